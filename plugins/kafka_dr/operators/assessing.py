@@ -17,6 +17,7 @@ from kafka_dr.domain.loss_plan import LastKnownGroup, LastSeen, LossPlan
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
+from kafka_dr.operators.bounds import bounds_of
 from kafka_dr.operators.continuing import (
     Proven,
     milliseconds,
@@ -28,7 +29,7 @@ from kafka_dr.operators.continuing import (
 from kafka_dr.operators.fencing_source import fence_ahead, found_lost, mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known, with_movement
 from kafka_dr.operators.observing import copies_of_target, side_by_side, target_rules
-from kafka_dr.operators.offsets import compacted_topics, open_to_clients
+from kafka_dr.operators.offsets import open_to_clients
 from kafka_dr.operators.positions import partitions_frame, placed
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
@@ -269,43 +270,25 @@ def bounds_now(procedure: Run, known: LastKnown, source: SourceNow, proven: Prov
     """One row per source partition, with what the target has of it now; the source's own bounds where they can be
     read, were recorded or proven.
     """
-    wanted, anew = partitions_of(known), made_anew(procedure, known)
-    remote = {tp: TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in wanted}
-    there = existing(procedure, remote.values())
-    starts, ends = procedure.systems.target.starts(there), procedure.systems.target.ends(there)
-    names = {tp.topic for tp in there}
-    compacted, writable = compacted_topics(procedure.systems.target, names), open_to_clients(procedure, names)
-    stamped = {
-        name
-        for name, config in procedure.systems.target.configs(sorted(names)).items()
-        if config.get("message.timestamp.type", "CreateTime") != "CreateTime"
-    }
-    frame = pd.DataFrame(
-        {"topic": tp.topic, "partition": tp.partition, "target_topic": remote[tp].topic} for tp in wanted
-    )
+    remote = {tp: TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in partitions_of(known)}
+    target, there = procedure.systems.target, existing(procedure, remote.values())
+    ends, names = target.ends(there), {tp.topic for tp in there}
     recorded_starts = {
         TopicPartition(t, int(p)): int(at)
         for t, p, at in known.recorded.partitions[[*PARTITION, "source_start"]].dropna().itertuples(index=False)
     }
-    frame = placed(
-        placed(frame, recorded_starts | source.starts, "source_start"), proven.cut_off | source.ends, "cut_off"
+    return bounds_of(
+        remote,
+        source_start=recorded_starts | source.starts,
+        cut_off=proven.cut_off | source.ends,
+        target_start=target.starts(there),
+        boundary=ends,
+        source_configs=None,
+        target_configs=target.configs(sorted(names)),
+        drained=proven.drained({tp: ends[at] for tp, at in remote.items() if at in ends}),
+        other_writer=open_to_clients(procedure, names),
+        recreated=made_anew(procedure, known),
     )
-    on_target, drained = (
-        frame["target_topic"],
-        proven.drained({tp: ends[there] for tp, there in remote.items() if there in ends}),
-    )
-    return frame.assign(
-        target_start=pd.array([starts.get(remote[tp]) for tp in wanted], "Int64"),
-        boundary=pd.array([ends.get(remote[tp]) for tp in wanted], "Int64"),
-        drained=[tp in drained for tp in wanted],
-        complete=[tp in drained for tp in wanted],
-        other_writer=on_target.isin(writable),
-        # MirrorMaker 2 copies a topic's settings: what the source had is what the target has.
-        source_compacted=on_target.isin(compacted),
-        target_compacted=on_target.isin(compacted),
-        compare_timestamps=~on_target.isin(stamped),
-        recreated=frame["topic"].isin(anew),
-    ).astype({"partition": "int32"})
 
 
 def made_anew(procedure: Run, known: LastKnown) -> set[str]:

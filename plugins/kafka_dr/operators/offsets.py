@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, ReadBackFailed, Refusal
 from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import Settings
+from kafka_dr.operators.bounds import bounds_of
 from kafka_dr.operators.copies_back import with_copies
 from kafka_dr.operators.fencing import active_groups, boundary_of, cut_off_of, excluded_groups, positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
@@ -33,7 +34,7 @@ from kafka_dr.operators.positions import (
     positions_of,
     ranked,
 )
-from kafka_dr.operators.replication import stamped_in, timestamps_comparable
+from kafka_dr.operators.replication import stamped_in
 from kafka_dr.operators.spark_jobs import run_spark_job, write_frame
 from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.operators.way_back import moved_clients, names_protect
@@ -116,43 +117,21 @@ class TranslateOffsets(ResumedStep):
 
 def bounds_frame(procedure: Run) -> pd.DataFrame:
     """One row per source partition: where both logs begin and end, and what is known of them."""
-    cut_off, boundary = cut_off_of(procedure), boundary_of(procedure)
-    remote = remote_partitions(procedure, cut_off)
-    starts, target_starts = (
-        procedure.systems.source.starts(list(cut_off)),
-        procedure.systems.target.starts(list(remote.values())),
+    cut_off, source, target = cut_off_of(procedure), procedure.systems.source, procedure.systems.target
+    remote = remote_partitions(procedure, sorted(cut_off))
+    topics, names = {tp.topic for tp in cut_off}, {tp.topic for tp in remote.values()}
+    return bounds_of(
+        remote,
+        source_start=source.starts(list(cut_off)),
+        cut_off=cut_off,
+        target_start=target.starts(list(remote.values())),
+        boundary=boundary_of(procedure),
+        source_configs=source.configs(sorted(topics)),
+        target_configs=target.configs(sorted(names)),
+        drained=cut_off,
+        other_writer=open_to_clients(procedure, names),
+        restamped=stamped_when_copied_back(procedure, topics),
     )
-    compacted = {
-        alias: compacted_topics(cluster, names)
-        for alias, cluster, names in (
-            ("source", procedure.systems.source, {tp.topic for tp in cut_off}),
-            ("target", procedure.systems.target, {tp.topic for tp in remote.values()}),
-        )
-    }
-    comparable, writable = (
-        timestamps_comparable(procedure),
-        open_to_clients(procedure, {tp.topic for tp in remote.values()}),
-    )
-    stamped = stamped_when_copied_back(procedure, {tp.topic for tp in cut_off})
-    return pd.DataFrame(
-        {
-            "topic": tp.topic,
-            "partition": tp.partition,
-            "target_topic": remote[tp].topic,
-            "source_start": starts[tp],
-            "cut_off": end,
-            "target_start": target_starts[remote[tp]],
-            "boundary": boundary[remote[tp]],
-            "drained": True,
-            "complete": True,
-            "other_writer": remote[tp].topic in writable,
-            "source_compacted": tp.topic in compacted["source"],
-            "target_compacted": remote[tp].topic in compacted["target"],
-            "compare_timestamps": comparable.get(tp.topic, True) and tp.topic not in stamped,
-            "recreated": False,
-        }
-        for tp, end in sorted(cut_off.items())
-    ).astype({"partition": "int32"})
 
 
 def stamped_when_copied_back(procedure: Run, topics: set[str]) -> set[str]:
@@ -169,15 +148,6 @@ def open_to_clients(procedure: Run, topics: set[str]) -> set[str]:
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     allowed = still_allowed(rules, FenceScope.writes(topics), exempt)
     return {topic for topic in topics if any(entry.endswith(f": {topic}") for entry in allowed)}
-
-
-def compacted_topics(cluster: Any, topics: Iterable[str]) -> set[str]:
-    """Those of the topics that the cleaner compacts."""
-    return {
-        t
-        for t, config in cluster.configs(sorted(topics)).items()
-        if "compact" in config.get("cleanup.policy", "delete")
-    }
 
 
 #: What makes a translated position that of a committed one.
