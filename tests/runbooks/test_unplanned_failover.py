@@ -152,7 +152,7 @@ def question(fence: str = ARMED, fenced_at: str | None = "10:00", **listed: int)
     confirmed = {"state": "slow", "window": "3 rounds in 15 s", "override": "why", "fence": fence}
     plan = {"source": "one", "target": "two", "reason": "fire", "confirmed": confirmed}
     taken = {"procedure_id": "planned", "fenced_at": fenced_at, "partitions": 2, "drained": 1}
-    taken |= {"positions": 5, "translated": 4, "exact": 3, "missing": 6}
+    taken |= {"positions": 5, "missing": 6}
     cooling = {"procedure_id": "before", "outcome": "completed", "acknowledged": "why"}
     cooling |= {"ended_at": "10:00", "ends_at": "10:15"}
     return loss_markdown(

@@ -142,7 +142,7 @@ def failed_over(procedure: Run, boundary: Mapping[TopicPartition, int]) -> None:
     open_run(before)
     boundary_file = before.artifacts.save("boundary", partitions_frame(boundary, "offset"))
     local_ends = before.artifacts.save("local_ends", partitions_frame({}, "offset"))
-    plan = {"local_names": {tp.topic: tp.topic for tp in boundary}}
+    plan = {"topics": [[tp.topic, tp.topic, 1, None] for tp in boundary]}
     tell(before, Step.FORECAST, Entry.OUTCOME, {"plan": plan})
     tell(before, Step.STOP_MIRROR_MAKER, Entry.OUTCOME, {"boundary": boundary_file})
     tell(before, Step.COMMIT_GROUPS, Entry.OUTCOME, {"local_ends": local_ends})

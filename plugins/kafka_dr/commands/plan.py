@@ -29,10 +29,10 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
-from kafka_dr.operators.fencing import boundary_of, cut_off_of, ends_left, groups_of, partitions_of_plan
+from kafka_dr.operators.fencing import boundary_of, cut_off_of, ends_left, groups_of, partitions_of_plan, topics_of
 from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.observing import remote_partitions
-from kafka_dr.operators.offsets import missing_topics, not_mirrored, positions_to_commit
+from kafka_dr.operators.offsets import missing_topics, positions_to_commit
 from kafka_dr.operators.positions import COLUMNS
 from kafka_dr.operators.procedure_step import procedure_holding
 from kafka_dr.operators.stopping import parts_of
@@ -250,15 +250,14 @@ def _missing_topics(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, in
     """Topics that commit_groups would make, with their partitions."""
     if Step.COMMIT_GROUPS in done or Step.STOP_MIRROR_MAKER not in done:
         return ()
-    names = not_mirrored(procedure)
-    return tuple((names[topic], partitions) for topic, partitions in missing_topics(procedure).items())
+    return tuple(missing_topics(procedure).items())
 
 
 def _seeds(procedure: Run, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
     """Where the reverse flow goes on: one below the ends at the opening; only for topics whose ends are known."""
     if Step.STOP_MIRROR_MAKER not in done:
         return None
-    written = set(procedure.progress.move().planned.local_names.values())
+    written = set(topics_of(procedure))
     return {tp: end - 1 if end > 0 else None for tp, end in ends_left(procedure).items() if tp.topic in written}
 
 

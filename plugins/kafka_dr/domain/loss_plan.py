@@ -76,7 +76,7 @@ class LossPlan:
         seen: when the source was seen last, and by whom, in milliseconds since 1970: as of `LastSeen`.
         rereads: `bound`, the most that one position may be given again as far as known before MirrorMaker 2 stands
             (None without any); of how many `positions`; of how many of them `unknown`; how many are of groups that
-            `may_have_moved` since. None where a translation is taken over.
+            `may_have_moved` since.
         cool_down: the cool-down that is not waited for, and why: as in `Plan`.
     """
 
@@ -88,7 +88,6 @@ class LossPlan:
     naming: str
     connectors: Mapping[str, str]
     topics: tuple[tuple[str, str, int, str | None], ...]
-    local_names: Mapping[str, str]
     groups: tuple[LastKnownGroup, ...]
     opening: tuple[str, ...]
     deadlines: Mapping[str, float]
@@ -138,7 +137,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             *_loss_table(plan["loss"]),
             "",
-            *_group_table(plan["groups"], "known when they are translated" if plan.get("continues") else "unknown"),
+            *_group_table(plan["groups"]),
             "",
             *_gone(plan),
             "What cannot be proven:" if plan["unproven"] else "Nothing is left unproven.",
@@ -167,10 +166,6 @@ def _continued(plan: Mapping[str, Any]) -> list[str]:
         "positions": (
             f"{told['positions']} positions are final: their groups were stopped there and can have consumed nothing"
             " since."
-        ),
-        "translated": (
-            f"{told['translated']} positions were translated while {source} could be read, {told['exact']} of them"
-            " exact: they are taken as they are."
         ),
     }
     lines = [f"- {line}" for name, line in taken.items() if told[name]]
@@ -354,12 +349,12 @@ def _loss_table(loss: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*head, *rows, *more]
 
 
-def _group_table(groups: Sequence[Mapping[str, Any]], not_counted: str) -> list[str]:
+def _group_table(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     if not groups:
         return ["No group is known to have a position."]
     ordered = sorted(groups, key=lambda group: (-group["ahead"], -(group.get("rereads") or 0), group["group"]))
     rows = [
-        f"| {cell(g['group'])} | {g['partitions']} | {g['ahead']} | {_end(g.get('rereads'), not_counted)} |"
+        f"| {cell(g['group'])} | {g['partitions']} | {g['ahead']} | {_end(g.get('rereads'), 'unknown')} |"
         f" {_moment(g['position_at'])} | {g['policy']} |"
         for g in ordered[:_SHOWN]
     ]

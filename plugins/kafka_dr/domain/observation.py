@@ -122,7 +122,6 @@ class Observation:
 
     Attributes:
         scope: source topic -> its name on the target.
-        local_names: source topic -> the name clients write to on the target.
         copies: source topics that are copies of the target's under names of their own -> the target's topics.
         groups: groups with positions on the scope's topics.
         source_starts: log starts of the scope's partitions on the source.
@@ -137,7 +136,6 @@ class Observation:
     flow: FlowView
     reverse: FlowView | None
     scope: Mapping[str, str]
-    local_names: Mapping[str, str]
     groups: frozenset[str]
     source_starts: Mapping[TopicPartition, int]
     first: Sample

@@ -92,7 +92,6 @@ class Plan:
     naming: str
     connectors: Mapping[str, str]
     topics: tuple[tuple[str, str, int, str], ...]
-    local_names: Mapping[str, str]
     groups: tuple[GroupForecast, ...]
     fence: tuple[str, ...]
     opening: tuple[str, ...]
@@ -172,9 +171,7 @@ def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
     """What consumers must read on the target, where that is not a topic of the same name only."""
     source, target = plan["source"], plan["target"]
     rows = [
-        f"| {cell(topic)} | {cell(remote)} | {cell(plan['local_names'][topic])} |"
-        for topic, remote, *_ in plan["topics"]
-        if plan["local_names"][topic] != remote
+        f"| {cell(topic)} | {cell(remote)} | {cell(topic)} |" for topic, remote, *_ in plan["topics"] if topic != remote
     ]
     copies = [
         f"| {cell(copy)} | {cell(topic)} | {cell(topic)} |" for copy, topic in sorted(plan.get("copies", {}).items())

@@ -229,16 +229,15 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
             first_few(missing, _LISTED),
             "Wait for MirrorMaker 2 to create them, or check its topic filter and rights.",
         )
-    for names in (o.scope, o.local_names):
-        for topic, remote in sorted(names.items()):
-            here, there = o.source.topics[topic].partitions, o.target.topics.get(remote)
-            if there is not None and there.partitions != here:
-                yield Blocker(
-                    "topics_match",
-                    f"{topic} and {remote} differ in partitions",
-                    f"{here} on the source, {there.partitions} on the target",
-                    "Make the counts equal before moving clients: keys would land elsewhere.",
-                )
+    for topic, name in sorted({*o.scope.items(), *zip(o.scope, o.scope, strict=True)}):
+        here, there = o.source.topics[topic].partitions, o.target.topics.get(name)
+        if there is not None and there.partitions != here:
+            yield Blocker(
+                "topics_match",
+                f"{topic} and {name} differ in partitions",
+                f"{here} on the source, {there.partitions} on the target",
+                "Make the counts equal before moving clients: keys would land elsewhere.",
+            )
 
 
 def topics_not_recreated(o: Observation) -> Iterator[Blocker]:
@@ -308,9 +307,10 @@ def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
 
 def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
     """What clients do on the source, and what each thing is called on the target."""
-    yield FenceScope.writes(o.scope), o.local_names
+    same = {topic: topic for topic in o.scope}
+    yield FenceScope.writes(o.scope), same
     yield FenceScope("topic", "read", frozenset(o.scope)), o.scope
-    yield FenceScope("topic", "read", frozenset(o.scope)), o.local_names
+    yield FenceScope("topic", "read", frozenset(o.scope)), same
     yield FenceScope.group_reads(o.groups), {group: group for group in o.groups}
     ids = frozenset(
         e.name for e in o.source.rules.entries if e.resource_type == "transactional_id" and e.permission == "allow"

@@ -8,10 +8,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: The columns that the comparison adds.
-COMPARED = ["mirror_maker_position", "mirror_maker_rereads"]
-
-
 def compare_with_mirror_maker(rows: pd.DataFrame, checkpoints: pd.DataFrame) -> pd.DataFrame:
     """Add MirrorMaker 2's position and its re-reads to every row.
 

@@ -17,6 +17,7 @@ from kafka_dr.domain.loss_plan import LastKnownGroup, LastSeen, LossPlan
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
+from kafka_dr.operators.bounds import bounds_of
 from kafka_dr.operators.continuing import (
     Proven,
     milliseconds,
@@ -27,8 +28,8 @@ from kafka_dr.operators.continuing import (
 )
 from kafka_dr.operators.fencing_source import fence_ahead, found_lost, mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known, with_movement
-from kafka_dr.operators.observing import copies_of_target, local_names, side_by_side, target_rules
-from kafka_dr.operators.offsets import compacted_topics, open_to_clients
+from kafka_dr.operators.observing import copies_of_target, side_by_side, target_rules
+from kafka_dr.operators.offsets import open_to_clients
 from kafka_dr.operators.positions import partitions_frame, placed
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
@@ -89,12 +90,9 @@ class AssessDataLoss(ProcedureStep):
         )
         bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
         assessed = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum())))
-        # What a continued run had translated is taken as it is: how exact it is stands there.
         translated = made_ahead(procedure, made)
-        if proven.rows is None:
-            rows = procedure.artifacts.load(translated) if translated else None
-            assessed = with_rereads(assessed, summary["rereads"], rereads, rows)
-        plan = assessed.as_dict()
+        rows = procedure.artifacts.load(translated) if translated else None
+        plan = with_rereads(assessed, summary["rereads"], rereads, rows).as_dict()
         cut_off, ends = proven.cut_off, source.ends or last_ends(known) | proven.cut_off
         save = procedure.artifacts.save
         return DataLossAssessed(
@@ -110,8 +108,7 @@ class AssessDataLoss(ProcedureStep):
             active_groups=sorted(known.active),
             source_ends=save("source_ends", partitions_frame(ends, "offset")),
             cut_off=save("cut_off", partitions_frame(cut_off, "offset")) if cut_off else None,
-            earlier_positions=None if proven.rows is None else save("earlier_positions", proven.rows),
-            earlier_translation=proven.translated,
+            earlier_translation=proven.missing,
             translated_ahead=translated,
             source_readable=source.readable,
             stranded=made.name if source.readable else None,
@@ -241,7 +238,7 @@ def write_inputs(procedure: Run, folder: Path, known: LastKnown, source: SourceN
     write_frame(folder, "syncs", known.syncs[~known.syncs["topic"].isin(known.recorded.anew)])
     write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end", "downstream"))
-    if not source.readable and proven.rows is None:
+    if not source.readable:
         write_ahead(
             procedure,
             folder,
@@ -273,43 +270,25 @@ def bounds_now(procedure: Run, known: LastKnown, source: SourceNow, proven: Prov
     """One row per source partition, with what the target has of it now; the source's own bounds where they can be
     read, were recorded or proven.
     """
-    wanted, anew = partitions_of(known), made_anew(procedure, known)
-    remote = {tp: TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in wanted}
-    there = existing(procedure, remote.values())
-    starts, ends = procedure.systems.target.starts(there), procedure.systems.target.ends(there)
-    names = {tp.topic for tp in there}
-    compacted, writable = compacted_topics(procedure.systems.target, names), open_to_clients(procedure, names)
-    stamped = {
-        name
-        for name, config in procedure.systems.target.configs(sorted(names)).items()
-        if config.get("message.timestamp.type", "CreateTime") != "CreateTime"
-    }
-    frame = pd.DataFrame(
-        {"topic": tp.topic, "partition": tp.partition, "target_topic": remote[tp].topic} for tp in wanted
-    )
+    remote = {tp: TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in partitions_of(known)}
+    target, there = procedure.systems.target, existing(procedure, remote.values())
+    ends, names = target.ends(there), {tp.topic for tp in there}
     recorded_starts = {
         TopicPartition(t, int(p)): int(at)
         for t, p, at in known.recorded.partitions[[*PARTITION, "source_start"]].dropna().itertuples(index=False)
     }
-    frame = placed(
-        placed(frame, recorded_starts | source.starts, "source_start"), proven.cut_off | source.ends, "cut_off"
+    return bounds_of(
+        remote,
+        source_start=recorded_starts | source.starts,
+        cut_off=proven.cut_off | source.ends,
+        target_start=target.starts(there),
+        boundary=ends,
+        source_configs=None,
+        target_configs=target.configs(sorted(names)),
+        drained=proven.drained({tp: ends[at] for tp, at in remote.items() if at in ends}),
+        other_writer=open_to_clients(procedure, names),
+        recreated=made_anew(procedure, known),
     )
-    on_target, drained = (
-        frame["target_topic"],
-        proven.drained({tp: ends[there] for tp, there in remote.items() if there in ends}),
-    )
-    return frame.assign(
-        target_start=pd.array([starts.get(remote[tp]) for tp in wanted], "Int64"),
-        boundary=pd.array([ends.get(remote[tp]) for tp in wanted], "Int64"),
-        drained=[tp in drained for tp in wanted],
-        complete=[tp in drained for tp in wanted],
-        other_writer=on_target.isin(writable),
-        # MirrorMaker 2 copies a topic's settings: what the source had is what the target has.
-        source_compacted=on_target.isin(compacted),
-        target_compacted=on_target.isin(compacted),
-        compare_timestamps=~on_target.isin(stamped),
-        recreated=frame["topic"].isin(anew),
-    ).astype({"partition": "int32"})
 
 
 def made_anew(procedure: Run, known: LastKnown) -> set[str]:
@@ -413,7 +392,6 @@ def plan_of(
     """The plan: what is lost, who is concerned, and what will be opened."""
     confirmed = procedure.progress.require(SourceConfirmedLost)
     window = f"{confirmed.verdict.rounds} rounds in {confirmed.window_seconds:.0f} s"
-    local = local_names(procedure, {topic: name for topic, (name, _, _) in known.topics.items()})
     return LossPlan(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,
@@ -423,10 +401,9 @@ def plan_of(
         naming=procedure.topology.naming.policy,
         connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
         topics=tuple((topic, name, count, topic_id) for topic, (name, count, topic_id) in sorted(known.topics.items())),
-        local_names=local,
         groups=groups_of(procedure, known, ahead),
         opening=tuple(
-            str(entry) for entry in opening_without_source(procedure, local.values(), known.positions["group"].unique())
+            str(entry) for entry in opening_without_source(procedure, known.topics, known.positions["group"].unique())
         ),
         deadlines=procedure.request.deadlines.model_dump(),
         confirmed={

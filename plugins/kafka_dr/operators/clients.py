@@ -107,8 +107,7 @@ class OpenTarget(ProcedureStep):
         """What clients will do on the target, and the principals that do it on the source."""
         rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
         writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
-        local = FenceScope.writes(procedure.progress.move().planned.local_names.values())
-        return [(local, client_principals(rules, writes, exempt)), (reads, client_principals(rules, reads, exempt))]
+        return [(scope, client_principals(rules, scope, exempt)) for scope in (writes, reads)]
 
 
 def _refuse_unplanned(procedure: Run, closed: list[AclEntry]) -> None:
@@ -227,8 +226,7 @@ class VerifyClients(ProcedureStep):
             )
 
     def _written(self, procedure: Run) -> int:
-        boundary, names = boundary_of(procedure), set(procedure.progress.move().planned.local_names.values())
-        topics = procedure.systems.target.topics(sorted(names))
+        boundary, topics = boundary_of(procedure), procedure.systems.target.topics(topics_of(procedure))
         ends = procedure.systems.target.ends(
             [TopicPartition(t, p) for t, info in topics.items() for p in info.partitions]
         )

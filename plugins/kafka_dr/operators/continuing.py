@@ -53,7 +53,7 @@ _PROVING = (
     Step.TRANSLATE_OFFSETS,
 )
 _AGAINST = frozenset({FenceNotProven.__name__, Contradiction.__name__})
-_FIGURES = ("digest", "holes", "cut", "repeats")
+_MISSING = ("holes", "cut")
 _NAMED = 5
 
 
@@ -155,8 +155,7 @@ class Proven:
         fenced_at: since when nobody could write there, ISO 8601 UTC.
         positions: the groups' frozen positions; None where they were not frozen.
         boundary: the target's log ends below which everything under the cut-off stands, by source partition.
-        translated: figures of its translation.
-        rows: its translated positions; None without a translation.
+        missing: what its translation did not find on the target: `holes` and `cut`, as of OffsetsTranslated.
         active: groups that had members before it stopped them.
         doubts: what was not taken over, and why.
     """
@@ -167,8 +166,7 @@ class Proven:
     fenced_at: str | None = None
     positions: pd.DataFrame | None = None
     boundary: Mapping[TopicPartition, int] = field(default_factory=dict)
-    translated: Mapping[str, Any] = field(default_factory=dict)
-    rows: pd.DataFrame | None = None
+    missing: Mapping[str, Any] = field(default_factory=dict)
     active: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
 
@@ -261,8 +259,7 @@ def _read(earlier: Run, found: Proven, fenced: ProducersFenced, done: list[Journ
         fenced_at=fenced.fenced_at,
         positions=kept(Step.DRAIN_CONSUMERS, drained.positions if drained else None),
         boundary={} if left is None else _by_source(earlier, cut_off, frame_partitions(left, "offset")),
-        translated={n: value for n, value in translated.payload().items() if n in _FIGURES} if translated else {},
-        rows=kept(Step.TRANSLATE_OFFSETS, translated.translation if translated else None),
+        missing={n: value for n, value in translated.payload().items() if n in _MISSING} if translated else {},
         doubts=tuple(doubts),
     )
 
@@ -363,16 +360,13 @@ def told_of(proven: Proven, drained: int) -> dict[str, Any] | None:
     """
     if proven.procedure_id is None:
         return None
-    missing = [*proven.translated.get("holes", ()), *proven.translated.get("cut", ())]
     return {
         "procedure_id": proven.procedure_id,
         "fenced_at": proven.fenced_at,
         "partitions": len(proven.cut_off),
         "drained": drained,
         "positions": None if proven.positions is None else len(proven.positions),
-        "translated": None if proven.rows is None else len(proven.rows),
-        "exact": None if proven.rows is None else int(proven.rows["exact"].sum()),
-        "missing": sum(found["records"] for found in missing),
+        "missing": sum(one["records"] for found in proven.missing.values() for one in found),
     }
 
 

@@ -15,31 +15,15 @@ import pandas as pd
 
 from kafka_dr.domain.lineage import Lineage, Segment
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.operators.bounds import bounds_of
 from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
 from kafka_dr.operators.lineage import Grown, History, checked, segments_of
 from kafka_dr.operators.observing import copies_of_target, remote_partitions
 from kafka_dr.operators.positions import frame_partitions
+from kafka_dr.operators.replication import stamped_in
 from kafka_dr.operators.spark_jobs import write_frame
 from kafka_dr.operators.way_back import names_protect
 from kafka_dr.procedure.run import Run
-
-_STAMPED = "LogAppendTime"
-_COLUMNS = [
-    "topic",
-    "partition",
-    "target_topic",
-    "source_start",
-    "cut_off",
-    "target_start",
-    "boundary",
-    "drained",
-    "complete",
-    "other_writer",
-    "source_compacted",
-    "target_compacted",
-    "compare_timestamps",
-    "recreated",
-]
 
 
 def with_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +48,7 @@ def with_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) -> pd.DataFr
         kept | {tp: segments_of_copy(known, tp, at, ends[tp], original_ends[tp]) for tp, at in originals.items()},
         originals,
     )
-    return pd.concat([bounds, rows.astype(bounds.dtypes.to_dict())], ignore_index=True)
+    return pd.concat([bounds, rows], ignore_index=True)
 
 
 def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
@@ -91,7 +75,7 @@ def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies:
             {tp: segments_of_copy(known, tp, originals[tp], end, original_ends[tp]) for tp, end in ends.items()},
             originals,
         )
-    return pd.concat([bounds, copies.astype(bounds.dtypes.to_dict())], ignore_index=True)
+    return pd.concat([bounds, copies], ignore_index=True)
 
 
 def stretches_around_stranded(known: History, bounds: pd.DataFrame) -> dict[TopicPartition, tuple[Segment, ...]]:
@@ -160,33 +144,18 @@ def segments_of_copy(
 def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartition]) -> pd.DataFrame:
     """A row for each copy, as of the bounds of a translation; both logs stand still."""
     copies, there = list(originals), list(originals.values())
-    starts, ends = procedure.systems.source.starts(copies), procedure.systems.source.ends(copies)
-    target_starts, target_ends = procedure.systems.target.starts(there), procedure.systems.target.ends(there)
-    ours, theirs = (
-        cluster.configs(sorted({tp.topic for tp in partitions}))
-        for cluster, partitions in ((procedure.systems.source, copies), (procedure.systems.target, there))
-    )
-    return pd.DataFrame(
-        {
-            "topic": tp.topic,
-            "partition": tp.partition,
-            "target_topic": at.topic,
-            "source_start": starts[tp],
-            "cut_off": ends[tp],
-            "target_start": target_starts[at],
-            "boundary": target_ends[at],
-            "drained": True,
-            "complete": True,
-            "other_writer": False,
-            "source_compacted": _says(ours, tp, "cleanup.policy", "compact"),
-            "target_compacted": _says(theirs, at, "cleanup.policy", "compact"),
-            "compare_timestamps": not (
-                _says(ours, tp, "message.timestamp.type", _STAMPED)
-                or _says(theirs, at, "message.timestamp.type", _STAMPED)
-            ),
-            "recreated": False,
-        }
-        for tp, at in originals.items()
+    source, target = procedure.systems.source, procedure.systems.target
+    configs = source.configs(sorted({tp.topic for tp in copies}))
+    return bounds_of(
+        originals,
+        source_start=source.starts(copies),
+        cut_off=source.ends(copies),
+        target_start=target.starts(there),
+        boundary=target.ends(there),
+        source_configs=configs,
+        target_configs=target.configs(sorted({tp.topic for tp in there})),
+        drained=originals,
+        restamped=stamped_in(configs),
     )
 
 
@@ -199,7 +168,7 @@ def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame
     """
     copies = copies_of_target(procedure, topics)
     if not copies:
-        return pd.DataFrame(columns=_COLUMNS)
+        return bounds_of({}, {}, {}, {}, {}, None, {})
     known = History.of(procedure)
     infos = procedure.systems.target.topics(sorted(set(copies.values())))
     originals = {
@@ -208,34 +177,17 @@ def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame
         if name in infos
         for p in sorted(infos[name].partitions)
     }
-    starts, ends = (
-        procedure.systems.target.starts(list(originals.values())),
-        procedure.systems.target.ends(list(originals.values())),
-    )
-    configs = procedure.systems.target.configs(sorted(infos))
+    target, there = procedure.systems.target, list(originals.values())
     told = {tp: None if known is None else known.copies_end(tp, at) for tp, at in originals.items()}
-    return pd.DataFrame(
-        [
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "target_topic": at.topic,
-                "source_start": 0,
-                "cut_off": told[tp],
-                "target_start": starts[at],
-                "boundary": ends[at],
-                "drained": told[tp] is not None,
-                "complete": told[tp] is not None,
-                "other_writer": False,
-                # MirrorMaker 2 has given the copy the settings of the original.
-                "source_compacted": _says(configs, at, "cleanup.policy", "compact"),
-                "target_compacted": _says(configs, at, "cleanup.policy", "compact"),
-                "compare_timestamps": not _says(configs, at, "message.timestamp.type", _STAMPED),
-                "recreated": False,
-            }
-            for tp, at in originals.items()
-        ],
-        columns=_COLUMNS,
+    return bounds_of(
+        originals,
+        source_start=dict.fromkeys(originals, 0),
+        cut_off=told,
+        target_start=target.starts(there),
+        boundary=target.ends(there),
+        source_configs=None,
+        target_configs=target.configs(sorted(infos)),
+        drained=[tp for tp, end in told.items() if end is not None],
     )
 
 
@@ -249,7 +201,3 @@ def ends_of_copies(procedure: Run, bounds: pd.DataFrame) -> list[list[Any]]:
         [topic, *(None if pd.isna(value) else int(value) for value in numbers)]
         for topic, *numbers in rows.itertuples(index=False)
     ]
-
-
-def _says(configs: Mapping[str, Mapping[str, str]], tp: TopicPartition, key: str, word: str) -> bool:
-    return word in configs.get(tp.topic, {}).get(key, "")

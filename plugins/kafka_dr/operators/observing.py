@@ -54,10 +54,7 @@ def observe(
         flow = flow_view(procedure, procedure.flow)
         scope = scope_of(procedure, topics.result(), flow.source_config, flow.worker_version)
         copies = copies_of_target(procedure, topics.result())
-        local = local_names(procedure, scope)
-        target_view = start(
-            cluster_view, procedure.systems.target, rules["target"].result(), [*scope.values(), *local.values()]
-        )
+        target_view = start(cluster_view, procedure.systems.target, rules["target"].result(), [*scope.values(), *scope])
         source = cluster_view(procedure.systems.source, rules["source"].result(), scope)
         target, reverse = target_view.result(), reverse_view.result() if reverse_view else None
     partitions = [TopicPartition(t, p) for t in scope for p in range(source.topics[t].partitions)]
@@ -74,7 +71,6 @@ def observe(
         flow=flow,
         reverse=reverse,
         scope=scope,
-        local_names=local,
         copies=existing_originals(copies, target.topics),
         groups=frozenset(positions["group"].tolist()),
         positions=positions,
@@ -135,13 +131,6 @@ def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], v
         for topic in sorted(topics)
         if selects(topic) and not naming.is_heartbeats(topic)
     }
-
-
-def local_names(_: Run, scope: Mapping[str, str]) -> dict[str, str]:
-    """Source topics -> the names clients write to on the target: the topic's own name, unless it came from
-    elsewhere.
-    """
-    return {topic: topic for topic in scope}
 
 
 def copies_of_target(procedure: Run, topics: Iterable[str]) -> dict[str, str]:

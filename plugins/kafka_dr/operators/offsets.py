@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, ReadBackFailed, Refusal
 from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import Settings
+from kafka_dr.operators.bounds import bounds_of
 from kafka_dr.operators.copies_back import with_copies
 from kafka_dr.operators.fencing import active_groups, boundary_of, cut_off_of, excluded_groups, positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
@@ -33,7 +34,7 @@ from kafka_dr.operators.positions import (
     positions_of,
     ranked,
 )
-from kafka_dr.operators.replication import stamped_in, timestamps_comparable
+from kafka_dr.operators.replication import stamped_in
 from kafka_dr.operators.spark_jobs import run_spark_job, write_frame
 from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.operators.way_back import moved_clients, names_protect
@@ -116,43 +117,21 @@ class TranslateOffsets(ResumedStep):
 
 def bounds_frame(procedure: Run) -> pd.DataFrame:
     """One row per source partition: where both logs begin and end, and what is known of them."""
-    cut_off, boundary = cut_off_of(procedure), boundary_of(procedure)
-    remote = remote_partitions(procedure, cut_off)
-    starts, target_starts = (
-        procedure.systems.source.starts(list(cut_off)),
-        procedure.systems.target.starts(list(remote.values())),
+    cut_off, source, target = cut_off_of(procedure), procedure.systems.source, procedure.systems.target
+    remote = remote_partitions(procedure, sorted(cut_off))
+    topics, names = {tp.topic for tp in cut_off}, {tp.topic for tp in remote.values()}
+    return bounds_of(
+        remote,
+        source_start=source.starts(list(cut_off)),
+        cut_off=cut_off,
+        target_start=target.starts(list(remote.values())),
+        boundary=boundary_of(procedure),
+        source_configs=source.configs(sorted(topics)),
+        target_configs=target.configs(sorted(names)),
+        drained=cut_off,
+        other_writer=open_to_clients(procedure, names),
+        restamped=stamped_when_copied_back(procedure, topics),
     )
-    compacted = {
-        alias: compacted_topics(cluster, names)
-        for alias, cluster, names in (
-            ("source", procedure.systems.source, {tp.topic for tp in cut_off}),
-            ("target", procedure.systems.target, {tp.topic for tp in remote.values()}),
-        )
-    }
-    comparable, writable = (
-        timestamps_comparable(procedure),
-        open_to_clients(procedure, {tp.topic for tp in remote.values()}),
-    )
-    stamped = stamped_when_copied_back(procedure, {tp.topic for tp in cut_off})
-    return pd.DataFrame(
-        {
-            "topic": tp.topic,
-            "partition": tp.partition,
-            "target_topic": remote[tp].topic,
-            "source_start": starts[tp],
-            "cut_off": end,
-            "target_start": target_starts[remote[tp]],
-            "boundary": boundary[remote[tp]],
-            "drained": True,
-            "complete": True,
-            "other_writer": remote[tp].topic in writable,
-            "source_compacted": tp.topic in compacted["source"],
-            "target_compacted": remote[tp].topic in compacted["target"],
-            "compare_timestamps": comparable.get(tp.topic, True) and tp.topic not in stamped,
-            "recreated": False,
-        }
-        for tp, end in sorted(cut_off.items())
-    ).astype({"partition": "int32"})
 
 
 def stamped_when_copied_back(procedure: Run, topics: set[str]) -> set[str]:
@@ -169,15 +148,6 @@ def open_to_clients(procedure: Run, topics: set[str]) -> set[str]:
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     allowed = still_allowed(rules, FenceScope.writes(topics), exempt)
     return {topic for topic in topics if any(entry.endswith(f": {topic}") for entry in allowed)}
-
-
-def compacted_topics(cluster: Any, topics: Iterable[str]) -> set[str]:
-    """Those of the topics that the cleaner compacts."""
-    return {
-        t
-        for t, config in cluster.configs(sorted(topics)).items()
-        if "compact" in config.get("cleanup.policy", "delete")
-    }
 
 
 #: What makes a translated position that of a committed one.
@@ -448,54 +418,47 @@ def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], 
 
 
 def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, int]]:
-    """Source topic -> log starts of the topic clients will write to; 0 where that is still to be made.
+    """Topic -> log starts of the topic clients will write to; 0 where that is still to be made.
 
     Empty where clients go on with the mirrored topics themselves, and all of these are there.
     """
-    names = not_mirrored(procedure)
-    if not names:
+    topics = not_mirrored(procedure)
+    if not topics:
         return {}
     starts = dict(procedure.systems.target.starts(local_partitions(procedure)))
     for topic, partitions in missing_topics(procedure).items():
-        starts |= {TopicPartition(names[topic], p): 0 for p in range(partitions)}
-    return {topic: {tp: start for tp, start in starts.items() if tp.topic == local} for topic, local in names.items()}
+        starts |= {TopicPartition(topic, p): 0 for p in range(partitions)}
+    return {topic: {tp: start for tp, start in starts.items() if tp.topic == topic} for topic in topics}
 
 
 def missing_topics(procedure: Run) -> dict[str, int]:
-    """Source topic -> number of partitions, where the topic clients will write to is not on the target yet."""
-    names = not_mirrored(procedure)
-    there = procedure.systems.target.topics(names.values()) if names else {}
-    topics = procedure.progress.move().planned.topics
-    return {t: count for t, _, count, _ in topics if t in names and names[t] not in there}
+    """Topics that clients will write to and that are not on the target yet, with their number of partitions."""
+    topics = not_mirrored(procedure)
+    there = procedure.systems.target.topics(topics) if topics else {}
+    planned = procedure.progress.move().planned.topics
+    return {t: count for t, _, count, _ in planned if t in topics and t not in there}
 
 
 def create_missing_topics(procedure: Run) -> None:
     """Make the topics that clients will write to and that are not on the target, like the source's."""
-    missing, names = missing_topics(procedure), not_mirrored(procedure)
+    missing = missing_topics(procedure)
     if not missing:
         return
     configs = configs_of_clients_topics(procedure, sorted(missing))
-    made = TopicsToCreate(creates_topics=[names[topic] for topic in missing])
-    record(procedure.authority, Step.COMMIT_GROUPS, made)
+    record(procedure.authority, Step.COMMIT_GROUPS, TopicsToCreate(creates_topics=list(missing)))
     for topic, partitions in missing.items():
         procedure.authority.hold()
-        procedure.systems.target.create_topic(
-            names[topic], partitions=partitions, configs=portable_configs(configs[topic])
-        )
+        procedure.systems.target.create_topic(topic, partitions=partitions, configs=portable_configs(configs[topic]))
 
 
-def not_mirrored(procedure: Run) -> dict[str, str]:
-    """Source topic -> the topic clients will write to, where that is not the mirrored one, or where that had not
-    come when MirrorMaker 2 was stopped.
+def not_mirrored(procedure: Run) -> list[str]:
+    """Topics that clients will write to, where the mirrored one has another name, or had not come when MirrorMaker 2
+    was stopped.
     """
     plan, stopped = procedure.progress.move().planned, procedure.progress.done(MirrorMakerStopped)
     boundary = None if stopped is None else procedure.artifacts.load(stopped.boundary)
     came = {one.remote for one in plan.topics} if boundary is None else set(boundary["topic"])
-    return {
-        one.topic: plan.local_names[one.topic]
-        for one in plan.topics
-        if plan.local_names[one.topic] != one.remote or one.remote not in came
-    }
+    return [one.topic for one in plan.topics if one.topic != one.remote or one.remote not in came]
 
 
 def configs_of_clients_topics(procedure: Run, topics: list[str]) -> dict[str, Settings]:
@@ -512,8 +475,8 @@ def local_partitions(procedure: Run) -> list[TopicPartition]:
     """Partitions of the topics clients will write to, where those are not the mirrored ones, or had not come; as far
     as they are there.
     """
-    names = sorted(not_mirrored(procedure).values())
-    infos = procedure.systems.target.topics(names) if names else {}
+    topics = not_mirrored(procedure)
+    infos = procedure.systems.target.topics(topics) if topics else {}
     return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in info.partitions]
 
 

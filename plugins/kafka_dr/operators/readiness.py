@@ -192,7 +192,6 @@ def _plan(procedure: Run, seen: Observation, groups: tuple[GroupForecast, ...]) 
             (t, remote, seen.source.topics[t].partitions, seen.source.topics[t].topic_id)
             for t, remote in sorted(seen.scope.items())
         ),
-        local_names=dict(seen.local_names),
         groups=tuple(g for g in groups if g.group not in procedure.request.exclude_groups),
         fence=tuple(str(e) for e in fence),
         opening=tuple(str(e) for e in target_opening(seen)),
@@ -218,14 +217,11 @@ def _excluded(procedure: Run, groups: tuple[GroupForecast, ...]) -> tuple[Exclud
 def target_opening(seen: Observation) -> list[Any]:
     """DENY entries of the target that opening it will remove."""
     exempt = seen.exempt[seen.source.alias]
-    found = []
-    for scope, names in (
-        (FenceScope.writes(seen.scope), seen.local_names.values()),
-        (FenceScope.group_reads(seen.groups), seen.groups),
-    ):
-        renamed = FenceScope(scope.resource_type, scope.operation, frozenset(names))
-        found += opening_entries(seen.target.rules, renamed, client_principals(seen.source.rules, scope, exempt))
-    return found
+    return [
+        entry
+        for scope in (FenceScope.writes(seen.scope), FenceScope.group_reads(seen.groups))
+        for entry in opening_entries(seen.target.rules, scope, client_principals(seen.source.rules, scope, exempt))
+    ]
 
 
 def lag_of(seen: Observation) -> int:

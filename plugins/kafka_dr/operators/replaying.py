@@ -43,6 +43,7 @@ from kafka_dr.hooks.replay_process import ReplayProcess
 from kafka_dr.operators.deciding import planned_return, require_decided
 from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.replication import stamps
 from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.stranded_export import (
     PROGRESS_TOPIC,
@@ -206,7 +207,7 @@ def _part(one: ExportedPartition, decision: Decision, config: Mapping[str, str],
         decision=decision,
         compacted=decision is Decision.REPLAY and (compacted or needs_key),
         needs_key=needs_key,
-        restamps=config.get("message.timestamp.type", "CreateTime") != "CreateTime",
+        restamps=stamps(config),
         largest=int(config.get("max.message.bytes", _LARGEST_DEFAULT)),
         older=int(config.get("message.timestamp.before.max.ms", _ANY)),
         newer=int(config.get("message.timestamp.after.max.ms", _ANY)),

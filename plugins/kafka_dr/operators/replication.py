@@ -142,9 +142,12 @@ def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
 
 def stamped_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
     """Topics whose records get their time from the broker, so that a copy has another one."""
-    return {
-        topic for topic, config in configs.items() if config.get("message.timestamp.type", "CreateTime") != "CreateTime"
-    }
+    return {topic for topic, config in configs.items() if stamps(config)}
+
+
+def stamps(config: Mapping[str, str]) -> bool:
+    """Whether a topic with these settings gives records the time at which it took them."""
+    return config.get("message.timestamp.type", "CreateTime") != "CreateTime"
 
 
 class WaitForZeroLag(ProcedureStep):

@@ -10,7 +10,7 @@ from kafka_dr.domain.readiness import isolation_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, Refusal
 from kafka_dr.hooks.kafka_records import RecordReader, Span
-from kafka_dr.operators.fencing import ends_left
+from kafka_dr.operators.fencing import ends_left, topics_of
 from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
@@ -64,7 +64,7 @@ def ends_at_opening(procedure: Run) -> dict[TopicPartition, int]:
     ends.
     """
     procedure.progress.require(GroupsCommitted)
-    names = set(procedure.progress.move().planned.local_names.values())
+    names = set(topics_of(procedure))
     return {tp: end for tp, end in ends_left(procedure).items() if tp.topic in names}
 
 

@@ -15,6 +15,7 @@ from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, Refusal
+from kafka_dr.operators.bounds import bounds_of
 from kafka_dr.operators.copy_sizes import copy_sizes
 from kafka_dr.operators.deciding import mode_of
 from kafka_dr.operators.fencing import boundary_of, cut_off_of
@@ -353,33 +354,22 @@ class Bounds:
         """One row a partition; the cut-off is where it ends now, the boundary where its copy ended before clients
         wrote there.
         """
-        there, names = self._there, pd.Series([copy.topic for copy in self._there.remote.values()], dtype=object)
-        columns = {
-            "source_start": {tp: min(start, there.resumes[tp]) for tp, start in there.starts.items()},
-            "cut_off": there.resumes,
-            "target_start": {tp: self._starts[copy] for tp, copy in self._copies.items()},
+        there, source, target = self._there, self._procedure.systems.source, self._procedure.systems.target
+        configs = target.configs(sorted({tp.topic for tp in there.remote}))
+        return bounds_of(
+            there.remote,
+            source_start={tp: min(start, there.resumes[tp]) for tp, start in there.starts.items()},
+            cut_off=there.resumes,
+            target_start={copy: self._starts[copy] for copy in self._copies.values()},
             # A copy that was made anew since ends below the old boundary.
-            "boundary": {
-                tp: min(there.boundary.get(copy, self._ends[copy]), self._ends[copy])
-                for tp, copy in self._copies.items()
+            boundary={
+                copy: min(there.boundary.get(copy, self._ends[copy]), self._ends[copy])
+                for copy in self._copies.values()
             },
-        }
-        ours, theirs = (
-            one.configs(sorted({*topics}))
-            for one, topics in (
-                (self._procedure.systems.target, self._partitions["topic"]),
-                (self._procedure.systems.source, names),
-            )
-        )
-        topics = self._partitions["topic"]
-        return self._with(self._partitions.assign(target_topic=names), columns).assign(
-            drained=False,
-            complete=False,
-            other_writer=False,
-            source_compacted=topics.isin(compacted_in(ours)),
-            target_compacted=names.isin(compacted_in(theirs)),
-            compare_timestamps=~(topics.isin(stamped_in(ours)) | names.isin(stamped_in(theirs))),
-            recreated=topics.isin(made_anew(self._procedure, self._failover)),
+            source_configs=configs,
+            target_configs=source.configs(sorted({copy.topic for copy in there.remote.values()})),
+            restamped=stamped_in(configs),
+            recreated=made_anew(self._procedure, self._failover),
         )
 
     def returned(self) -> pd.DataFrame:

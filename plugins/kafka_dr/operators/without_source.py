@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping
-from hashlib import sha256
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +10,14 @@ import pandas as pd
 
 from kafka_dr.domain.armed import ARMED
 from kafka_dr.domain.fence import FenceScope, client_principals
-from kafka_dr.domain.rereads import COMPARED
 from kafka_dr.errors import DeadlinePassed, Refusal, SystemUnavailable
 from kafka_dr.operators.assessing import existing
 from kafka_dr.operators.clients import OpenTarget
-from kafka_dr.operators.fencing import active_groups, groups_of, partitions_of_plan
+from kafka_dr.operators.fencing import active_groups, groups_of, partitions_of_plan, topics_of
 from kafka_dr.operators.fencing_source import found_lost, watcher_seen
 from kafka_dr.operators.last_known import from_connect
 from kafka_dr.operators.observing import remote_partitions, target_rules
-from kafka_dr.operators.offsets import KEY, CommitGroups, TranslateOffsets, require_reviewed
+from kafka_dr.operators.offsets import CommitGroups, TranslateOffsets, require_reviewed
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.replication import still_target_ends
 from kafka_dr.operators.still_true import (
@@ -38,7 +33,6 @@ from kafka_dr.operators.translating_ahead import bounds_at_boundary, taken_if_un
 from kafka_dr.procedure.entries import DataLossAssessed, GroupsCommitted, MirrorMakerStopped, SourceFenced
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
-from kafka_dr.recorder.history import PARTITION
 
 #: A source that still answers lets its connectors go at once. One that is dead keeps each for a minute, and nothing can
 #: be mirrored from it meanwhile.
@@ -91,23 +85,14 @@ class TranslateWithoutSource(TranslateOffsets):
         return procedure.artifacts.load(procedure.progress.require(DataLossAssessed).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """What was translated with the assessment, or by a continued run, is taken as it is where the target is as
-        it was; Spark translates the rest.
+        """What was translated with the assessment is taken where the target is as it was; Spark translates the rest.
+        What a continued run's translation found missing is missing still.
         """
         assessed = procedure.progress.require(DataLossAssessed)
-        bounds = procedure.artifacts.load(assessed.bounds)
-        earlier, receipt = assessed.earlier_translation, assessed.earlier_positions
-        if not earlier:
-            taken_ahead = taken_if_unchanged(procedure, assessed.translated_ahead, bounds, positions)
-            return taken_ahead or super().translated(procedure, context, positions)
-        bounds = bounds_at_boundary(procedure, bounds)
-        taken = (
-            positions[:0] if receipt is None else taken_as_it_is(procedure.artifacts.load(receipt), positions, bounds)
-        )
-        rest = without(positions, taken)
-        rows, made = super().translated(procedure, context, rest) if len(rest) else (rest, _NOTHING_MADE)
-        both = pd.concat([found for found in (taken, rows) if len(found)] or [taken], ignore_index=True)
-        return both, together(earlier, made, both)
+        bounds, earlier = procedure.artifacts.load(assessed.bounds), assessed.earlier_translation
+        taken_ahead = taken_if_unchanged(procedure, assessed.translated_ahead, bounds, positions)
+        rows, summary = taken_ahead or super().translated(procedure, context, positions)
+        return rows, summary | {name: [*earlier.get(name, ()), *summary[name]] for name in ("holes", "cut")}
 
     def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """The inventory's positions, floors and pairs, and the target's log as it is since MirrorMaker 2 stands."""
@@ -115,85 +100,6 @@ class TranslateWithoutSource(TranslateOffsets):
         floors, syncs, pairs = map(procedure.artifacts.load, (assessed.floors, assessed.syncs, assessed.pairs))
         bounds = bounds_at_boundary(procedure, procedure.artifacts.load(assessed.bounds))
         return write_translation(procedure, folder, positions, floors, syncs, pairs, bounds, assessed.flowed_back)
-
-
-_NOTHING_MADE: dict[str, Any] = {"records_read": {"source": 0, "target": 0}, "repeats": {}, "holes": [], "cut": []}
-_RAISED = "raised to where the target's log begins since it was translated"
-
-
-def taken_as_it_is(earlier: pd.DataFrame, positions: pd.DataFrame, bounds: pd.DataFrame) -> pd.DataFrame:
-    """Rows of an earlier translation of these very positions, on partitions that are drained still.
-
-    A position below which the target's retention has deleted records since is raised, and not called exact any more.
-    """
-    there = bounds.loc[bounds["drained"], [*PARTITION, "target_start"]]
-    rows = earlier.drop(columns=COMPARED).merge(positions[KEY], on=KEY).merge(there, on=PARTITION)
-    rows = rows.astype({"partition": "int32", "target_position": "Int64", "target_start": "Int64", "bound": "Int64"})
-    short = rows["target_position"].lt(rows["target_start"]).fillna(False).astype(bool)
-    bound = (rows["bound"] - (rows["target_start"] - rows["target_position"])).clip(lower=0)
-    return rows.assign(
-        target_position=rows["target_position"].mask(short, rows["target_start"]),
-        bound=rows["bound"].mask(short, bound),
-        exact=rows["exact"].astype(bool) & ~short,
-        clamped=rows["clamped"].astype(object).mask(short, _RAISED),
-    ).drop(columns="target_start")
-
-
-def without(positions: pd.DataFrame, taken: pd.DataFrame) -> pd.DataFrame:
-    """The positions that are not among those taken."""
-    both = positions.merge(taken[KEY].assign(taken=True), on=KEY, how="left")
-    return positions[both["taken"].isna().to_numpy()].reset_index(drop=True)
-
-
-def together(earlier: Mapping[str, Any], made: Mapping[str, Any], rows: pd.DataFrame) -> dict[str, Any]:
-    """The summary of both: what the earlier one found missing is missing still, whatever of it is taken."""
-    return {
-        "digest": translation_digest(rows),
-        "classes": (
-            {str(name): int(count) for name, count in rows["class"].value_counts().sort_index().items()}
-            if len(rows)
-            else {}
-        ),
-        "records_read": made["records_read"],
-        "repeats": made["repeats"] | earlier["repeats"],
-        "holes": [*earlier["holes"], *made["holes"]],
-        "cut": [*earlier["cut"], *made["cut"]],
-    }
-
-
-#: What the digest of a translation covers of a row, in this order, and as what.
-_COVERED = {
-    "group": str,
-    "topic": str,
-    "partition": int,
-    "position": int,
-    "position_at": int,
-    "target_topic": str,
-    "target_position": int,
-    "class": str,
-    "exact": bool,
-    "bound": int,
-    "evidence": str,
-    "clamped": str,
-}
-
-
-def translation_digest(rows: pd.DataFrame) -> str:
-    """The digest of these very rows, by the contract by which Spark tells that of the rows it makes: who has the
-    rows can check it.
-    """
-    covered = _COVERED if len(rows) else {}
-    columns = [
-        [None if pd.isna(value) else kind(value) for value in rows[name].tolist()] for name, kind in covered.items()
-    ]
-    lines = sorted(zip(*columns, strict=True), key=lambda line: (*line[1:3], line[0]))
-    return _digest(
-        [[*place, _digest([*map(list, mine)])] for place, mine in groupby(lines, key=lambda line: line[1:3])]
-    )
-
-
-def _digest(told: list[Any]) -> str:
-    return sha256(json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 
 class CommitWithoutSource(CommitGroups):
@@ -263,7 +169,7 @@ class OpenWithoutSource(OpenTarget):
         """What clients will do on the target, and the principals that hold the right there, but for a denial."""
         rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
         scopes = (
-            FenceScope.writes(procedure.progress.move().planned.local_names.values()),
+            FenceScope.writes(topics_of(procedure)),
             FenceScope.group_reads(groups_of(procedure)),
         )
         return [(scope, client_principals(rules, scope, exempt)) for scope in scopes]

@@ -79,7 +79,9 @@ class SourceConfirmedLost(StepOutcome, LooksAtSource, steps=(Step.CONFIRM_SOURCE
 
 
 class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
-    """The plan of a run without its source, and the files that its later steps read; times in milliseconds."""
+    """The plan of a run without its source, and the files that its later steps read; times in milliseconds.
+    `earlier_translation` is what a continued run's translation did not find on the target: `holes` and `cut`.
+    """
 
     inventory_digest: str
     loss: Receipt
@@ -96,7 +98,6 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
     source_last_seen_at: int | None
     missing: Sequence[str]
     records_read: Mapping[str, int]
-    earlier_positions: Receipt | None = None
     earlier_translation: Figures = field(default_factory=dict)
     translated_ahead: EarlyTranslation | None = None
     copied_anew: Sequence[str] = ()

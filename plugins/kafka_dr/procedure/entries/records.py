@@ -184,7 +184,6 @@ class ApprovedPlan:
     source: str
     target: str
     topics: Sequence[PlannedTopic]
-    local_names: Mapping[str, str]
     groups: Sequence[PlannedGroup]
     opening: Sequence[str]
     deadlines: Mapping[str, float]

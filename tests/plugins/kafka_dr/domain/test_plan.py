@@ -31,7 +31,6 @@ PLAN = Plan(
     naming="identity",
     connectors={"source": "p->s.source", "checkpoint": "p->s.checkpoint"},
     topics=(("orders", "orders", 3, "id-1"),),
-    local_names={"orders": "orders"},
     groups=(
         GroupForecast("billing", 3, 7, "earliest", True, 12, {"END": 2, "CONTENT": 1}),
         GroupForecast("audit", 1, 0, "fail", False, None),
@@ -63,7 +62,7 @@ def test_the_digest_is_the_one_of_what_the_journal_gives_back() -> None:
 def test_every_field_changes_the_digest() -> None:
     """No part of the plan can be changed under an approval."""
     changes = dict.fromkeys("procedure_id dag_id source target reason naming".split(), "x")
-    changes |= {"connectors": {}, "local_names": {}, "deadlines": {}, "topics": (), "groups": (), "fence": ()}
+    changes |= {"connectors": {}, "deadlines": {}, "topics": (), "groups": (), "fence": ()}
     changes |= {"unproven": (), "opening": ("x",), "start_reverse": True, "lag": 8, "drain_seconds": 1.0}
     changes |= {"excluded": (ExcludedGroup("g", "r", "fail", 1, 0, False),), "abort_open_transactions": True}
     changes |= {"cool_down": COOL_DOWN, "copies": {"standby.orders": "orders"}}
@@ -206,7 +205,7 @@ def test_of_many_topics_some_are_named() -> None:
     """The first twenty, and how many more there are."""
     names = [f"t{n:02}" for n in range(25)]
     topics = tuple((name, f"primary.{name}", 1, "id") for name in names)
-    many = replace(PLAN, topics=topics, local_names=dict(zip(names, names, strict=True)))
+    many = replace(PLAN, topics=topics)
     assert "| t19 |" in shown(many) and "| t20 |" not in shown(many) and "5 more topics" in shown(many)
 
 

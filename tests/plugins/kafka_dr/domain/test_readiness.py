@@ -72,7 +72,6 @@ def seen(**changes: Any) -> Observation:
         flow=flow(),
         reverse=flow("standby", "primary", "id-primary", "STOPPED"),
         scope={"orders": "orders"},
-        local_names={"orders": "orders"},
         groups=frozenset({"billing"}),
         source_starts={T0: 0, T1: 0},
         first=sample,
@@ -133,7 +132,7 @@ FAILED = ConnectorView("c", "RUNNING", {0: "RUNNING", 1: "FAILED"}, config("prim
 BACK = ("standby", "primary", "id-primary")
 GROWN = Sample({T0: 15, T1: 0}, {T0: 15, T1: 0})
 IN_SYNC = {"min.insync.replicas": "2"}
-MINE = {"orders": TopicView("x", 2), "mine": TopicView("y", 3)}
+MINE = {"orders": TopicView("x", 3), "mine": TopicView("y", 2)}
 MINE_RULES = AclRules(RIGHTS | {acl("User:app", "all", "mine")})
 TRANSACTIONAL = AclRules(RIGHTS | {acl("User:app", "write", "tx-1", "transactional_id")})
 UNGUARDED = AclRules(frozenset(), authorizer=False)
@@ -165,7 +164,7 @@ CLOSED = {
     "fewer partitions": (target(topics={"orders": TopicView("x", 1)}), "topics_match"),
     "more partitions": (target(topics={"orders": TopicView("x", 3)}), "topics_match"),
     "local topic with other partitions": (
-        seen(local_names={"orders": "mine"}, target=cluster("standby", topics=MINE, rules=MINE_RULES)),
+        seen(scope={"orders": "mine"}, target=cluster("standby", topics=MINE, rules=MINE_RULES)),
         "topics_match",
     ),
     "recreated": (seen(known_topic_ids={"orders": "t-0"}), "topics_not_recreated"),
@@ -182,7 +181,7 @@ CLOSED = {
         "groups_idle_on_target",
     ),
     "nothing stops clients": (replace(source(rules=UNGUARDED), has_drain_hook=False), "fence_possible"),
-    "nothing to move": (seen(scope={}, local_names={}), "something_to_move"),
+    "nothing to move": (seen(scope={}), "something_to_move"),
 }
 
 
@@ -276,7 +275,6 @@ def test_clients_need_on_the_target_only_what_they_have_on_the_source() -> None:
     rules = AclRules(frozenset(EACH_ITS_OWN))
     both = seen(
         scope={"orders": "orders", "payments": "payments"},
-        local_names={"orders": "orders", "payments": "payments"},
         source=cluster("primary", topics=TWO, rules=rules),
         target=cluster("standby", topics=TWO, rules=rules),
     )
@@ -402,7 +400,7 @@ def test_a_missing_probe_is_noted_where_everyone_is_let_in_too() -> None:
 def test_long_lists_are_cut_and_counted() -> None:
     """Ten thousand missing topics give one readable blocker."""
     scope = {f"t{n:05}": f"t{n:05}" for n in range(10_000)}
-    many = seen(scope=scope, local_names=scope, source=cluster("primary", topics={t: TopicView("i", 1) for t in scope}))
+    many = seen(scope=scope, source=cluster("primary", topics={t: TopicView("i", 1) for t in scope}))
     (missing,) = [b for b in blockers(many) if b.gate == "topics_match"]
     assert "and 9980 more" in missing.seen and len(missing.seen) < 500
 

@@ -32,7 +32,6 @@ from kafka_dr.operators.without_source import StopLeftMirrorMaker, TranslateWith
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
-from lab.judge.positions_file import read_rows, translation_digest
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 from tests.support.bench import FENCE, GRANT, ORDERS, PAIR
 from tests.support.facts import figures_of
@@ -56,24 +55,6 @@ def mirrored(bench: Any, count: int) -> None:
     """The target's log: so many different records."""
     bench.clusters["standby"].log_ends[ORDERS] = count
     bench.clusters["standby"].records[ORDERS] = {offset: f"{offset}" for offset in range(count)}
-
-
-def rows_of(positions: pd.DataFrame) -> pd.DataFrame:
-    """A translation of positions: at the boundary END, below it CONTENT two records further on."""
-    ended = positions["position"] == 100
-    told = positions.drop(columns="policy").assign(
-        target_topic="orders",
-        target_position=(positions["position"] + 2).where(~ended, 100).astype("Int64"),
-        exact=True,
-        bound=0,
-        evidence="e",
-        clamped=None,
-    )
-    return told.assign(
-        **{"class": ended.map({True: "END", False: "CONTENT"})},
-        mirror_maker_position=pd.array([7] * len(told), "Int64"),
-        mirror_maker_rereads=pd.array([1] * len(told), "Int64"),
-    )
 
 
 def planned(
@@ -136,17 +117,7 @@ def prove(
             ),
         )
     else:
-        rows = rows_of(procedure.artifacts.load(figures_of(procedure, Step.DRAIN_CONSUMERS)["positions"]))
-        bench.done(
-            procedure,
-            step,
-            digest="t" * 64,
-            exact=2,
-            positions=2,
-            holes=holes,
-            repeats={"orders-0": 4},
-            translation=procedure.artifacts.save("positions", rows),
-        )
+        bench.done(procedure, step, holes=holes)
 
 
 def continued(bench: Any) -> Run:
@@ -745,11 +716,7 @@ def test_when_in_doubt_nothing_is_final(died: Any, change: Any, said: str) -> No
     procedure = died.procedure("r1")
     change(died, procedure)
     figures = assess(died)
-    assert row(figures)[2] is None and (
-        figures["cut_off"],
-        figures["earlier_positions"],
-        figures["positions"]["rows"],
-    ) == (None, None, 0)
+    assert row(figures)[2] is None and (figures["cut_off"], figures["positions"]["rows"]) == (None, 0)
     (doubt,) = doubts(figures)
     assert said in doubt
 
@@ -861,7 +828,8 @@ def test_zero_lag_alone_proves_no_boundary(make: Any) -> None:
 
 
 def translate(bench: Any, change: Callable[[], Any] = lambda: None) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Have the loss approved, let something happen, stop, translate: figures and rows by group."""
+    """Continue, assess, have the loss approved, let something happen, stop, translate: figures and rows by group."""
+    assess(bench)
     bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {figures_of(bench.procedure('u1'), ASSESS)['plan_digest']}")
     bench.done(bench.procedure("u1"), Step.APPROVE_DATA_LOSS, asked=True)
     bench.done(bench.procedure("u1"), Step.FENCE_SOURCE, fenced="armed")
@@ -872,47 +840,12 @@ def translate(bench: Any, change: Callable[[], Any] = lambda: None) -> tuple[dic
     return figures, bench.procedure("u1").artifacts.load(figures["translation"]).set_index("group")
 
 
-def translate_after_assessing(
-    bench: Any, change: Callable[[], Any] = lambda: None
-) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Continue, assess, and translate."""
-    assess(bench)
-    return translate(bench, change)
-
-
-def test_a_translation_that_was_made_with_the_source_is_taken_as_it_is(died: Any) -> None:
-    """Without Spark, from a copy in this run's own folder; it needs no review."""
-    assess(died)
-    for path in (died.folder / "evidence" / EARLIER).glob("*.parquet"):
-        path.unlink()
-    jobs = len(died.jobs.given)
-    figures, rows = translate(died)
-    assert len(died.jobs.given) == jobs
-    assert {group: (r["target_position"], r["class"], r["exact"]) for group, r in rows.iterrows()} == {
-        "audit": (62, "CONTENT", True),
-        "billing": (100, "END", True),
-    }
-    assert (figures["classes"], figures["exact"], figures["positions"], figures["bound"], figures["repeats"]) == (
-        {"CONTENT": 1, "END": 1},
-        2,
-        2,
-        0,
-        {"orders-0": 4},
-    )
-    assert figures["mirror_maker_missing"] == 2, "set beside the checkpoints of now"
-    plan = died.procedure("u1").progress.move().plan
-    assert (plan["continues"]["translated"], plan["continues"]["exact"]) == (
-        2,
-        2,
-    ) and "2 of them exact: they are taken as they are" in loss_markdown(plan, "d")
-
-
 def test_what_that_translation_found_missing_counts(make: Any) -> None:
     """In the question, in the figures, and in the evidence."""
     bench = make()
     mirrored(bench, 100)
     planned(bench, holes=MISSING)
-    figures, _ = translate_after_assessing(bench)
+    figures, _ = translate(bench)
     assert figures["holes"] == MISSING
     assert "3 records below that end were not found on standby" in loss_markdown(
         bench.procedure("u1").progress.move().plan, "d"
@@ -923,25 +856,12 @@ def test_what_that_translation_found_missing_counts(make: Any) -> None:
     ]
 
 
-def test_without_its_file_the_positions_are_translated_anew(make: Any) -> None:
-    """Said as a doubt; what it had found missing stands in the journal, and the end is known all the same."""
-    bench = make()
-    mirrored(bench, 100)
-    changed_file("positions")(bench, planned(bench, holes=MISSING))
-    figures, rows = translate_after_assessing(bench)
-    assert (
-        "what translate_offsets of planned_failover-r1 had proven is not taken over"
-        in doubts(figures_of(bench.procedure("u1"), ASSESS))[0]
-    )
-    assert rows["class"].to_dict() == {"audit": "POLICY", "billing": "END"} and figures["holes"] == MISSING
-
-
 def test_positions_at_the_cut_off_are_at_the_boundary(make: Any) -> None:
     """A drained partition's ends are a pair; below them it is as without a source."""
     bench = make()
     mirrored(bench, 100)
     planned(bench, Step.STOP_MIRROR_MAKER)
-    _, rows = translate_after_assessing(bench)
+    _, rows = translate(bench)
     assert (
         rows.loc["billing", ["target_position", "class", "exact"]].tolist() == [100, "END", True]
         and rows.loc["audit", "class"] == "POLICY"
@@ -950,55 +870,8 @@ def test_positions_at_the_cut_off_are_at_the_boundary(make: Any) -> None:
 
 def test_a_boundary_that_moved_meanwhile_makes_it_an_ordinary_translation(died: Any) -> None:
     """Somebody wrote on the target: its end says nothing of the source's."""
-    figures, rows = translate_after_assessing(died, change=lambda: mirrored(died, 103))
+    figures, rows = translate(died, change=lambda: mirrored(died, 103))
     assert set(rows["class"]) == {"POLICY"} and figures["exact"] == 0
-
-
-def test_a_position_below_the_targets_log_is_raised_and_reviewed(died: Any) -> None:
-    """Retention went on; unread records are gone, and nobody calls that exact."""
-    figures, rows = translate_after_assessing(
-        died, change=lambda: died.clusters["standby"].log_starts.update({ORDERS: 70})
-    )
-    assert rows["target_position"].to_dict() == {"audit": 70, "billing": 100} and rows["exact"].to_dict() == {
-        "audit": False,
-        "billing": True,
-    }
-    assert "log begins" in rows.loc["audit", "clamped"] and figures["exact"] == 1
-
-
-def test_the_digest_is_that_of_these_very_rows(died: Any) -> None:
-    """An approval of one translation is none of another; and whoever has the file can check it."""
-    figures, _ = translate_after_assessing(died)
-    assert figures["digest"] == translation_digest(
-        read_rows(died.procedure("u1").artifacts.folder / figures["translation"]["file"])
-    )
-    digests = {figures["digest"]}
-    for start in (70, 80):
-        died.clusters["standby"].log_starts[ORDERS] = start
-        digests.add(
-            TranslateWithoutSource(task_id=TRANSLATE.value).act(died.procedure("u1"), died.context("u1")).digest
-        )
-    assert len(digests) == 3
-
-
-def test_groups_that_were_not_frozen_are_translated_beside(make: Any, recorder: Recorder) -> None:
-    """One file, one digest, every position once."""
-    bench = with_recorder(make, recorder)
-    mirrored(bench, 100)
-    planned(bench)
-    figures, rows = translate_after_assessing(bench)
-    assert (
-        rows["target_position"].to_dict() == {"audit": 62, "billing": 100, "cron": 30}
-        and rows.loc["cron", "class"] == "NEAREST"
-    )
-    assert (figures["positions"], figures["exact"], figures["classes"]) == (
-        3,
-        2,
-        {"CONTENT": 1, "END": 1, "NEAREST": 1},
-    )
-    assert figures["digest"] == translation_digest(
-        read_rows(bench.procedure("u1").artifacts.folder / figures["translation"]["file"])
-    )
 
 
 # -- a source that can be read -------------------------------------------------------------------------------------

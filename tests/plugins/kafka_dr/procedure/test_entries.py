@@ -211,12 +211,13 @@ JOURNALS = sorted((ROOT / "tests/fixtures/journals").glob("*/journal.jsonl"))
 
 @pytest.mark.parametrize("journal", JOURNALS, ids=lambda path: path.parent.name)
 def test_every_entry_of_a_real_journal_comes_back_unchanged(journal: Path) -> None:
-    """Byte by byte, as the journal's hashes cover them."""
+    """Byte by byte, as the journal's hashes cover them, but for a key that is written no more."""
     rows = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
     entries = [row for row in rows if row["table"] == "entries"]
     assert entries
     for row in entries:
         payload = json.loads(row["payload"])
+        payload.pop("earlier_positions", None)
         assert canonical(read_entry(row["step"], row["kind"], payload).payload()) == canonical(payload), row["sequence"]
 
 
@@ -229,7 +230,7 @@ def without(fact: type[Fact], *names: str) -> Any:
     return read_entry(fact.steps[0], fact.kind, {key: value for key, value in payload.items() if key not in names})
 
 
-EARLIER = {"earlier_positions": None, "earlier_translation": {}, "translated_ahead": None}
+EARLIER = {"earlier_translation": {}, "translated_ahead": None}
 
 
 @pytest.mark.parametrize(
@@ -314,7 +315,6 @@ def test_a_plan_is_kept_word_for_word_and_read_by_name() -> None:
         "source": "east",
         "target": "west",
         "topics": [["orders", "east.orders", 2, "id-1"]],
-        "local_names": {"orders": "orders"},
         "groups": [{"group": "billing", "partitions": 2, "lag": 0}],
         "opening": [],
         "deadlines": {"max_fence_seconds": 600.0},
