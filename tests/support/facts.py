@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -83,7 +84,7 @@ def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt)
     if issubclass(fewest[0], MovePlanned) and not {"plan", "plan_digest"} <= set(given):
         plan = _fields(ApprovedPlan, empty_file) | given.get("plan", {})
         given = {"plan_digest": digest_of(plan), **given, "plan": plan}
-    made = [_fields(shape, empty_file) | dict(given) for shape in fewest]
+    made = [_fields(shape, empty_file) | json.loads(json.dumps(dict(given), default=vars)) for shape in fewest]
     # Two facts of one step may differ in a value only: whether a gate asked.
     return next((one for one in made if _is_read(step, kind, one)), made[0])
 

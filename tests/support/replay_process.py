@@ -23,6 +23,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
 from kafka_dr.hooks.kafka_records import Record, RecordReader
+from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.replaying import Replay, figures_of, parts_of, refuse_unproven
 from kafka_dr.procedure.run import Identity, Run
@@ -148,7 +149,7 @@ def failed_over(procedure: Run, boundary: Mapping[TopicPartition, int]) -> None:
     procedure.journal.release_lease(PAIR, before.id, before.lease.epoch, "completed")
 
 
-class OneCluster:
+class OneCluster(Connections):
     """Connections of which only the new primary's leads somewhere."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:

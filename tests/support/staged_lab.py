@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
+from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
 from kafka_dr.operators.opening import OpenProcedure
 from kafka_dr.operators.readiness import CheckReadiness, Forecast
@@ -56,7 +57,7 @@ _SECONDS = 30.0
 Acl = tuple[str, str, str, str, str, str, str]
 
 
-class LabConnections:
+class LabConnections(Connections):
     """The lab's connections, without Airflow."""
 
     def __init__(self, lab: Lab) -> None:

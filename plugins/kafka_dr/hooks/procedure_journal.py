@@ -573,7 +573,7 @@ def _refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> 
 def _canonical(value: Any) -> str:
     """JSON with one spelling for one value (keys become strings first, then are sorted)."""
     try:
-        plain = json.loads(json.dumps(value, allow_nan=False, default=vars))
+        plain = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput("a journal entry's payload is not JSON", str(error)) from None
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)

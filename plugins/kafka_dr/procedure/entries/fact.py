@@ -92,19 +92,11 @@ class Fact:
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> Self:
         """The fact that a payload says; Contradiction if the payload is not one of this fact."""
-        try:
-            return _adapter(cls).validate_python(payload)
-        except pydantic.ValidationError as error:
-            wrong = error.errors(include_url=False, include_input=False)[0]
-            raise Contradiction(
-                f"An entry of the journal is no {cls.__name__}",
-                f"{'.'.join(map(str, wrong['loc'])) or 'payload'}: {wrong['msg']}",
-                "Look whether the journal was changed, or was written by another version of this program.",
-            ) from None
+        return read_as(cls, payload)
 
 
 _SHAPES: list[type[Fact]] = []
-_ADAPTERS: dict[type[Fact], pydantic.TypeAdapter[Any]] = {}
+_ADAPTERS: dict[type[Any], pydantic.TypeAdapter[Any]] = {}
 E = TypeVar("E", bound=Line)
 F = TypeVar("F", bound=Fact)
 
@@ -127,7 +119,20 @@ class WatchedFact(Fact):
     procedure_id: OrAbsent[str] = None
 
 
-def _adapter(shape: type[F]) -> pydantic.TypeAdapter[F]:
+def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
+    """A dataclass from JSON in the journal; Contradiction if the JSON does not fit it."""
+    try:
+        return _adapter(shape).validate_python(value)
+    except pydantic.ValidationError as error:
+        wrong = error.errors(include_url=False, include_input=False)[0]
+        raise Contradiction(
+            f"An entry of the journal is no {shape.__name__}",
+            f"{'.'.join(map(str, wrong['loc'])) or 'payload'}: {wrong['msg']}",
+            "Look whether the journal was changed, or was written by another version of this program.",
+        ) from None
+
+
+def _adapter(shape: type[T]) -> pydantic.TypeAdapter[T]:
     """Made when it is needed: all of them would take tenths of a second at every import."""
     if shape not in _ADAPTERS:
         _ADAPTERS[shape] = pydantic.TypeAdapter(shape)

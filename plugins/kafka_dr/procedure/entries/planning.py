@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import pydantic
-
-from kafka_dr.procedure.entries.fact import Note, OrAbsent, StepOutcome
+from kafka_dr.procedure.entries.fact import Note, OrAbsent, StepOutcome, read_as
 from kafka_dr.procedure.entries.records import ApprovedPlan, EarlyTranslation, Figures, Receipt, SourceVerdict
 from kafka_dr.vocabulary import Step
 
@@ -47,7 +45,7 @@ class MovePlanned(Planned):
     @cached_property
     def planned(self) -> ApprovedPlan:
         """What steps read of the plan."""
-        return pydantic.TypeAdapter(ApprovedPlan).validate_python(self.plan)
+        return read_as(ApprovedPlan, self.plan)
 
 
 class FailoverForecast(MovePlanned, steps=(Step.FORECAST,)):
