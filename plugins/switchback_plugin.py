@@ -1,5 +1,4 @@
-"""Airflow plugin: the web page, and what every step needs, loaded once in the processes that tasks are forked
-from.
+"""Airflow plugin: the web page, and modules of every step, loaded once in the processes that fork tasks.
 
 A task is forked from the scheduler; what is imported there costs a step nothing, and a step's imports are on the
 critical path.

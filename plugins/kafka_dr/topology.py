@@ -1,5 +1,4 @@
-"""The topology: which clusters there are, how MirrorMaker 2 joins them, and where the systems around them are
-configured.
+"""The topology: clusters, the flows of MirrorMaker 2 between them, and where other systems are configured.
 
 Frozen models in the shape of the YAML file. Addresses and secrets are in Airflow connections, which the file only
 names.

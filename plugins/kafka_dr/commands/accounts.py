@@ -1,6 +1,4 @@
-"""What a person does over Airflow's own API: log in, start a run, answer a gate. Airflow's roles decide what
-they may.
-"""
+"""What a person does over Airflow's API, as Airflow's roles allow: log in, start a run, answer a gate."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a person did by hand, noted in the journal, so that every later look at it, Airflow's too, goes on from
-there.
+"""Note in the journal what a person did by hand, so that Airflow and every later command go on from there.
 
 Invariants
 1. What changes the direction is noted before it is done; what was done is read back before it is noted.

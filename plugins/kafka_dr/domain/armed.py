@@ -1,5 +1,4 @@
-"""Armed fences: sources that could not be fenced when their clients left, and that are fenced as soon as they
-answer.
+"""Armed fences: sources not fenced when their clients left; they are fenced as soon as they answer.
 
 Invariants
 1. What is armed follows from journal entries alone; repeated entries change nothing.

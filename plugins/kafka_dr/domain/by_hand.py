@@ -1,5 +1,4 @@
-"""What is left of a procedure, said as commands for a person with a shell: Kafka's own tools, curl, and files
-beside them.
+"""What is left of a procedure, as commands for a shell: Kafka's own tools, curl, and files beside them.
 
 Invariants
 1. No secret: the tools read `source.properties` and `target.properties`, curl the variable CONNECT_USER.

@@ -1,5 +1,4 @@
-"""A procedure in hand, as its journal and the time tell it: every step's state, and how much longer clients may
-stand still.
+"""A running procedure by its journal and the time: every step's state, and how long clients may still stand.
 
 Invariants
 1. What is shown follows from journal entries and the given time alone.

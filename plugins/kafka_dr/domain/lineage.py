@@ -1,5 +1,4 @@
-"""How two clusters' logs of one partition grew together: stretches that one copied from the other, and where the
-direction turned.
+"""Which stretches of a partition's log each of two clusters copied from the other, as directions turned.
 
 Each time clients change sides, the direction of replication turns round. Under identity naming both logs of a partition
 then consist of stretches that were written by clients on the one side and copied to the other, by turns.

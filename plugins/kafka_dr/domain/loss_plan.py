@@ -1,6 +1,4 @@
-"""The plan of a run without its source: what is lost as far as anybody can know, and what is done all the same.
-The approval names its digest.
-"""
+"""The plan of a run without its source, whose digest the approval names: what is lost, and what is done."""
 
 from __future__ import annotations
 

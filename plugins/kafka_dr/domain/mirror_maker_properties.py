@@ -1,6 +1,4 @@
-"""From MirrorMaker 2's own configuration file to a topology: every key is used, or listed with the reason why it
-is not needed.
-"""
+"""From MirrorMaker 2's configuration file to a topology: every key is used, or listed with why it is not."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What was seen of both clusters and of the flow between them at one moment: frozen, built by operators, read by
-gates.
-"""
+"""What both clusters and the flow between them were at one moment: frozen, built by operators, read by gates."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What MirrorMaker 2 itself would make of its offset syncs: its thinning memory, and its answer for a group's
-position.
-"""
+"""MirrorMaker 2's own use of offset syncs: its thinning memory, and its translation of a group's position."""
 
 from __future__ import annotations
 

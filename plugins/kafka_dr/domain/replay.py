@@ -1,5 +1,4 @@
-"""Stranded records written again on the new primary: which of them, under which marks, and the proof that each
-stands there once.
+"""Stranded records written to the new primary: which, under which marks, and proof that each is there once.
 
 Invariants
 1. Of one partition records are written in the order of their offsets, so that what is done is always a beginning of

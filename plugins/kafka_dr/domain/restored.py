@@ -1,6 +1,4 @@
-"""Positions that are put back to what stood before a procedure's commit: what will be written, as a second
-person reads it, and what became of it.
-"""
+"""Positions put back to those before a procedure's commit: what a second person approves, and the result."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The evidence as a story: what happened, where clients are, what failed, what to do; and the figures behind
-each picture.
+"""The evidence as a story: what happened, where clients are, what failed, what to do, and the pictures' figures.
 
 Invariants
 1. Everything is made of the evidence alone: the same evidence tells the same story.

@@ -1,5 +1,4 @@
-"""What becomes of stranded records: a decision for each topic, what each mode makes possible, and what a second
-person is asked.
+"""Decisions on stranded records, one per topic: what each mode allows, and what a second person is asked.
 
 Invariants
 1. A topic with stranded records has exactly one decision; where two patterns disagree about it, nobody guesses.

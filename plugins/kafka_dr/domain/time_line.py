@@ -1,6 +1,4 @@
-"""When everything happened, as places on one line: steps, the time clients stood still, the time people were
-waited for.
-"""
+"""Times of a procedure as places on one line: steps, clients standing still, waiting for people."""
 
 from __future__ import annotations
 

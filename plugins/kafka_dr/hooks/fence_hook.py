@@ -1,6 +1,4 @@
-"""Fencing a cluster from outside, over HTTP: by its network, its storage, or whatever else can keep clients from
-it.
-"""
+"""Fence a cluster from outside over HTTP: by its network, its storage, or whatever else keeps clients out."""
 
 from __future__ import annotations
 

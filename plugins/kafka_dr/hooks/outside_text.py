@@ -1,6 +1,4 @@
-"""Text from outside, made fit for logs, journal and evidence: on one line, not long, and without what looks like
-a secret.
-"""
+"""Text from outside made fit for logs, journal and evidence: one short line without what looks like a secret."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The transactional writer in a process of its own, so that a task which is killed leaves no transaction half
-done.
+"""The transactional writer in its own process, so that a killed task leaves no transaction half done.
 
 An aborted transaction's records stay in the log, and whoever reads uncommitted records is given them, MirrorMaker 2 by
 default. A transaction is therefore handed over whole, before it begins, to a process that is killed with nobody: it

@@ -1,5 +1,4 @@
-"""What the flight recorder's archive knows of a flow: the newest state of everything, and the history that
-positions need.
+"""A flow by the flight recorder's archive: the newest state of everything, and the history for positions.
 
 Invariants
 1. Of a topic that was deleted and made anew, only what was seen since counts: before that, rows speak of another log.

@@ -1,5 +1,4 @@
-"""MirrorMaker 2's offset syncs and checkpoints, written down as they appear: their topics are compacted, and
-forget.
+"""Record MirrorMaker 2's offset syncs and checkpoints as they appear: compaction removes older ones.
 
 Invariant: a record is written down once, also by a recorder that goes on for another. Read again later, it would look
 newer than what was seen of its topic meanwhile.

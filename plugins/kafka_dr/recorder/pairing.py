@@ -1,5 +1,4 @@
-"""The recorder's own pairs: the target's newest records, found again on the source by content. Why they are
-safe: decisions/0008.
+"""The recorder's own pairs: the target's newest records, found on the source by content (decisions/0008).
 
 Invariant: no record is kept while they are read. A partition that cannot be read to its end in time has no new pair,
 and keeps none from the others.
