@@ -1,6 +1,4 @@
-"""What an old source accepted since it was left: read behind the proven fence, above the ends that the inventory
-knows.
-"""
+"""What an old source accepted after clients left: read behind the proven fence, above the inventory's ends."""
 
 from __future__ import annotations
 

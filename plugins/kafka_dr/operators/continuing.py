@@ -1,5 +1,4 @@
-"""A planned failover whose source died in its middle, continued as an unplanned one: its lease, and what it had
-proven.
+"""Continue a planned failover whose source died as an unplanned one: take its lease, and what it had proven.
 
 Invariants
 1. One of both holds the lease; each change stands in the planned run's journal, written with it at once.

@@ -1,5 +1,4 @@
-"""Groups' positions on copies of the target's own topics, where each direction has topics of its own: on the
-target they go on in the originals.
+"""Positions on copies of the target's own topics: groups that read the copies go on in the originals there.
 
 Clients that a failover took from `orders` to `primary.orders` have read the older records there; back on primary these
 are in `orders`.

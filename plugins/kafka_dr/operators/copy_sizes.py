@@ -1,6 +1,4 @@
-"""How much a failback deletes and copies: what a second person wants to know before deciding how the logs come
-back.
-"""
+"""How much a failback deletes and copies, for the second person who decides how the logs come back."""
 
 from __future__ import annotations
 

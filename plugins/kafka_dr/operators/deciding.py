@@ -1,6 +1,4 @@
-"""The decision on stranded records: what was found, what the run was asked to do with it, and a second person's
-word.
-"""
+"""The decision on stranded records: what was found, what the run was asked to do, a second person's answer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Keep clients from a cluster that has come back: they are elsewhere, and what it takes now nobody would miss in
-time.
-"""
+"""Fence the returned cluster: nobody would miss in time what it accepts while clients are elsewhere."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Fence a source that may be out of reach: by its ACLs if it answers, else from outside, else as soon as it
-answers.
-"""
+"""Fence a source that may be out of reach: by ACLs if it answers, else from outside, else once it answers."""
 
 from __future__ import annotations
 

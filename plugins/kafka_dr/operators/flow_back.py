@@ -1,5 +1,4 @@
-"""The flow from where clients are now to the cluster that has returned: where it begins, that it runs, and that
-it has caught up.
+"""The flow back to the returned cluster: where it begins, that it runs, and that it has caught up.
 
 Invariants
 1. Offsets are written only while the flow is STOPPED without tasks, and are read back as a whole.

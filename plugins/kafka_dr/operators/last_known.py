@@ -1,6 +1,4 @@
-"""What is known of a flow whose source cannot be asked: by the flight recorder's archive, by MirrorMaker 2's
-topics on the target, and by Connect.
-"""
+"""What is known of a flow without its source: by the recorder's archive, MirrorMaker 2's topics and Connect."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which stretches of two clusters' logs came from which, by the journal of the pair; written down for the
-translation of positions.
+"""Which stretches of two clusters' logs came from which, by the journal; written for the translation's job.
 
 Invariants
 1. Only procedures that opened their target count, each by the receipts that it wrote itself, and by what a later

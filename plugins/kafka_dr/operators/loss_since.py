@@ -1,6 +1,4 @@
-"""What is known of the loss since it was approved: the target's log may have shrunk, and a source that came back
-may have accepted records.
-"""
+"""Loss since the approval: the target's log may have shrunk, a returned source may have accepted records."""
 
 from __future__ import annotations
 

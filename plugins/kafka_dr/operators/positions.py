@@ -1,6 +1,4 @@
-"""Committed positions of many groups as frames: ten thousand groups hold a million of them, and clients stand
-still meanwhile.
-"""
+"""Committed positions as frames: ten thousand groups hold a million positions while clients stand still."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Give the returned cluster the topics that the flow back writes to: what it lacks is added, or all are made
-anew.
+"""Prepare the returned cluster's topics for the flow back: add what is missing, or make all of them anew.
 
 Nothing is deleted unless a second person decided on it, the export of what would be lost was read again, both flows
 stand, and no record came since it was made. What is deleted stands in the journal before, each topic with its id, so

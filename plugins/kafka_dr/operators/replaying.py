@@ -1,5 +1,4 @@
-"""Write the stranded records that were decided on to the new primary, each once, and prove it by reading all of
-them back.
+"""Replay stranded records that were decided on: write each once, and prove it by reading all of them back.
 
 What is written and how far it is stands in one transaction: the records, and beside them a record that says so. A
 process that was killed leaves its last one to be ended by the process that it was handed to; the next one fences off

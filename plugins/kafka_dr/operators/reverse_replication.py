@@ -1,6 +1,4 @@
-"""Turn MirrorMaker 2 round: seed the reverse flow, start it, and prove that it copies what is new and nothing
-else.
-"""
+"""Turn MirrorMaker 2 round: seed and start the reverse flow, and prove that it copies only new records."""
 
 from __future__ import annotations
 

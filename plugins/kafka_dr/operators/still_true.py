@@ -1,6 +1,4 @@
-"""Looking again: what was proven before may have changed while people decided, a process was killed, or a
-machine stood still.
-"""
+"""Check proven facts again: people took time, a process was killed, or a machine stood still meanwhile."""
 
 from __future__ import annotations
 

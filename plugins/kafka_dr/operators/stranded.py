@@ -1,6 +1,4 @@
-"""What the returned cluster holds that was never replicated: looked for by its records, and exported before
-anything is changed.
-"""
+"""Find records of the returned cluster that were never replicated, and export them before anything changes."""
 
 from __future__ import annotations
 

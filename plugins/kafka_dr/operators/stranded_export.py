@@ -1,6 +1,4 @@
-"""The export of stranded records, as find_stranded_records wrote it and the journal knows it: one Parquet file a
-partition, by receipt.
-"""
+"""The export that find_stranded_records wrote: one Parquet file a partition, by the journal's receipts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Positions translated together with the assessment of the loss: clients need not stand still while Spark starts
-a second time.
+"""Translate positions with the loss assessment: clients need not wait for a second start of Spark.
 
 Invariant: the same input gives the same rows. Of what a translation without the source reads only the target's log can
 change after the assessment; where it begins and ends as it did then, the rows made then are the rows.

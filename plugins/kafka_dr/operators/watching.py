@@ -1,5 +1,4 @@
-"""Watch old sources that could not be fenced: each is fenced as soon as it answers, and what it accepted until
-then is listed.
+"""Watch old sources that could not be fenced: fence each once it answers, and list what it accepted till then.
 
 Beside that it watches that no two flows copy the same topics in a circle, whoever started them.
 

@@ -1,6 +1,4 @@
-"""What the steps of a failback share: what the flow back mirrors, which failover they come after, and what they
-refuse.
-"""
+"""Shared by a failback's steps: what the flow back mirrors, the failover before it, and refusals."""
 
 from __future__ import annotations
 
