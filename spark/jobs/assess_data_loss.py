@@ -1,5 +1,4 @@
-"""Tells what is lost with the source: by partition, certainly and possibly, and to the record where the source
-can be read.
+"""Assess what is lost with the source: surely and possibly per partition; per record if it can be read.
 
     spark-submit spark/jobs/assess_data_loss.py --input DIR --output DIR
 

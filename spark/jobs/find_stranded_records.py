@@ -1,5 +1,4 @@
-"""Tells what a returned cluster holds that was never replicated, record by record, and writes these records
-down.
+"""Find the records of a returned cluster that were never replicated, and write them down.
 
     spark-submit spark/jobs/find_stranded_records.py --input DIR --output DIR
 

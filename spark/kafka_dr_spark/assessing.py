@@ -1,6 +1,4 @@
-"""What one Spark task of the assessment does: tells what its partitions lose, and lists it where the source can
-be read.
-"""
+"""One Spark task of the assessment: what its partitions lose, and the records if the source can be read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Finds positions by content: reads a stretch of the source and, from its upper anchor down, the same stretch of
-the target.
+"""Find positions by content: read a stretch of the source and, down from its upper anchor, of the target.
 
 Invariants:
 

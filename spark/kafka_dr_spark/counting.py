@@ -1,5 +1,4 @@
-"""Positions counted down from the recorder's own pair above, by the target's records alone. Why this is safe:
-decisions/0008.
+"""Positions counted down from a recorder's pair by the target's records alone; safe by decisions/0008.
 
 Of a pair (u, d) that was made by content the target's record d comes from a source record o at or below u.
 

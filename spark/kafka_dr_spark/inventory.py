@@ -1,6 +1,4 @@
-"""The inventory of what is lost: rows by partition, groups that had gone further, and the figures that a person
-approves.
-"""
+"""The inventory of a loss: rows by partition, groups that had gone further, the figures that are approved."""
 
 from __future__ import annotations
 

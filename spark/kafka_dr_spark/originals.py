@@ -1,5 +1,4 @@
-"""Positions in a segment whose source is the copy: groups stand on copies, and go on at the originals. Why:
-decisions/0013.
+"""Positions where the source is the copy: groups go on at the originals. Why: decisions/0013.
 
 MirrorMaker 2 copies in order and jumps back only to go on. So of all originals up to the highest one whose copy stands
 below a position a copy stands below it: a group that came there by reading has read them. One that a failover has

@@ -1,5 +1,4 @@
-"""How many records a group may be given again at a target position, by what a recorder saw while the source
-lived. Why: decisions/0008.
+"""Bound the records that a group may read again at a target position, by a recorder's samples: decisions/0008.
 
 Invariants:
 

@@ -1,5 +1,4 @@
-"""Partitions whose logs grew by turns: which segment a position lies in, and a case for each. Why this is right:
-decisions/0013.
+"""Logs that grew by turns: the segment that a position lies in, and a case for each. Why: decisions/0013.
 
 Invariants:
 

@@ -1,5 +1,4 @@
-"""What a returned cluster holds that was never replicated, found by the records themselves on both sides. Why:
-decisions/0015.
+"""Records of a returned cluster that were never replicated, found by content on both sides: decisions/0015.
 
 The source is the returned cluster, the target the one that clients went to; its log is looked at below the boundary,
 where nobody but MirrorMaker 2 wrote.

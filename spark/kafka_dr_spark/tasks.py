@@ -1,6 +1,4 @@
-"""What one Spark task does: takes all rows of its partitions, drives their searches, and hands back finished
-rows.
-"""
+"""One Spark task: take all rows of its partitions, drive their searches, and return finished rows."""
 
 from __future__ import annotations
 

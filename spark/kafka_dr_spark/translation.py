@@ -1,5 +1,4 @@
-"""Translates the positions of one partition: settles what needs no reading, plans what to read, and puts the
-answers together.
+"""Translate one partition's positions: settle what needs no reading, plan the reads, combine the answers.
 
 Nothing here reads: every search yields the windows it needs and is sent their records.
 """
