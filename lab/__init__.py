@@ -1,3 +1,1 @@
-"""The embedded environment: two Kafka clusters, two Connect workers with MirrorMaker 2, and Airflow, from plain
-jars.
-"""
+"""The lab, from plain jars: two Kafka clusters, two Connect workers with MirrorMaker 2, and Airflow."""

@@ -1,6 +1,4 @@
-"""MirrorMaker 2 in dedicated mode, in the place of a Connect worker: one process that replicates
-primary->standby and has no REST API.
-"""
+"""MirrorMaker 2 in dedicated mode, instead of a Connect worker: one process, primary->standby, no REST API."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Round trips on a lab: clients go over, as planned or because their source died, go on there, the old source
-comes back, and they return. Each change of sides is judged.
-"""
+"""Round trips on a lab, planned or after the source died; each change of sides is judged."""
 
 from __future__ import annotations
 

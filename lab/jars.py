@@ -1,5 +1,4 @@
-"""The jars, kept per user outside the checkout, resolved by the Ivy inside PySpark and checked against a
-manifest.
+"""Jars, kept per user outside the checkout, resolved by PySpark's Ivy and checked against a manifest.
 
 Standard library only: set-up runs this before anything else is installed.
 """

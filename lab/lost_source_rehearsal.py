@@ -1,6 +1,4 @@
-"""One unplanned failover on a lab: the source's broker and Connect worker are killed with -9, clients go on
-without it, and all is judged.
-"""
+"""One unplanned failover on a lab: kill the source's broker and Connect worker with -9, go on, and judge."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`run`: trigger a DAG, answer its gates for somebody if asked to, print each step as it ends, and say how it
-came out.
-"""
+"""`run`: trigger a DAG, answer its gates if asked to, print each step as it ends, and report the outcome."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""One failover on a lab, from the workload to the verdict; what the demos, the tests and the seeds have in
-common.
-"""
+"""One failover on a lab, from the workload to the verdict; shared by the demos, the tests and the seeds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the product's jobs use of Spark, tasks over bytes in workers: `lab.spark_start` keeps the Java classes
-that this loads.
-"""
+"""A short job that uses Spark as the product's jobs do; `lab.spark_start` keeps the Java classes it loads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a start of Spark costs is paid once, at set-up: bytecode of PySpark's archives, and Java's view of
-Spark's classes.
+"""Pay for a start of Spark once, at set-up: bytecode of PySpark's archives, Java's view of Spark's classes.
 
 A pip-installed PySpark hands its Python processes ``pyspark.zip`` without bytecode, which every driver and every worker
 compiles anew (a second each); Java loads and checks some 9,000 classes (another second and a half).

@@ -1,6 +1,4 @@
-"""How the cluster that clients use looks from where they are: the application's word when the cluster seems
-lost.
-"""
+"""The source as its clients see it from where they are: the application's word when it seems lost."""
 
 from __future__ import annotations
 

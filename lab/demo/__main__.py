@@ -1,5 +1,4 @@
-"""`make demo`, `make demo-unplanned`, `make demo-failback`: a fresh lab, a failover on it, in the last one the
-way back, too, the judge, and everything taken down except the evidence.
+"""`make demo`, `demo-unplanned`, `demo-failback`: move clients on a fresh lab, judge, keep only the evidence.
 
 Environment: `APPROVE=ask` waits for a person at the gate; `TAMPER=position` or `TAMPER=record` spoils the result before
 the check, which must then fail and name what was spoilt.

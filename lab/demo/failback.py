@@ -1,6 +1,4 @@
-"""The demo of a whole round trip: the source is killed with -9 under load, clients go on without it, it comes
-back, and they return.
-"""
+"""The demo of a round trip: kill the source with -9 under load, go on without it, then bring clients back."""
 
 from __future__ import annotations
 

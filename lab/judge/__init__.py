@@ -1,6 +1,4 @@
-"""The independent judge: it knows the ground truth and reads the real clusters; it shares nothing with the
-product.
-"""
+"""The independent judge: it knows the ground truth, reads the real clusters, shares nothing with the product."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Whether every acknowledged record is somewhere: on the cluster where clients are in the end, in an export, or
-in the quarantine.
-"""
+"""Whether every acknowledged record is where clients are in the end, in an export, or in the quarantine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What clients and the fence did: acknowledgements in time, who consumed what, positions that must or must not
-exist.
-"""
+"""What clients and the fence did: acknowledgement times, who consumed what, positions that must (not) exist."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What was written to two clusters while clients went to and fro between them: kept by whoever wrote it, period
-by period.
-"""
+"""What clients wrote to two clusters, period by period, as they went to and fro; kept by the writers."""
 
 from __future__ import annotations
 

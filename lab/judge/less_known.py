@@ -1,6 +1,4 @@
-"""Two runs of one accident, of which the second one knew less than the first: it may claim no more than that
-one.
-"""
+"""Compare two runs of one accident: the run that knew less may claim no more than the other."""
 
 from __future__ import annotations
 

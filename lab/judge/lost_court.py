@@ -1,6 +1,4 @@
-"""The judge of an unplanned failover: what every client was told against what the target holds and the evidence
-admits.
-"""
+"""The judge of an unplanned failover: clients' acknowledgements against the target and the evidence."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Everything the judge looks at where the source cannot be read: the truth is what its clients were told, and
-the target.
-"""
+"""What the judge reads where the source cannot be read: what its clients were told, and the target."""
 
 from __future__ import annotations
 

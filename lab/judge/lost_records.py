@@ -1,5 +1,4 @@
-"""Which records of a source that cannot be read reached the target, and whether the loss list tells of all the
-others.
+"""Which records of an unreadable source reached the target, and whether the loss list names all others.
 
 MirrorMaker 2 mirrors a partition in order and never leaves a record out, so that of n records with one content and
 m < n copies on the target it is the first m that may have been mirrored, and the first one that surely was.

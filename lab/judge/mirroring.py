@@ -1,5 +1,4 @@
-"""What replication made of one log: which records are in it twice, which came back to where they were written,
-and which came late.
+"""What replication made of one log: records that are there twice, came back to their origin, or came late.
 
 Clients write to one cluster at a time, so that whatever is right stands in a log by periods: what was written earlier
 comes earlier. A flow that begins where it should copies nothing of an earlier period, and no record back to the cluster

@@ -1,5 +1,4 @@
-"""The judge of a change of sides among several: by record ids and ordinals over both clusters, whatever happened
-before.
+"""The judge of one change of sides among several: by record ids and ordinals over both clusters.
 
 Every acknowledged record is accounted for; nothing was mirrored twice, nothing came back to where it was written; every
 group stands where it belongs; what is exported as stranded is the truth, both ways; and a flow that begins anew copies

@@ -1,6 +1,4 @@
-"""Everything the judge looks at after one change of sides among several: the ledger, both clusters' logs, each
-read once, and what was seen before.
-"""
+"""What the judge reads after one change of sides: the ledger, both logs once each, and earlier findings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A seeded workload with a ground truth: topics and groups that nobody has tuned anything for, and load under
-way.
-"""
+"""A seeded workload with a ground truth: topics and groups that are not tuned, under load."""
 
 from __future__ import annotations
 

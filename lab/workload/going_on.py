@@ -1,6 +1,4 @@
-"""More records on topics that exist already, each of its topic's own kind: clients that go on, wherever they
-are.
-"""
+"""More records for existing topics, each of its topic's kind: clients that go on, wherever they are."""
 
 from __future__ import annotations
 
