@@ -215,9 +215,7 @@ def _apart(earlier: int, later: int) -> str:
 
 
 def _unfenced(plan: Mapping[str, Any]) -> list[str]:
-    """That both sides may accept writes for a while: whoever approves accepts that, unless a fence was proven while
-    the source lived.
-    """
+    """Tell that both sides may accept writes for a while, as approval accepts, unless a fence was proven before."""
     source, fence, earlier = plan["source"], plan["confirmed"].get("fence"), plan.get("continues") or {}
     if fence == ARMED and earlier.get("fenced_at"):
         return [
@@ -269,9 +267,7 @@ def _figures(plan: Mapping[str, Any]) -> list[str]:
 
 
 def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
-    """How much was read of what may be lost, when it was written, and what no transaction has committed; that none
-    of it is known; empty where nothing is lost.
-    """
+    """Lost records that were read: count, size, times, uncommitted ones; or that none were. Empty without loss."""
     records = inventory.get("records")
     if not inventory.get("losing"):
         return ""
@@ -292,9 +288,7 @@ def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
 
 
 def _rereads(plan: Mapping[str, Any]) -> list[str]:
-    """What groups may be given again, as far as it is known before MirrorMaker 2 stands and positions are
-    translated.
-    """
+    """Rereads of groups, as far as known before MirrorMaker 2 stands and positions are translated."""
     told = plan.get("rereads")
     if not told or not told["positions"]:
         return []
@@ -408,8 +402,7 @@ class FoundSince:
 
 
 class Grown(NamedTuple):
-    """A partition of which more is lost than was approved; `approved` and `now` hold from_offset, certain_to and
-    possible_to.
+    """A partition with more loss than approved; `approved` and `now`: from_offset, certain_to and possible_to.
 
     Attributes:
         approved: None where the partition was not part of the loss.
@@ -513,9 +506,7 @@ def _offsets(row: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def review_digest(translation: str, more: Sequence[Grown]) -> str:
-    """What the review's answer must name: the translation's digest; where more is lost than was approved, one of
-    both.
-    """
+    """The digest that the review's answer names: of the translation, or of translation and grown loss together."""
     return digest_of({"translation": translation, "loss": [one._asdict() for one in more]}) if more else translation
 
 

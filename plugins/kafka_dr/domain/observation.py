@@ -67,9 +67,7 @@ class ConnectorView:
 
     @property
     def settling(self) -> bool:
-        """Whether nothing is wrong but that Connect is just assigning, or starting, the connector or some of its
-        tasks.
-        """
+        """Whether all that is wrong is that Connect is assigning or starting the connector or some tasks."""
         states = {self.state, *self.tasks.values()}
         return bool(states & _PASSING) and states <= {"RUNNING", *_PASSING}
 

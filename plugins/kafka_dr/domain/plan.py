@@ -191,9 +191,7 @@ def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
 
 
 def cool_down_told(plan: Mapping[str, Any]) -> list[str]:
-    """That a cool-down is not waited for, and why, as the first gate of every procedure says it; nothing where none
-    was running.
-    """
+    """That and why a cool-down is not waited for, as every procedure's first gate says it; [] without one."""
     told = plan.get("cool_down")
     if not told:
         return []
