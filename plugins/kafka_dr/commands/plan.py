@@ -227,9 +227,7 @@ def _address(procedure: Run, connection: str) -> tuple[str, bool]:
 
 
 def _flow(procedure: Run, flow: Flow, given_up: bool) -> by_hand.Flow | None:
-    """How its worker is reached; None for one in dedicated mode, which only the way out of a lost source does
-    without.
-    """
+    """How to reach the flow's worker; None in dedicated mode with the source given up."""
     if given_up and flow.connect is None:
         return None
     url, login = _address(procedure, flow.worker)
