@@ -63,9 +63,7 @@ _LOSS = ["topic", "partition", "from_offset", "certain_to", "possible_to", "writ
 
 
 class AssessDataLoss(ProcedureStep):
-    """Tell what is lost, by what was recorded and by what the target has; to the record where the source can still
-    be read.
-    """
+    """Assess the loss by what was recorded and what the target has; per record if the source can be read."""
 
     expires = True
 
@@ -145,9 +143,7 @@ class SourceNow:
 
 
 def known_now(procedure: Run) -> tuple[LastKnown, SourceNow, Proven]:
-    """What is known, the source as it is where it can be read (one that is lost is not waited for), and what a
-    continued run had proven.
-    """
+    """What is known, the source now if readable (a lost one is not asked), and what a continued run had proven."""
     known, source = what_is_known(procedure), SourceNow({}, {}, {})
     lost = found_lost(procedure)
     proven = still_proven(procedure, what_was_proven(procedure), last_ends(known), lost)
@@ -166,9 +162,7 @@ def known_now(procedure: Run) -> tuple[LastKnown, SourceNow, Proven]:
 
 
 def as_on_source(procedure: Run, known: LastKnown, there: Mapping[str, TopicInfo]) -> LastKnown:
-    """The flow's topics are those that a source which can be read has: also what never reached the target, and
-    nothing that it has deleted.
-    """
+    """The flow's topics by a readable source: also those that never reached the target, and no deleted ones."""
     names = {
         topic: procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored_of(procedure, there)
     } | {topic: name for topic, (name, _, _) in known.topics.items() if topic in there}
@@ -267,9 +261,7 @@ def reading_seconds(known: LastKnown, source: SourceNow) -> int:
 
 
 def bounds_now(procedure: Run, known: LastKnown, source: SourceNow, proven: Proven) -> pd.DataFrame:
-    """One row per source partition, with what the target has of it now; the source's own bounds where they can be
-    read, were recorded or proven.
-    """
+    """One row per source partition with the target's bounds now; the source's as read, recorded or proven."""
     remote = {tp: TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in partitions_of(known)}
     target, there = procedure.systems.target, existing(procedure, remote.values())
     ends, names = target.ends(there), {tp.topic for tp in there}
@@ -307,8 +299,7 @@ def made_anew(procedure: Run, known: LastKnown) -> set[str]:
 
 
 def without_other_logs(procedure: Run, known: LastKnown) -> LastKnown:
-    """The same without what was recorded of a topic that was made anew since: nobody then knows what of it is on the
-    target.
+    """Drop what was recorded of topics made anew since: nobody knows what of the new ones is on the target.
 
     Where the recorder saw the new one on the target, what it wrote down since speaks of that; but what Connect keeps
     does not.
@@ -338,9 +329,7 @@ def without_other_logs(procedure: Run, known: LastKnown) -> LastKnown:
 
 
 def copied_anew(known: LastKnown) -> set[str]:
-    """Topics of which the recorder saw another copy on the target than before: what the older one held may be
-    missing.
-    """
+    """Topics whose copy on the target was replaced while recorded: what the older copy held may be missing."""
     return {*known.recorded.anew} & {*known.topics}
 
 
@@ -356,9 +345,7 @@ def existing(procedure: Run, partitions: Iterable[TopicPartition]) -> list[Topic
 
 
 def last_seen_frame(known: LastKnown, source: SourceNow, proven: Proven) -> pd.DataFrame:
-    """One row per partition, also of those that no sample ever saw; a cut-off is the last that was seen of its
-    partition.
-    """
+    """One row per partition, sampled or not; a cut-off counts as the last sample of its partition."""
     frame = pd.DataFrame(partitions_of(known), columns=PARTITION).astype({"topic": object, "partition": "int32"})
     seen = known.recorded.partitions
     at = {

@@ -32,9 +32,7 @@ from kafka_dr.vocabulary import CANARY_TOPIC, Entry
 
 
 class OpenTarget(ProcedureStep):
-    """Look again at everything waiting may have changed, then let clients write. Its intent is the point of no
-    return.
-    """
+    """Look again at all that waiting may have changed, then let clients write. The intent is the point of no return."""
 
     # Interrupted after its intent, the target would be half open; none of its waits is long.
     bounded = False
@@ -80,8 +78,7 @@ class OpenTarget(ProcedureStep):
         )
 
     def look_again(self, procedure: Run, begun: bool) -> str:
-        """Once begun, clients may already be on the target, and the approval was checked; the source must still be
-        closed.
+        """Check what still must hold; once begun, only the source: clients may be on the target, approval was checked.
 
         Answers what shows that no position changed.
         """
@@ -167,17 +164,13 @@ class RedirectClients(ProcedureStep):
 
 
 def require_opened(procedure: Run) -> None:
-    """The target is open: by this procedure, whose approvals still hold, or by hand; then the journal names who
-    opened it, and asking now would undo nothing.
-    """
+    """Require an open target: by this procedure with valid approvals, or by hand, as asking would undo nothing."""
     if procedure.progress.require(TargetOpened).by_hand is None:
         require_reviewed(procedure)
 
 
 def tell_to_resume(procedure: Run) -> DrainHookAnswer:
-    """Tell the application's drain hook to go on where the routing record points; its silence is reported, not
-    fatal.
-    """
+    """Tell the application's drain hook to follow the routing record; its silence is reported, not fatal."""
     if procedure.systems.drain is None:
         return DrainHookAnswer(told=False)
     try:

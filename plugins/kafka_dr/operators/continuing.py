@@ -131,9 +131,7 @@ def _entry_of(earlier: Run, passed: LeasePassed) -> tuple[str, str, str, dict[st
 
 
 def what_is_continued(procedure: Run) -> ContinuedRun | None:
-    """The planned run, and whether it had begun to fence the source; None where nothing is
-    continued.
-    """
+    """The planned run, and whether it had begun to fence the source; None where nothing is continued."""
     if procedure.progress.continues is None:
         return None
     earlier = procedure.require_other(procedure.progress.continues)
@@ -267,9 +265,7 @@ def _read(earlier: Run, found: Proven, fenced: ProducersFenced, done: list[Journ
 def _by_source(
     earlier: Run, cut_off: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The target's ends by source partition. The stop looked itself whether every partition of the cut-off was
-    drained still.
-    """
+    """The target's ends by source partition; the stop of MirrorMaker 2 checked itself that the cut-off was drained."""
     return {tp: ends[there] for tp, there in remote_partitions(earlier, cut_off).items() if there in ends}
 
 
@@ -306,9 +302,7 @@ def _look_again(procedure: Run, procedure_id: str) -> None:
 
 
 def with_what_was_proven(procedure: Run, known: LastKnown, proven: Proven) -> LastKnown:
-    """What is known, completed: by the plan's topics, the groups that were active before they were stopped, and
-    final positions in the place of seen ones.
-    """
+    """Complete what is known: the plan's topics, groups active before the stop, final positions for seen ones."""
     if proven.procedure_id is None:
         return known
     counts = {topic: count for topic, (_, count, _) in known.topics.items()}

@@ -26,8 +26,7 @@ from kafka_dr.procedure.run import Run
 
 
 def with_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
-    """The bounds of a translation, and behind them those of partitions that are copies of the target's; their
-    segments and offset syncs are written to the folder.
+    """Add bounds of partitions that are copies of the target's; write their segments and offset syncs to the folder.
 
     The originals end where the last failover has left them: a group that has read its copies to the end stands before
     what was stranded there. Segments are written too of clients' own topics in which stranded records were kept: these
@@ -51,8 +50,7 @@ def with_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) -> pd.DataFr
 
 
 def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
-    """The same without the source: where its copies end is what the journal says of the last time that clients came
-    to it.
+    """As `with_copies`, without the source: copies end where the journal says they did when clients last came to it.
 
     Args:
         copies: what `bounds_of_lost_copies` answered; a copy of which the journal does not tell has no cut-off, and no
@@ -106,9 +104,7 @@ def _write(
 
 
 def originals_of(procedure: Run) -> dict[TopicPartition, TopicPartition]:
-    """Partitions of the source that are copies -> the target's partitions that they are copies of, of the plan's
-    copies; only pairs that both clusters have.
-    """
+    """Source partitions that are copies by the plan -> the target's originals; only pairs that both clusters have."""
     copies = procedure.progress.move().planned.copies
     here, there = (
         cluster.topics(sorted(names))
@@ -127,9 +123,7 @@ def originals_of(procedure: Run) -> dict[TopicPartition, TopicPartition]:
 def segments_of_copy(
     known: History | None, copy: TopicPartition, original: TopicPartition, end: int, original_end: int
 ) -> tuple[Segment, ...]:
-    """All of the copy, which was copied back from below an offset of the original, around what was stranded and kept
-    there; then nothing. Where nobody knows that offset, only the ends.
-    """
+    """A copy's segments around stranded records kept there, then an open one; only that one if the rest is unknown."""
     last = Segment(end, None, original_end, None, copied_back=False)
     if known is None or (upto := known.copied_up_to(original)) is None:
         return (last,)
@@ -159,8 +153,7 @@ def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartit
 
 
 def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame:
-    """A row for each partition of these copies, as of the bounds of a translation, with the originals as they are
-    now; the source is not asked.
+    """Bounds of these copies' partitions with the originals as they are now; the source is not asked.
 
     Nothing was copied since clients had come to the source last: they write to the target's own topics only while they
     are there.
@@ -191,9 +184,7 @@ def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame
 
 
 def ends_of_copies(procedure: Run, bounds: pd.DataFrame) -> list[list[Any]]:
-    """Of a translation's bounds those of copies: topic, partition, where the copy ends, and where the original
-    begins and ends.
-    """
+    """Of a translation's bounds those of copies: topic, partition, copy's end, original's start and end."""
     copies = copies_of_target(procedure, bounds["topic"].unique())
     rows = bounds.loc[bounds["topic"].isin(copies), ["topic", "partition", "cut_off", "target_start", "boundary"]]
     return [

@@ -39,8 +39,7 @@ _MOVED_TYPES = ("classic", "consumer")
 def observe(
     procedure: Run, known_topic_ids: Mapping[str, str], apart: float = 1.0, held: pd.DataFrame | None = None
 ) -> Observation:
-    """Look at both clusters and the flow; two samples of the log ends, some seconds apart (0: the second is the
-    first).
+    """Look at both clusters and the flow; sample log ends twice, `apart` seconds apart (0: only once).
 
     Args:
         held: committed positions in scope that were read a moment ago; they are read where there are none.
@@ -134,8 +133,7 @@ def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], v
 
 
 def copies_of_target(procedure: Run, topics: Iterable[str]) -> dict[str, str]:
-    """Source topics that a flow from the target has filled under names of their own -> the target's topics that they
-    are copies of.
+    """Source topics that are copies under names of their own -> the target's topics that they are copies of.
 
     Groups that an earlier failover had brought read the older records there; on the target these are in the topics that
     they come from.
@@ -249,9 +247,7 @@ def sample(procedure: Run, partitions: list[TopicPartition], target: ClusterView
 
 
 def remote_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
-    """Source partition -> the partition that holds its records on the target: their copies, or, where the source's
-    are copies, the originals.
-    """
+    """Source partition -> the target's partition with its records: its copy, or if it is a copy, its original."""
     alias, wanted = procedure.flow.source, list(partitions)
     topics = {tp.topic for tp in wanted}
     names = {topic: procedure.naming.remote(alias, topic) for topic in topics} | copies_of_target(procedure, topics)

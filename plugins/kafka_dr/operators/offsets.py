@@ -58,9 +58,7 @@ _EXACT = "exact"
 
 
 class TranslateOffsets(ResumedStep):
-    """Write positions, syncs and bounds; let Spark translate; check what came back and set it beside MirrorMaker 2's
-    checkpoints.
-    """
+    """Write the input, let Spark translate, check the result, and compare it with MirrorMaker 2's checkpoints."""
 
     def act(self, procedure: Run, context: Any) -> OffsetsTranslated:
         """One row per committed position, or a failure; never fewer."""
@@ -135,9 +133,7 @@ def bounds_frame(procedure: Run) -> pd.DataFrame:
 
 
 def stamped_when_copied_back(procedure: Run, topics: set[str]) -> set[str]:
-    """Those of the source's topics whose records from the target got another time when they were copied back: there
-    are some once clients have changed sides.
-    """
+    """Source topics that gave records copied back another time; none before clients first changed sides."""
     if names_protect(procedure) or not moved_clients(procedure):
         return set()
     return stamped_in(procedure.systems.source.configs(sorted(topics)))
@@ -169,9 +165,7 @@ def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
 
 
 def _same_rows(one: pd.DataFrame, other: pd.DataFrame) -> bool:
-    """Whether two frames hold the same rows in any order, by 64-bit hashes: a million tuples take seconds, these
-    tenths.
-    """
+    """Whether two frames hold the same rows in any order, by 64-bit hashes: comparing tuples takes seconds."""
     alike = [
         frame.astype({"group": object, "topic": object, "partition": "int64", "position": "int64"})
         for frame in (one, other)
@@ -189,8 +183,7 @@ _GROUPS_NAMED = 20
 
 
 def rereads_by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """The groups that would read most again by MirrorMaker 2's checkpoints: theirs and our bound, both summed over
-    partitions.
+    """Groups with most rereads by MirrorMaker 2's checkpoints: these and our bound, summed over partitions.
 
     Our bound is null where one of its positions has none; theirs counts positions with a checkpoint only.
     """
@@ -269,9 +262,7 @@ def snapshot_taken(procedure: Run) -> Receipt | None:
 
 
 def require_reviewed(procedure: Run) -> None:
-    """The failover is approved, and so are the translation wherever it must be, and a loss that has grown: by their
-    own figures, whatever the gate's outcome says.
-    """
+    """Require approval of the plan, and where due of translation and grown loss, whatever the gate's outcome says."""
     procedure.approvals.require_plan()
     procedure.progress.outcome_entry(Step.REVIEW_TRANSLATION)
     more = loss_grown(procedure)
@@ -345,8 +336,7 @@ def translated_positions(procedure: Run) -> pd.DataFrame:
 
 
 def wanted_positions(procedure: Run) -> pd.DataFrame:
-    """Where every group will stand on the target, in order; refused and unplaced rows are left out: they were shown
-    at the review. Nothing is changed.
+    """Positions to write on the target, in order, without refused and unplaced rows, which the review has shown.
 
     Where clients will write to other topics than the mirrored ones, or to one that never came, their groups start at
     those topics' beginning.
@@ -399,9 +389,7 @@ def with_set_back(procedure: Run, wanted: pd.DataFrame, refused: pd.DataFrame, h
 
 
 def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], int]:
-    """(group, source topic, target partition) -> where an excluded group begins by its policy; `fail` writes
-    nothing.
-    """
+    """(group, source topic, target partition) -> an excluded group's begin by its policy; none for `fail`."""
     policies = {one.group: one.policy for one in excluded_groups(procedure) if one.policy != "fail"}
     if not policies:
         return {}
@@ -452,9 +440,7 @@ def create_missing_topics(procedure: Run) -> None:
 
 
 def not_mirrored(procedure: Run) -> list[str]:
-    """Topics that clients will write to, where the mirrored one has another name, or had not come when MirrorMaker 2
-    was stopped.
-    """
+    """Clients' topics whose mirrored one has another name, or had not come when MirrorMaker 2 was stopped."""
     plan, stopped = procedure.progress.move().planned, procedure.progress.done(MirrorMakerStopped)
     boundary = None if stopped is None else procedure.artifacts.load(stopped.boundary)
     came = {one.remote for one in plan.topics} if boundary is None else set(boundary["topic"])
@@ -472,9 +458,7 @@ def configs_of_clients_topics(procedure: Run, topics: list[str]) -> dict[str, Se
 
 
 def local_partitions(procedure: Run) -> list[TopicPartition]:
-    """Partitions of the topics clients will write to, where those are not the mirrored ones, or had not come; as far
-    as they are there.
-    """
+    """Partitions of clients' topics that are `not_mirrored`, as far as they exist on the target."""
     topics = not_mirrored(procedure)
     infos = procedure.systems.target.topics(topics) if topics else {}
     return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in info.partitions]
@@ -519,9 +503,7 @@ def commit(procedure: Run, todo: pd.DataFrame) -> dict[tuple[str, TopicPartition
 def ledger_frame(
     wanted: pd.DataFrame, before: pd.DataFrame, after: pd.DataFrame, errors: Mapping[tuple[str, TopicPartition], str]
 ) -> pd.DataFrame:
-    """One row per group and partition: what it held, what was wanted, what was read back, and the broker's refusal
-    if any.
-    """
+    """One row per group and partition: before, wanted, read back, and the broker's refusal if any."""
     refused = pd.DataFrame(
         [(group, *tp, word) for (group, tp), word in errors.items()], columns=[*PLACE, "error"]
     ).astype({"group": object, "topic": object, "partition": "int32"})

@@ -71,9 +71,7 @@ _UNKNOWN = TopicBefore("", 0, {})
 
 
 class PrepareTopics(ProcedureStep):
-    """Make what the returned cluster lacks of the topics; in mode recreate delete them first, behind a decision and
-    a verified export.
-    """
+    """Create missing topics on the returned cluster; mode recreate first deletes, with decision and verified export."""
 
     def act(self, procedure: Run, context: Any) -> TopicsPrepared:
         """Topics of the same names and partitions on both sides; the ids of those that were made anew."""
@@ -146,9 +144,7 @@ class Anew:
         }
 
     def refuse_filled(self) -> None:
-        """What was made anew is there, has another id than before, and no record: the flow back will fill it from
-        the beginning.
-        """
+        """Require topics made anew to have new ids and no record: the flow back fills them from the beginning."""
         refuse_lacking(self._procedure, self._scope.values())
         infos = self._procedure.systems.target.topics(self.before)
         same = [name for name, info in infos.items() if info.topic_id == self.before[name].topic_id]
@@ -194,9 +190,7 @@ class Anew:
             )
 
     def _replaced(self, old: list[str]) -> set[str]:
-        """Topics that an earlier run has made anew since the look that found what is stranded: they hold copies
-        only.
-        """
+        """Topics that an earlier run made anew since the search for stranded records: they hold copies only."""
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()
@@ -225,9 +219,7 @@ class Anew:
         return before
 
     def _forget_offsets(self) -> None:
-        """The flow back begins at the beginning: nothing is left that says how far the old logs had come. Forgotten
-        before the logs are gone, they would be filled twice.
-        """
+        """Remove the flow back's offsets: it begins anew. Before the logs are gone this would fill them twice."""
         flow = self._procedure.flow
         worker, name = self._procedure.systems.connect_worker(flow), flow.connectors.source
         known = worker.offsets(name).of(flow.source)
@@ -249,9 +241,7 @@ def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
 
 
 def as_first_noted(procedure: Run) -> dict[str, TopicBefore]:
-    """What topics were that runs of this failback, this one or earlier ones, meant to delete since clients left
-    them, each by the oldest note.
-    """
+    """Topics noted for deletion by this failback's runs since clients left, each as its oldest note has it."""
     found: dict[str, TopicBefore] = {}
     for _, writer, _ in PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS):
         found = (noted_topics(writer) or {}) | found
@@ -259,8 +249,7 @@ def as_first_noted(procedure: Run) -> dict[str, TopicBefore]:
 
 
 def verify_export(procedure: Run) -> int:
-    """Read every file of the export again, stranded records and those that only the old logs still hold; how many
-    there are.
+    """Read every file of the export again, stranded and older records; count the files.
 
     Raises:
         Contradiction: a file is missing, or is not what the journal knows.
@@ -292,8 +281,7 @@ def exported_older(procedure: Run) -> list[ExportedPartition]:
 def make_alike(
     procedure: Run, step: str, scope: Mapping[str, str], before: Mapping[str, TopicBefore]
 ) -> tuple[list[str], list[str]]:
-    """Make topics that the returned cluster lacks, with the new primary's settings, and grow those that have fewer
-    partitions; answers both, sorted.
+    """Create missing topics with the new primary's settings, and add missing partitions; return both lists, sorted.
 
     Args:
         before: what those that were deleted had there beside.
@@ -329,9 +317,7 @@ def make_alike(
 
 
 def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
-    """Partitions cannot be taken away: of a topic with more of them on the returned cluster, keys would land
-    elsewhere.
-    """
+    """Refuse topics with more partitions on the returned cluster: none can be taken away, keys would move."""
     wider = [
         f"{name}: {here} on {procedure.request.source}, {there} on {procedure.request.target}"
         for name, (here, there) in sorted(counts.items())
@@ -365,9 +351,7 @@ def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
 
 
 def settings_that_differ(procedure: Run, scope: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Settings that mean the same on both clusters and differ between a topic and its copy: topic, setting, here,
-    there; null where it has none of its own.
-    """
+    """Portable settings that differ between topic and copy: topic, setting, here, there; null if it has none."""
     here, there = procedure.systems.source.configs(scope), procedure.systems.target.configs(scope.values())
     found = []
     for topic, name in sorted(scope.items()):
@@ -382,8 +366,7 @@ def settings_that_differ(procedure: Run, scope: Mapping[str, str]) -> list[dict[
 
 
 def stale_places(procedure: Run) -> list[tuple[Any, list[str]]]:
-    """Internal topics of MirrorMaker 2 that speak of logs which are deleted, by cluster: offset syncs and
-    checkpoints.
+    """MirrorMaker 2's internal topics (offset syncs, checkpoints) about deleted logs, by cluster.
 
     Where each direction has topics of its own, those of the flow from the returned cluster go on to be true.
     """
@@ -411,9 +394,7 @@ def settings_of_the_cluster(configs: Any) -> dict[str, str]:
 
 
 def made_by(procedure: Run, step: str) -> set[str]:
-    """Topics of the returned cluster that this procedure made, by its intents: also those that a try made which was
-    killed.
-    """
+    """Topics of the returned cluster that this procedure made, by its intents, those of killed tries included."""
     return {name for making in procedure.progress.facts(TopicsToCreate, step) for name in making.creates_topics}
 
 

@@ -71,9 +71,7 @@ class CheckReadiness(ProcedureStep):
 
 
 def observed_at_rest(procedure: Run, known: dict[str, str]) -> Observation:
-    """Both clusters and the flow; where Connect is just assigning connectors, looked at again until it is done, for
-    some seconds.
-    """
+    """Observe both clusters and the flow; while Connect assigns connectors, again for some seconds."""
     ends_at = time.monotonic() + _SETTLED_SECONDS
     while settling(seen := observe(procedure, known)) and time.monotonic() < ends_at:
         time.sleep(_LOOK_AGAIN_SECONDS)
@@ -95,9 +93,7 @@ def transactions_can_be_ended(procedure: Run) -> None:
 
 
 def known_topic_ids(procedure: Run) -> dict[str, str]:
-    """Topic ids that the pair's last readiness check in this direction saw, or those that a failback has made anew
-    on the source since.
-    """
+    """Topic ids by the last readiness check in this direction, and those that failbacks made anew since."""
     request = procedure.request
     checked = [*facts_of(procedure.journal.entries(step=Step.CHECK_READINESS), ReadinessChecked)]
     for entry, ready in reversed(checked):
@@ -108,9 +104,7 @@ def known_topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def made_anew_since(procedure: Run, sequence: int) -> dict[str, str]:
-    """Ids of topics that failbacks to what is now the source have made anew: what MirrorMaker 2 knew of the old ones
-    they deleted, too.
-    """
+    """Ids of topics that failbacks made anew on the source; MirrorMaker 2's data on the old ones is deleted, too."""
     made: dict[str, str] = {}
     for entry, prepared in facts_of(procedure.journal.entries(step=Step.PREPARE_TOPICS), TopicsPrepared):
         if entry.sequence < sequence or not prepared.recreated.rows:
@@ -153,9 +147,7 @@ def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> 
 
 
 def positions_read_just_now(procedure: Run) -> pd.DataFrame | None:
-    """The many positions that check_readiness read, if that was just now: ten thousand groups take as long to read
-    again.
-    """
+    """Positions of check_readiness if read just now, else None: reading ten thousand groups again takes long."""
     ready = procedure.progress.require(ReadinessChecked)
     if ready.read_at is None or ready.positions is None:
         return None

@@ -113,9 +113,7 @@ class Part:
         return record.timestamp if record.timestamp is not None and record.timestamp > 0 else None
 
     def doubtful(self, record: Record, now: float) -> bool:
-        """Whether the new primary may refuse a record: for its size where it cannot be compressed, or for its age in
-        seconds since 1970.
-        """
+        """Whether the new primary may refuse a record for its size, uncompressed, or its age; `now` in s since 1970."""
         age = now * 1000 - (self.stamp(record) or now * 1000)
         return _size(record) > self.largest or not -self.newer < age < self.older
 
@@ -152,9 +150,7 @@ class ReconcileStrandedRecords(ProcedureStep):
 
 
 def decided_on(procedure: Run) -> list[tuple[ExportedPartition, Decision]]:
-    """Partitions whose records are to be written, each with its decision; their files are those that the journal
-    knows.
-    """
+    """Partitions whose records are to be written, with decisions; files are verified against the journal."""
     decisions = planned_return(procedure).decisions
     wanted = {
         topic: decision for topic, decision in decisions.items() if decision in (Decision.REPLAY, Decision.QUARANTINE)
@@ -214,9 +210,7 @@ def _part(one: ExportedPartition, decision: Decision, config: Mapping[str, str],
 
 
 def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartition, Decision]]) -> None:
-    """Refuse where a topic that records are to be replayed to was deleted, or has fewer partitions, or where a
-    quarantine's name is illegal.
-    """
+    """Refuse replay to a deleted topic or one with fewer partitions, and a quarantine with an illegal name."""
     everything = [(place_of(one, decision), decision) for one, decision in wanted]
     places = [place for place, decision in everything if decision is Decision.REPLAY]
     topics = procedure.systems.source.topics({place.topic for place in places}) if places else {}
@@ -274,9 +268,7 @@ class Replay:
                 self._writer.close()
 
     def _write_down(self) -> None:
-        """What the proof needs later: where the places ended before anything was written, and that this process
-        writes, too.
-        """
+        """Note for the proof, before writing, where the places end, and that this process writes, too."""
         self._make_topics()
         noted = self._ends_noted()
         ends = {place: end for place, end in self._ends().items() if place not in noted}

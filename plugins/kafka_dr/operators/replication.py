@@ -126,9 +126,7 @@ class Drain:
 
 
 def timestamps_comparable(procedure: Run) -> dict[str, bool]:
-    """By source topic: whether MirrorMaker 2 keeps the records' timestamps (the target topic does not stamp its
-    own).
-    """
+    """By source topic: whether records keep their timestamps (the target topic does not stamp its own)."""
     topics = topics_of(procedure)
     names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
     stamped = stamped_in(procedure.systems.target.configs(list(names.values())))
@@ -169,9 +167,7 @@ class WaitForZeroLag(ProcedureStep):
 
 
 class StopMirrorMaker(ResumedStep):
-    """Stop the source connector and the checkpoint connector, or in dedicated mode the processes; the target's still
-    ends are the boundary.
-    """
+    """Stop source and checkpoint connector (dedicated: the processes); the target's still ends are the boundary."""
 
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
         """STOPPED, no tasks, ends still for a window, and drained still."""

@@ -24,9 +24,7 @@ _LOST_WORKER_SECONDS = 5.0
 
 
 class SeedReverseReplication(ResumedStep):
-    """Set the reverse flow's offsets to boundary - 1 while it is STOPPED: it will copy what clients write from now
-    on, nothing else.
-    """
+    """Set the STOPPED reverse flow's offsets to boundary - 1: it will copy only what clients write from now on."""
 
     def act(self, procedure: Run, context: Any) -> ReverseFlowSeeded:
         """Seed and read back; a pair without a reverse flow, or one that runs under default naming, needs no seed."""
@@ -58,18 +56,14 @@ class SeedReverseReplication(ResumedStep):
 
 
 def ends_at_opening(procedure: Run) -> dict[TopicPartition, int]:
-    """Ends of the topics clients will write to: the boundary, and under other than identity naming the local topics'
-    ends.
-    """
+    """Ends of clients' topics on the target: the boundary, or without identity naming the local topics' ends."""
     procedure.progress.require(GroupsCommitted)
     names = set(topics_of(procedure))
     return {tp: end for tp, end in ends_left(procedure).items() if tp.topic in names}
 
 
 def refuse_loop(procedure: Run) -> None:
-    """Before the forward flow is resumed: the reverse one is STOPPED with no tasks, unless names protect against
-    loops.
-    """
+    """Refuse to resume the forward flow unless the reverse one is STOPPED without tasks, or names prevent loops."""
     flow = procedure.reverse_flow
     if flow is None or procedure.topology.naming.policy == "default":
         return
@@ -93,9 +87,7 @@ class StartReverseReplication(ProcedureStep):
     """If asked: give the new primary a standby, and prove that records flow to it, none of the old ones."""
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """Resume the reverse flow, after making sure that the forward one is STOPPED with no tasks; then look at
-        both logs.
-        """
+        """Resume the reverse flow if the forward one is STOPPED without tasks; then compare both logs."""
         flow = procedure.reverse_flow
         if not procedure.request.start_reverse_replication or flow is None:
             return FlowStarted(started=False)
@@ -133,9 +125,7 @@ class StartReverseReplication(ProcedureStep):
 
 
 def mirrored_ends(procedure: Run, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Ends of all that the procedure's flow mirrors from its source, and of these copies there; 0 of what is not
-    there.
-    """
+    """Ends on the source of all that the procedure's flow mirrors, and of these copies; 0 of missing ones."""
     infos = procedure.systems.source.topics()
     mirrored = {TopicPartition(topic, p) for topic in mirrored_of(procedure, infos) for p in infos[topic].partitions}
     return existing_ends(procedure, sorted({*mirrored, *copies}))
@@ -147,9 +137,7 @@ def ends_are_noted(procedure: Run, step: str) -> bool:
 
 
 def note_ends(procedure: Run, step: str, ends: dict[TopicPartition, int]) -> None:
-    """Note, before the flow is resumed for the first time, where all logs ended that it may write to: a partition
-    that is not among them was made afterwards.
-    """
+    """Note all logs' ends before the flow first resumes: a partition not among them was made afterwards."""
     receipt = procedure.artifacts.save("ends_before_flow", partitions_frame(ends, "offset"))
     record(procedure.authority, step, EndsNoted(ends_before=receipt, all_noted=True))
 
@@ -198,8 +186,7 @@ class ReverseCopies:
         self._copies = procedure.systems.reader(procedure.request.source)
 
     def flowing(self) -> int:
-        """How many partitions were written to since the opening; the first new record of each is the first that was
-        copied.
+        """Count partitions written to since the opening; each one's first new record must be its first copy.
 
         Raises:
             NotYet: a new record has no copy yet.

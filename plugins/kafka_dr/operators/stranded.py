@@ -83,16 +83,12 @@ _EXPORTED = {
 
 
 class FindStrandedRecords(ProcedureStep):
-    """Look through the returned cluster's log, beside the log of the cluster that clients went to, and export what
-    that one never got.
-    """
+    """Find records of the returned cluster that the cluster clients went to never got, and export them."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> StrandedRecordsFound:
-        """What was found before anything was deleted stays found; else look, and by the records where nothing else
-        proves it.
-        """
+        """Keep what was found before a deletion; else search, by records where nothing else proves the answer."""
         deleted = found_before_deleting(procedure)
         if deleted is not None:
             return taken_over(procedure, deleted)
@@ -121,16 +117,12 @@ def looks_at_all(procedure: Run) -> bool:
 
 
 def will_be_deleted(procedure: Run) -> bool:
-    """Whether the logs that clients wrote to on the returned cluster will be deleted, with all that the flow back
-    has written behind that.
-    """
+    """Whether clients' logs on the returned cluster will be deleted, with what the flow back added to them."""
     return mode_of(procedure) is Mode.RECREATE and not names_protect(procedure)
 
 
 def deleted_copies(procedure: Run) -> list[TopicPartition]:
-    """Partitions of the returned cluster with copies of the new primary's own topics that the run will delete, where
-    names part them from clients' topics.
-    """
+    """Returned cluster's copies of the new primary's own topics that the run deletes; none under identity naming."""
     if mode_of(procedure) is not Mode.RECREATE or not names_protect(procedure):
         return []
     return partitions_of(procedure, topics_back(procedure).values())
@@ -160,9 +152,7 @@ def last_failover(procedure: Run) -> Run:
 
 
 def opened_before(procedure: Run, failover: Run) -> Run | None:
-    """The procedure that took clients to the returned cluster, before the failover took them away; None where they
-    had been there from the beginning.
-    """
+    """The procedure that brought clients to the returned cluster before the failover; None if they began there."""
     before = [one for _, one in moved_clients(procedure) if one.id != failover.id]
     earlier = [one for one in before if one.request.target == failover.request.source]
     return earlier[-1] if earlier else None
@@ -229,9 +219,7 @@ class LogsThere:
 
     @property
     def nothing_beyond(self) -> bool:
-        """Whether every log ends where it was proven to have ended when clients left, and no copies are to be looked
-        through.
-        """
+        """Whether every log ends at its proven end when clients left, and no copies are to be looked through."""
         return not self.copied_back and self.resumes == {tp: self.proven.get(tp, 0) for tp in self.resumes}
 
     def untouched(self) -> pd.DataFrame:
@@ -253,8 +241,7 @@ class LogsThere:
 def resumed_at(
     procedure: Run, failover: Run, remote: dict[TopicPartition, TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Where logs of the returned cluster ended before the flow back was started for the first time since the
-    failover; nothing where it never was, or writes to topics of its own.
+    """The returned cluster's log ends before the flow back first ran; {} if it never did, or writes to own topics.
 
     0 of a partition that was not there then and is on the other cluster: the flow has made it.
     """
@@ -279,9 +266,7 @@ def gone_from(
     remote: dict[TopicPartition, TopicPartition],
     boundary: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """Partitions that the failover moved and the returned cluster does not have, by their names there, with how many
-    offsets their copies hold.
-    """
+    """Partitions that the failover moved and the returned cluster lacks, by names there -> offsets in their copies."""
     planned = {
         TopicPartition(moved.remote, p): TopicPartition(moved.topic, p)
         for moved in failover.progress.move().planned.topics
@@ -349,9 +334,7 @@ class Bounds:
         )
 
     def bounds(self) -> pd.DataFrame:
-        """One row a partition; the cut-off is where it ends now, the boundary where its copy ended before clients
-        wrote there.
-        """
+        """One row a partition; cut-off: its end now; boundary: its copy's end before clients wrote there."""
         there, source, target = self._there, self._procedure.systems.source, self._procedure.systems.target
         configs = target.configs(sorted({tp.topic for tp in there.remote}))
         return bounds_of(
@@ -401,8 +384,7 @@ class Bounds:
 def begun_at(
     procedure: Run, failover: Run, there: LogsThere
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where the old flow began in each log when clients had come to the returned cluster, and where its first copies
-    stand on the other one, as far as that is known.
+    """Where the old flow began in each log when clients came, and its first copies on the other cluster, if known.
 
     What stands below came from the other cluster, or was decided on then; where all of the log will be deleted, it is
     looked at again. Where names part the directions the flow went on behind its older copies: they are known by where
@@ -542,9 +524,7 @@ def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[Strand
 
 
 def found_before_deleting(procedure: Run) -> Run | None:
-    """The run, this one or an earlier failback since the last failover, that found what is stranded and then deleted
-    topics; None where none did.
-    """
+    """The run since the last failover that found stranded records, then deleted topics; None where none did."""
     deleting = PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS)
     # One that died before it had deleted anything has left all records where they were.
     return next((one for _, one, _ in deleting if one.id == procedure.id or deleted_since(procedure, one)), None)
@@ -578,9 +558,7 @@ def taken_over(procedure: Run, finder: Run) -> StrandedRecordsFound:
 
 
 def deleted_since(procedure: Run, finder: Run) -> list[str]:
-    """Topics of the returned cluster that the finder noted to delete, and that have another id by now or are not
-    there, sorted.
-    """
+    """Topics of the returned cluster noted for deletion that now have another id or are gone, sorted."""
     noted = noted_topics(finder) or {}
     infos = procedure.systems.target.topics(noted)
     return sorted(name for name, was in noted.items() if name not in infos or infos[name].topic_id != was.topic_id)

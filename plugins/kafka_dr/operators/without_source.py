@@ -40,14 +40,10 @@ _STOP_SECONDS, _ASK_SECONDS = 10.0, 5.0
 
 
 class StopLeftMirrorMaker(ResumedStep):
-    """Have what mirrored the lost source stopped; that it writes nothing any more is proven by the target's still
-    ends, not waited for.
-    """
+    """Ask MirrorMaker 2 of the lost source to stop; the target's still ends prove that it writes no more."""
 
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
-        """Asked to stop, and after that the target's ends still for a window: the boundary, which a later failback
-        begins at.
-        """
+        """Ask to stop, then wait for still target ends: the boundary, which a later failback begins at."""
         procedure.approvals.require_plan()
         remote = existing(procedure, remote_partitions(procedure, partitions_of_plan(procedure)).values())
         states, silent = asked_to_stop(procedure, self.task_id)
@@ -67,9 +63,7 @@ class StopLeftMirrorMaker(ResumedStep):
 
 
 def asked_to_stop(procedure: Run, step: str) -> tuple[dict[str, str], str | None]:
-    """Ask the flow's MirrorMaker 2 to stop: how far it came, by connector or flow; and why the worker was not asked,
-    None if it was.
-    """
+    """Ask the flow's MirrorMaker 2 to stop: states by connector or flow; why the worker was not asked, else None."""
     seconds = 0.0 if found_lost(procedure) else _STOP_SECONDS
     try:
         return stop_flow(procedure, step, procedure.flow, _ASK_SECONDS, seconds), None
@@ -85,9 +79,7 @@ class TranslateWithoutSource(TranslateOffsets):
         return procedure.artifacts.load(procedure.progress.require(DataLossAssessed).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """What was translated with the assessment is taken where the target is as it was; Spark translates the rest.
-        What a continued run's translation found missing is missing still.
-        """
+        """Take the assessment's translation if the target is unchanged, else Spark's; add what was missing earlier."""
         assessed = procedure.progress.require(DataLossAssessed)
         bounds, earlier = procedure.artifacts.load(assessed.bounds), assessed.earlier_translation
         taken_ahead = taken_if_unchanged(procedure, assessed.translated_ahead, bounds, positions)
@@ -112,8 +104,7 @@ class CommitWithoutSource(CommitGroups):
 
 
 def group_sync_stopped(procedure: Run, step: str) -> None:
-    """Wait until the flow's checkpoint connector stands without tasks, or in dedicated mode no process runs: its
-    group sync could set back a group that has consumers by then.
+    """Wait until the checkpoint connector (dedicated: process) stops: its group sync could set back groups in use.
 
     A worker or a stop hook that is silent died with the source, as far as anybody can know, and is not waited for.
 
@@ -142,9 +133,7 @@ def group_sync_stopped(procedure: Run, step: str) -> None:
 
 
 class OpenWithoutSource(OpenTarget):
-    """Look again at what waiting may have changed on the target, then let clients write. Its intent is the point of
-    no return.
-    """
+    """Look again at the target, then let clients write. The intent is the point of no return."""
 
     def look_again(self, procedure: Run, begun: bool) -> str:
         """Nothing of the source is asked: it is fenced, or armed. Answers what shows that no position changed."""
