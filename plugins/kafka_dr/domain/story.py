@@ -20,6 +20,7 @@ from kafka_dr.domain.plain_text import (
     counted,
     duration,
     figure_lines,
+    first_few,
     first_of,
     moment,
     number,
@@ -549,7 +550,7 @@ def _excluded(e: Evidence) -> list[dict[str, Any]]:
 
 def _members(members: Any) -> str:
     if isinstance(members, Sequence) and not isinstance(members, str):
-        return ", ".join(map(str, members[:5])) + (f" and {len(members) - 5:,} more" if len(members) > 5 else "")
+        return first_few(members, 5)
     return "" if members is None else str(members)
 
 

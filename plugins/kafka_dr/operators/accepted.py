@@ -11,6 +11,7 @@ import pandas as pd
 
 from kafka_dr.domain.armed import accepted, shrunk
 from kafka_dr.domain.fence import FenceScope, client_principals
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, Contradiction, FenceNotProven, SystemUnavailable
 from kafka_dr.operators.observing import source_rules
@@ -118,7 +119,7 @@ def _still_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]:
         moved, before = sorted(tp for tp in after if after[tp] != before.get(tp)), after
     raise FenceNotProven(
         "Writes still get through on the old source",
-        ", ".join(map(str, moved[:_NAMED])),
+        first_few(moved),
         "A super user passes every ACL: stop this writer; the watcher looks again by itself.",
     )
 

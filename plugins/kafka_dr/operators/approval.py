@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from kafka_dr.domain.loss_plan import grown_markdown, loss_markdown, review_digest
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.plan import cell, plan_markdown
 from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.offsets import digest_to_review, groups_born
@@ -82,7 +83,7 @@ class ReviewTranslation(ProcedureGate):
                 (f"{_records(found.cut)} unread records have already been deleted from the target by its retention."),
                 (
                     f"{len(born)} groups were born after the forecast and move too:"
-                    f" {cell(', '.join(born[:20])) or 'none'}."
+                    f" {cell(first_few(born, 20)) or 'none'}."
                 ),
                 "",
                 "| group | partition | position | on the target | class | may read again | evidence |",

@@ -12,6 +12,7 @@ import pandas as pd
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.fence import FenceScope, fence_entries, still_allowed
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, Refusal
 from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster
@@ -108,7 +109,7 @@ class DrainConsumers(ProcedureStep):
         def left() -> None:
             active = active_groups(procedure.systems.source, groups)
             if active and time.time() < began + limit:
-                raise NotYet(f"{len(active)} groups still have members: {', '.join(sorted(active)[:10])}")
+                raise NotYet(f"{len(active)} groups still have members: {first_few(sorted(active))}")
 
         procedure.progress.wait(self.task_id, "Consumers leaving", left, limit + 5)
 
@@ -238,7 +239,7 @@ def refuse_changed_topics(procedure: Run) -> None:
     if changed:
         raise Refusal(
             "Topics changed since the forecast",
-            f"made, deleted, recreated or grown: {', '.join(changed[:10])}",
+            f"made, deleted, recreated or grown: {first_few(changed)}",
             "The procedure returns; start a new one, so that the new plan is approved.",
         )
 
@@ -270,7 +271,7 @@ def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
     if open_:
         raise FenceNotProven(
             "Clients may still act on the source",
-            ", ".join(open_[:10]),
+            first_few(open_),
             "Look at the ACLs of these principals; a super user cannot be fenced by ACL.",
         )
     return added_entries(procedure)

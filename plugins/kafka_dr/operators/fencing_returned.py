@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka_dr.domain.fence import FenceScope
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.errors import DeadlinePassed, FenceNotProven
 from kafka_dr.operators.deciding import mode_of
@@ -95,7 +96,7 @@ class FenceReturnedCluster(ProcedureStep):
             time.sleep(seconds)
             written = written_since(procedure, before)
             if written:
-                raise NotYet(f"records still arrive on {len(written)} partitions: {'; '.join(written[:10])}")
+                raise NotYet(f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}")
             return len(partitions)
 
         try:

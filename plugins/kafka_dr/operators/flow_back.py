@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness import isolation_of
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.domain.topic_partition import TopicPartition
@@ -66,7 +67,6 @@ from kafka_dr.vocabulary import Entry, Step
 
 #: What stands for an offset that is null: nothing was copied yet.
 _NOTHING = -1
-_NAMED = 10
 #: Last records of the new primary are read again this often at most.
 _TAILS_SECONDS = 3.0
 
@@ -233,7 +233,7 @@ def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
     if cut:
         raise Contradiction(
             "Logs of the new primary end before they did at the failover",
-            ", ".join(cut[:_NAMED]),
+            first_few(cut),
             "A topic was made anew or cut there: start a new run with mode recreate.",
         )
 
@@ -290,7 +290,7 @@ def refuse_other_offsets(found: dict[TopicPartition, int | None], wanted: dict[T
     if wrong:
         raise ReadBackFailed(
             "Connect does not keep the offsets of the flow back",
-            ", ".join(wrong[:_NAMED]),
+            first_few(wrong),
             "Find who else changes them; then start a new run.",
         )
 
@@ -357,7 +357,7 @@ class StartFlowBack(ProcedureStep):
         if written:
             raise Refusal(
                 "Records came to the returned cluster since they were looked through",
-                "; ".join(written[:_NAMED]),
+                first_few(written, separator="; "),
                 "The flow back was not started. Find the writer (a super user passes every ACL); then start a new run,"
                 " which looks again.",
             )

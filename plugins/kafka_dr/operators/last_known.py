@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.domain.patterns import topic_filter_of
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ArchiveUnavailable, BadInput, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.archive import Archive
@@ -262,8 +263,7 @@ def topics_of_flow(
     alone = selected(procedure, there) - {*known, *named} if kept.source_at is None else set()
     if alone:
         missing.append(
-            f"{len(alone)} topics are taken for mirrored ones by the flow's filter alone:"
-            f" {', '.join(sorted(alone)[:10])}"
+            f"{len(alone)} topics are taken for mirrored ones by the flow's filter alone: {first_few(sorted(alone))}"
         )
     named |= alone
     remote = {

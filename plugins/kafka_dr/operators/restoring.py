@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.restored import RestorePlan, restore_markdown, restore_plan_of
 from kafka_dr.errors import BadInput, Contradiction, NotReady, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.group_requests import OK
@@ -189,7 +190,7 @@ def refuse_living(procedure: Run, groups: list[str]) -> None:
     if active:
         raise Refusal(
             f"Groups have members on {procedure.request.target}, and cannot be put back",
-            ", ".join(sorted(active)[:_NAMED]),
+            first_few(sorted(active)),
             "Stop those consumers, and start a new run; positions of a living group are never touched.",
         )
 

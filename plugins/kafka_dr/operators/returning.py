@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Accepted
@@ -134,16 +135,14 @@ class ReturnToSource(ProcedureStep):
         if missing:
             raise ReadBackFailed(
                 "The target could not be fenced again",
-                ", ".join(map(str, missing[:5])),
+                first_few(missing),
                 "Clear return_to_source: it goes on from here.",
             )
         # Brokers learn of an ACL within moments; what was on its way then is in the log after this.
         time.sleep(procedure.request.deadlines.stable_seconds)
         moved = boundary_moved(procedure)
         if moved:
-            raise Refusal(
-                "Clients already wrote on the target", ", ".join(moved[:10]), "Go on forward: clear open_target."
-            )
+            raise Refusal("Clients already wrote on the target", first_few(moved), "Go on forward: clear open_target.")
 
     def _resume_replication(self, procedure: Run, names: list[str]) -> dict[str, Any]:
         """Connectors that run again; of a source that was given up, towards a cluster that had returned, or in
@@ -185,7 +184,7 @@ class ReturnToSource(ProcedureStep):
         if left:
             raise ReadBackFailed(
                 "The source's fence is still there",
-                ", ".join(left[:5]),
+                first_few(left),
                 "Clear return_to_source: it goes on from here.",
             )
         return len(added)

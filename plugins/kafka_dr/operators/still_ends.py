@@ -7,14 +7,13 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Record
 from kafka_dr.operators.open_transactions import OpenTransactions
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
-
-_NAMED = 10
 
 
 def wait_until_still(
@@ -52,7 +51,7 @@ class StillEnds:
         moving = {tp: before[tp] for tp in self._partitions if after[tp] != before[tp]}
         written = newest_records(self._procedure, moving)
         if written:
-            said = f"records still arrive on {len(written)} partitions: {'; '.join(written[:_NAMED])}"
+            said = f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}"
             raise self._not_yet(
                 deadlines.fence_seconds,
                 "Writes still get through on the source",

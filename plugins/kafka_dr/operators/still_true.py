@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from kafka_dr.domain.fence import FenceScope, still_allowed
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import ConnectUnavailable, Contradiction, FenceNotProven, HookUnavailable, Refusal
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.mirror_maker import ConnectorStatus
@@ -76,7 +77,7 @@ def source_still_fenced(procedure: Run) -> None:
     open_ = [who for scope in scopes for who in still_allowed(rules, scope, exempt)]
     if open_:
         raise FenceNotProven(
-            "The source's fence is not what it was", ", ".join(open_[:10]), "The procedure returns to the source."
+            "The source's fence is not what it was", first_few(open_), "The procedure returns to the source."
         )
     let_in = {
         broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)
@@ -100,14 +101,14 @@ def source_ends_are_cut_off(procedure: Run) -> None:
     if shrunk:
         raise Contradiction(
             "Log ends of the source lie before the cut-off",
-            ", ".join(shrunk[:10]),
+            first_few(shrunk),
             "A topic was recreated or cut; the procedure returns to the source.",
         )
     written = newest_records(procedure, {tp: cut_off[tp] for tp in cut_off if ends[tp] > cut_off[tp]})
     if written:
         raise FenceNotProven(
             "Somebody wrote on the source after the cut-off",
-            "; ".join(written[:10]),
+            first_few(written, separator="; "),
             "Find the writer (a super user passes every ACL); the procedure returns to the source.",
         )
 
@@ -122,7 +123,7 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
         if active:
             raise FenceNotProven(
                 f"Groups came alive on {cluster.alias}",
-                ", ".join(sorted(active)[:10]),
+                first_few(sorted(active)),
                 "Stop those consumers; the procedure returns to the source.",
             )
     drained = procedure.progress.require(ConsumersDrained)
@@ -207,6 +208,6 @@ def target_ends_are_boundary(procedure: Run) -> None:
     if moved:
         raise Refusal(
             "Somebody wrote on the target before it was opened",
-            ", ".join(moved[:10]),
+            first_few(moved),
             "Find the writer; the procedure returns to the source.",
         )

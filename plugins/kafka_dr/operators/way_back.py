@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
 from kafka_dr.hooks.procedure_journal import JournalEntry
@@ -33,7 +34,6 @@ from kafka_dr.vocabulary import Entry, Step
 F = TypeVar("F", bound=Fact)
 
 _ASK_SECONDS = 10.0
-_NAMED = 10
 
 
 def names_protect(procedure: Run) -> bool:
@@ -243,7 +243,7 @@ def refuse_replaced(procedure: Run) -> None:
     infos = procedure.systems.target.topics(ids) if ids else {}
     other = [name for name, topic_id in sorted(ids.items()) if name not in infos or infos[name].topic_id != topic_id]
     if other:
-        told = ", ".join(other[:_NAMED]) + (f" and {len(other) - _NAMED} more" if len(other) > _NAMED else "")
+        told = first_few(other)
         raise Contradiction(
             "Topics of the returned cluster were deleted since the flow back was told where to begin",
             told,
@@ -265,7 +265,7 @@ def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
     infos = procedure.systems.target.topics(names)
     lacking = sorted(set(prepared).intersection(names).difference(infos))
     if lacking:
-        told = ", ".join(lacking[:_NAMED]) + (f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else "")
+        told = first_few(lacking)
         raise Contradiction(
             "Topics of the returned cluster are gone since they were prepared",
             told,

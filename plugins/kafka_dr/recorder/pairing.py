@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kafka_dr.domain.own_pairs import OwnPair, PairSearch, suffix_starts
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.recorded import Kind, PartitionSeen, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.kafka_records import Consumed, Span, record_of
@@ -23,7 +24,6 @@ _MOST_RECORDS = 200_000
 _LEAST_SHARE = 1_000
 #: How far the target's newest record is looked for: behind it lie markers, where MirrorMaker 2 writes in transactions.
 _LOOK_BACKS = (1, 16)
-_NAMED = 3
 
 
 class Newest(NamedTuple):
@@ -82,8 +82,8 @@ class Pairing:
             self._known[_log(wanted[tp])] = pair
             rows.add(Kind.PAIR, topic=tp.topic, partition=tp.partition, **pair._asdict())
         lacking = [str(tp) for tp in wanted if tp not in found]
-        few = ", ".join(lacking[:_NAMED]) + (", ..." if len(lacking) > _NAMED else "")
-        return [f"own pairs: {len(lacking)} of {len(wanted)} partitions have no new one: {few}"] if lacking else []
+        note = f"own pairs: {len(lacking)} of {len(wanted)} partitions have no new one: {first_few(lacking, 3)}"
+        return [note] if lacking else []
 
     def _has_new_records(self, seen: PartitionSeen) -> bool:
         last = self._known.get(_log(seen))
