@@ -20,8 +20,7 @@ _NAMED = 10
 def wait_until_still(
     procedure: Run, step: str, partitions: list[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], float]:
-    """Wait until the source's log ends stand still and no transaction is open; return them, and how long after the
-    step's beginning.
+    """Wait until source log ends stand still without open transactions; return them, and seconds since the begin.
 
     Raises:
         FenceNotProven: records still arrive, or transactions stay open, for longer than they may; both are named.
