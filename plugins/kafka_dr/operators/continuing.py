@@ -12,7 +12,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -53,7 +53,6 @@ _PROVING = (
     Step.TRANSLATE_OFFSETS,
 )
 _AGAINST = frozenset({FenceNotProven.__name__, Contradiction.__name__})
-_MISSING = ("holes", "cut")
 _NAMED = 5
 
 
@@ -259,7 +258,9 @@ def _read(earlier: Run, found: Proven, fenced: ProducersFenced, done: list[Journ
         fenced_at=fenced.fenced_at,
         positions=kept(Step.DRAIN_CONSUMERS, drained.positions if drained else None),
         boundary={} if left is None else _by_source(earlier, cut_off, frame_partitions(left, "offset")),
-        missing={n: value for n, value in translated.payload().items() if n in _MISSING} if translated else {},
+        missing={"holes": [*map(asdict, translated.holes)], "cut": [*map(asdict, translated.cut)]}
+        if translated
+        else {},
         doubts=tuple(doubts),
     )
 

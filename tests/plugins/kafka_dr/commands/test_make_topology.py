@@ -138,10 +138,8 @@ def test_own_policy_by_template(properties: Path) -> None:
     properties.write_text(PROPERTIES + "replication.policy.class = own.Policy\n")
     assert run(properties, "--template", "replicated-<source>-<topic>", "--worker", "connect") == 0
     topology = load_topology(properties.parent / "out" / "topology.yaml")
-    assert (topology.names.remote("primary", "orders"), topology.flows[0].connectors.source) == (
-        "replicated-primary-orders",
-        "primary-to-dr-source",
-    )
+    found = (topology.names.remote("primary", "orders"), topology.flows[0].connectors.source)
+    assert found == ("replicated-primary-orders", "primary-to-dr-source")
 
 
 def test_runs_as_a_module(properties: Path) -> None:

@@ -22,7 +22,7 @@ from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.bench import FENCE, ORDERS, TARGET_FENCE
-from tests.support.facts import figures_of
+from tests.support.facts import figures_of, tell
 
 ID = "planned_failover-r1"
 
@@ -44,12 +44,8 @@ def test_the_plan_as_text(bench: Any, run: Any) -> None:
     """What the approver read, and how far the procedure is."""
     bench.planned()
     code, text = run(ID)
-    assert (
-        code == 0
-        and "Move all clients from **primary** to **standby**" in text
-        and "approve_failover             done" in text
-        and "fence_producers              -" in text
-    )
+    assert code == 0 and "Move all clients from **primary** to **standby**" in text
+    assert "approve_failover             done" in text and "fence_producers              -" in text
     assert "confirm_source_lost" not in text, "a step of another procedure"
 
 
@@ -83,11 +79,8 @@ def test_commands_after_the_fence(bench: Any, run: Any, tmp_path: Path) -> None:
     code, text = run(ID, "--commands", "--out", str(tmp_path / "out"))
     back, on = ((tmp_path / "out" / name).read_text() for name in ("to_return.sh", "to_go_on.sh"))
     assert code == 0 and back in text and on in text
-    assert (
-        "--remove --force --deny-principal User:app" in back
-        and "source.properties" in back
-        and "connectors" not in back
-    )
+    assert "--remove --force --deny-principal User:app" in back and "source.properties" in back
+    assert "connectors" not in back
     assert on.rstrip().endswith("exit 1")
 
 
@@ -101,11 +94,8 @@ def test_commands_before_the_opening(bench: Any, run: Any, tmp_path: Path) -> No
         {"partition": {"cluster": "standby", "partition": 0, "topic": "orders"}, "offset": {"offset": 9}}
     ]
     assert (out / "cut_off.txt").read_text() == "orders:0:10\n" == (out / "boundary.txt").read_text()
-    assert json.loads((out / "routing.json").read_text()) == {
-        "cluster": "standby",
-        "bootstrap_servers": "kafka_standby",
-        "version": 1,
-    }
+    found = json.loads((out / "routing.json").read_text())
+    assert found == {"cluster": "standby", "bootstrap_servers": "kafka_standby", "version": 1}
     assert "--remove --force --deny-principal 'User:*'" in (out / "to_go_on.sh").read_text()
 
 
@@ -159,7 +149,8 @@ def test_a_position_that_is_not_there_is_not_noted(bench: Any, run: Any) -> None
             }
         ]
     )
-    procedure.authority.write(
+    tell(
+        procedure,
         Step.TRANSLATE_OFFSETS,
         Entry.OUTCOME,
         {"translation": procedure.artifacts.save("positions", frame), "exact": 1, "positions": 1},
@@ -238,12 +229,8 @@ def test_the_loss_as_text(make_lost_run: Any, run: Any) -> None:
     """As the approver read it, with this procedure's own steps."""
     make_lost_run().given_up()
     code, text = run(LOST)
-    assert (
-        code == 0
-        and "**primary is given up**" in text
-        and "approve_data_loss            done" in text
-        and "open_target                  -" in text
-    )
+    assert code == 0 and "**primary is given up**" in text and "approve_data_loss            done" in text
+    assert "open_target                  -" in text
     assert "forecast " not in text, "a step of another procedure"
 
 
@@ -275,14 +262,10 @@ def test_commands_without_the_source(make_lost_run: Any, run: Any, tmp_path: Pat
         "positions-1.csv",
         "routing.json",
     }
-    assert (out / "positions-1.csv").read_text() == "orders,0,7\n" and json.loads((out / "routing.json").read_text())[
-        "cluster"
-    ] == "standby"
-    assert (
-        "--group billing" in on
-        and "--remove --force --deny-principal 'User:*'" in on
-        and "1 of 1 positions are exact" in on
-    )
+    assert (out / "positions-1.csv").read_text() == "orders,0,7\n"
+    assert json.loads((out / "routing.json").read_text())["cluster"] == "standby"
+    assert "--group billing" in on and "--remove --force --deny-principal 'User:*'" in on
+    assert "1 of 1 positions are exact" in on
     assert "kafka_primary" not in text and "reverse" not in on
     assert "kafka-acls.sh" not in back and "p.source/resume" in back and "Nothing was added on the source" in back
 
@@ -312,11 +295,8 @@ def test_commands_before_the_translation_end_there(make_lost_run: Any, run: Any,
     assert run(LOST, "--commands", "--out", str(tmp_path / "out"))[0] == 0
     on, back = ((tmp_path / "out" / name).read_text() for name in ("to_go_on.sh", "to_return.sh"))
     assert on.rstrip().endswith("exit 1") and "end its processes" in on
-    assert (
-        "http://net/unfence" in back
-        and "--remove --force --deny-principal User:app" in back
-        and "source.properties" in back
-    )
+    assert "http://net/unfence" in back and "--remove --force --deny-principal User:app" in back
+    assert "source.properties" in back
 
 
 def test_a_loss_that_has_grown_is_said_to_who_reviews_by_hand(make_lost_run: Any, run: Any, tmp_path: Path) -> None:
@@ -349,10 +329,8 @@ def test_opened_by_hand_without_the_source(make_lost_run: Any, run: Any) -> None
     assert "still there" in run(LOST, "--by-hand", "opened", "--as", "carol")[1]
     target.acls.discard(TARGET_FENCE)
     assert run(LOST, "--by-hand", "opened", "--as", "carol")[0] == 0
-    assert (
-        bench.entries(Step.SEED_REVERSE_REPLICATION) == []
-        and figures_of(bench.procedure(), Step.COMMIT_GROUPS)["by_hand"] == "carol"
-    )
+    assert bench.entries(Step.SEED_REVERSE_REPLICATION) == []
+    assert figures_of(bench.procedure(), Step.COMMIT_GROUPS)["by_hand"] == "carol"
     RedirectClients(task_id=Step.REDIRECT_CLIENTS.value).execute(bench.context())
     assert figures_of(bench.procedure(), Step.REDIRECT_CLIENTS)["clients_see"]["cluster"] == "standby"
 

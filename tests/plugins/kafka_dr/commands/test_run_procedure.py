@@ -105,9 +105,8 @@ def test_params_of_an_unplanned_failover_come_back_too(bench: Any) -> None:
     )
     told = requested_run.params_of(request, topology)
     requested_run.new_run("unplanned_failover", told)
-    assert (
-        request_of(topology, "unplanned_failover", told) == request and told["override_source_lost"] == "its disks fail"
-    )
+    assert request_of(topology, "unplanned_failover", told) == request
+    assert told["override_source_lost"] == "its disks fail"
 
 
 def test_deadlines_that_no_param_states_are_todays(bench: Any) -> None:

@@ -31,10 +31,8 @@ def test_it_watches_and_shows_that_it_lives(
     monkeypatch.setattr(watching, "Watcher", lambda tell: Interrupted(tell, lambda: bench.connections))
     monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.01)
     assert watch_old_source.main([]) == 130
-    assert (
-        capsys.readouterr().out == "watching: 0 old sources are watched\n"
-        and bench.journal.last_sign(Step.WATCH_OLD_SOURCE) > before
-    )
+    assert capsys.readouterr().out == "watching: 0 old sources are watched\n"
+    assert bench.journal.last_sign(Step.WATCH_OLD_SOURCE) > before
 
 
 def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

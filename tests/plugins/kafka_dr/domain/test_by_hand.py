@@ -128,12 +128,8 @@ def test_words_of_kafkas_tool() -> None:
         "add",
         [AclEntry("cluster", "kafka-cluster", "literal", "User:a", "10.0.0.1", "describe_configs", "allow")],
     )[0]
-    assert (
-        "--operation DescribeConfigs" in line
-        and line.endswith("--cluster")
-        and "--allow-host 10.0.0.1" in line
-        and "target.properties" in line
-    )
+    assert "--operation DescribeConfigs" in line and line.endswith("--cluster") and "--allow-host 10.0.0.1" in line
+    assert "target.properties" in line
 
 
 def test_onwards_says_what_is_done_and_what_remains() -> None:
@@ -143,9 +139,8 @@ def test_onwards_says_what_is_done_and_what_remains() -> None:
     text = commands(blocks)
     order = ["--from-file positions-1.csv", "@reverse_offsets.json", "mark opening", "--remove", "cp a b", "/resume"]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
-    assert text.index("diff cut_off.txt") < text.index("mark opening") and text.index("diff boundary.txt") < text.index(
-        "mark opening"
-    )
+    assert text.index("diff cut_off.txt") < text.index("mark opening")
+    assert text.index("diff boundary.txt") < text.index("mark opening")
 
 
 def test_onwards_ends_where_no_shell_can_go_on() -> None:
@@ -157,11 +152,8 @@ def test_onwards_ends_where_no_shell_can_go_on() -> None:
 def test_before_anything_was_done_the_fence_is_laid_and_proven() -> None:
     """Writes are fenced at the first step, reads at the second; ends that move stop the script."""
     fence, drain = to_go_on(hand(done=frozenset(), begun=frozenset()))[:2]
-    assert (
-        "--topic orders" in commands([fence])
-        and "diff cut_off.txt now.txt" in commands([fence])
-        and "/drain" in commands([fence])
-    )
+    assert "--topic orders" in commands([fence]) and "diff cut_off.txt now.txt" in commands([fence])
+    assert "/drain" in commands([fence])
     assert "--group billing" in commands([drain]) and "--topic" not in commands([drain])
 
 
@@ -310,10 +302,8 @@ def test_onwards_without_the_source_asks_nothing_of_it() -> None:
         part for part in ("e:9092", "source.properties", "cut_off", "reverse_offsets", "connectors") if part in text
     ]
     opening = next(b for b in blocks if b.step == Step.OPEN_TARGET)
-    assert (
-        "nobody lists them" in " ".join(opening.says)
-        and "The target's logs must be as they were left" in opening.says[0]
-    )
+    assert "nobody lists them" in " ".join(opening.says)
+    assert "The target's logs must be as they were left" in opening.says[0]
 
 
 def test_before_the_stop_a_dead_worker_is_left_alone() -> None:
@@ -325,11 +315,8 @@ def test_before_the_stop_a_dead_worker_is_left_alone() -> None:
     assert "kafka_dr.commands.plan p-1" in approve.says[1] and not approve.commands
     assert "no command can fence what does not answer" in fence.says[0] and not fence.commands
     asked = [line for line in stop.commands if "/stop" in line]
-    assert (
-        len(asked) == 2
-        and all("--max-time 20" in line and "|| echo" in line for line in asked)
-        and "until" not in commands([stop])
-    )
+    assert len(asked) == 2 and all("--max-time 20" in line and "|| echo" in line for line in asked)
+    assert "until" not in commands([stop])
     assert "diff boundary.txt now.txt" in stop.commands and "e:9092" not in commands(blocks)
     assert translate.commands == ("exit 1",) and "records of the target" in translate.says[0]
 
@@ -361,11 +348,8 @@ def test_in_dedicated_mode_the_processes_are_ended_elsewhere() -> None:
         b for b in to_go_on(given_up(flow=None, done=frozenset(), positions=None)) if b.step == Step.STOP_MIRROR_MAKER
     )
     (back,) = to_return(given_up(flow=None))
-    assert (
-        "connectors" not in commands([stop, back])
-        and "end its processes" in stop.says[1]
-        and "nothing here can start its processes" in " ".join(back.says)
-    )
+    assert "connectors" not in commands([stop, back]) and "end its processes" in stop.says[1]
+    assert "nothing here can start its processes" in " ".join(back.says)
 
 
 def test_local_topics_get_the_settings_of_their_copies() -> None:
@@ -393,13 +377,10 @@ def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
     """And has the fence hook let clients in, if it was asked to keep them out; its silence ends nothing."""
     (back,) = to_return(given_up(added=(DENY,), fence_hook="http://net", stopped=()))
     text = commands([back])
-    assert text.index("mark returning") < text.index("--remove") < text.index(
-        "http://net/unfence"
-    ) and "only while it answers" in " ".join(back.says)
-    assert (
-        shlex.split(next(line for line in back.commands if "/unfence" in line))[7]
-        == '{"procedure_id": "p-1", "cluster": "east"}'
-    )
+    assert text.index("mark returning") < text.index("--remove") < text.index("http://net/unfence")
+    assert "only while it answers" in " ".join(back.says)
+    found = shlex.split(next(line for line in back.commands if "/unfence" in line))[7]
+    assert found == '{"procedure_id": "p-1", "cluster": "east"}'
     assert "connectors" not in text, "MirrorMaker 2 was not stopped"
 
 

@@ -125,12 +125,8 @@ def test_without_a_source_the_clients_arrival_completes() -> None:
         if (one.step, one.kind) == (Step.ASSESS_DATA_LOSS, Entry.OUTCOME):
             one.payload |= assessed | {"plan": one.payload["plan"] | {"loss": [lost]}}
     told = evidence(lines, dag_id="unplanned_failover")
-    assert (told["outcome"], told["loss"], told["stranded"], told["plan_digest"]) == (
-        "completed",
-        [lost],
-        "assess_data_loss-1",
-        "d",
-    )
+    found = (told["outcome"], told["loss"], told["stranded"], told["plan_digest"])
+    assert found == ("completed", [lost], "assess_data_loss-1", "d")
     assert outcome_of(lines[:-1], "unplanned_failover") is Outcome.FAILED and told["seconds"]["people"] == 2.0
 
 
@@ -201,10 +197,8 @@ def test_a_way_back_that_was_refused_is_no_failure_of_a_completed_run(through: i
     """It was tried when the target was open; the run went forward to its end. In one that did not, it failed."""
     back = [line("return_to_source", Entry.INTENT, 70), line("return_to_source", Entry.REFUSAL, 71, **FAILURE)]
     steps = {s["id"]: s for s in evidence([*done(*TO_THE_END[:through]), *back])["steps"]}
-    assert (
-        steps["return_to_source"]["state"] == state
-        and steps["return_to_source"]["failures"][0]["reason"] == FAILURE["reason"]
-    )
+    assert steps["return_to_source"]["state"] == state
+    assert steps["return_to_source"]["failures"][0]["reason"] == FAILURE["reason"]
     assert {s["state"] for name, s in steps.items() if name != "return_to_source"} == {"done"}
 
 
@@ -234,10 +228,8 @@ def test_the_first_failing_step_is_named_with_what_was_seen_and_what_to_do() -> 
         line("return_to_source", Entry.REFUSAL, 5, **earlier),
     ]
     told = evidence(lines)
-    assert (told["failing_step"], told["reason_for_outcome"]) == (
-        "check_readiness",
-        "Clients may still act. Seen: User:app. Next: Look.",
-    )
+    found = (told["failing_step"], told["reason_for_outcome"])
+    assert found == ("check_readiness", "Clients may still act. Seen: User:app. Next: Look.")
 
 
 def test_steps_stand_in_the_procedures_order_and_only_if_they_began() -> None:
@@ -303,17 +295,10 @@ def test_figures_of_the_steps_arrive() -> None:
         ),
     ]
     told = evidence(lines, previous="before")
-    assert (told["plan"], told["plan_digest"], told["fenced_at"], told["classes"]) == (
-        {"topics": []},
-        "d1",
-        at(6),
-        {"END": 2},
-    )
-    assert (
-        told["rereads"] == {"bound": 0, "mirror_maker": 9}
-        and told["repeats"] == {"a": 1}
-        and told["positions"] == "positions.parquet"
-    )
+    found = (told["plan"], told["plan_digest"], told["fenced_at"], told["classes"])
+    assert found == ({"topics": []}, "d1", at(6), {"END": 2})
+    assert told["rereads"] == {"bound": 0, "mirror_maker": 9} and told["repeats"] == {"a": 1}
+    assert told["positions"] == "positions.parquet"
     assert told["approvals"] == [
         {"step": "approve_failover", "gate": "approve_failover", "by": "bob", "at": at(5), "digest": "d1"}
     ]
@@ -369,9 +354,8 @@ def test_who_continues_whom_stands_in_the_evidence() -> None:
         Step.OPEN_PROCEDURE, Entry.OPENED, triggered_at=at(0), continues={"procedure_id": "p-0", "fenced": True}
     )
     notes = [line(Step.OPEN_PROCEDURE, Entry.NOTE, n, continued_by=by) for n, by in enumerate(("u-1", None, "u-2"))]
-    assert (
-        evidence([opened])["continues"] == {"procedure_id": "p-0", "fenced": True} and evidence([])["continues"] is None
-    )
+    assert evidence([opened])["continues"] == {"procedure_id": "p-0", "fenced": True}
+    assert evidence([])["continues"] is None
     assert [evidence([opened, *notes[:count]])["continued_by"] for count in range(4)] == [None, "u-1", None, "u-2"]
 
 

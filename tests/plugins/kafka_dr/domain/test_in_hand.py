@@ -86,9 +86,8 @@ def test_the_countdown_says_when_it_returns() -> None:
     """How long, of how long, and the time at which it returns by itself."""
     fence = fenced(max_fence_seconds=600.0).at(203).fence
     assert fence is not None and (fence.state, fence.seconds, fence.limit) == ("counting", 103.0, 600.0)
-    assert fence.words == " of 10:00; at 10:11:40 UTC it returns by itself" and fence.returns_at == TEN + timedelta(
-        seconds=700
-    )
+    assert fence.words == " of 10:00; at 10:11:40 UTC it returns by itself"
+    assert fence.returns_at == TEN + timedelta(seconds=700)
 
 
 def test_the_plans_limit_is_the_one_that_counts() -> None:
@@ -112,11 +111,8 @@ def test_the_clock_runs_from_the_first_intent() -> None:
 def test_a_clock_that_ran_out_says_so() -> None:
     """No time in the past is promised, and what to do is named."""
     told = fenced(max_fence_seconds=60.0)
-    assert (
-        "it returns by itself" in words(told, 159)
-        and "the time is up" in words(told, 160)
-        and "abort_procedure" in words(told, 160)
-    )
+    assert "it returns by itself" in words(told, 159) and "the time is up" in words(told, 160)
+    assert "abort_procedure" in words(told, 160)
 
 
 def test_without_a_known_limit_none_is_invented() -> None:
@@ -127,18 +123,11 @@ def test_without_a_known_limit_none_is_invented() -> None:
 def test_steps_of_another_procedure_are_not_shown() -> None:
     """What this procedure never does is not called `not begun`; of an unknown procedure every step may come."""
     shown = {step.id for step in fenced().at(101).steps}
-    assert {"forecast", "close_procedure"} <= shown and not {
-        "confirm_source_lost",
-        "assess_data_loss",
-        "approve_data_loss",
-        "fence_source",
-    } & shown
+    assert {"forecast", "close_procedure"} <= shown
+    assert not {"confirm_source_lost", "assess_data_loss", "approve_data_loss", "fence_source"} & shown
     lost = {step.value for step in steps_of("unplanned_failover")}
-    assert {"confirm_source_lost", "fence_source", "open_target", "return_to_source"} <= lost and not {
-        "forecast",
-        "fence_producers",
-        "drain_consumers",
-    } & lost
+    assert {"confirm_source_lost", "fence_source", "open_target", "return_to_source"} <= lost
+    assert not {"forecast", "fence_producers", "drain_consumers"} & lost
     assert steps_of("something_else") == tuple(Step)
 
 
@@ -151,14 +140,12 @@ def test_before_the_fence_nobody_counts(step: str) -> None:
 def test_the_point_of_no_return_ends_the_countdown() -> None:
     """From open_target's intent there is no return, but clients still stand still until they are sent on."""
     told = fenced(max_fence_seconds=60.0).says(120, Step.OPEN_TARGET, Entry.INTENT)
-    assert "point of no return is passed: west is being opened" in words(
-        told, 400
-    ) and "returns by itself" not in words(told, 121)
+    assert "point of no return is passed: west is being opened" in words(told, 400)
+    assert "returns by itself" not in words(told, 121)
     assert "west is open, they are being sent there" in words(told.says(122, Step.OPEN_TARGET, Entry.OUTCOME), 130)
     fence = told.done(123, 130, Step.REDIRECT_CLIENTS).at(900).fence
-    assert (
-        fence is not None and (fence.state, fence.seconds) == ("over", 30.0) and "they were sent to west" in fence.words
-    )
+    assert fence is not None and (fence.state, fence.seconds) == ("over", 30.0)
+    assert "they were sent to west" in fence.words
 
 
 def test_a_return_ends_it_on_the_source() -> None:
@@ -236,11 +223,8 @@ def test_a_stopped_procedure_promises_nothing() -> None:
         .says(131, "return_to_source", Entry.FAILURE, reason="y")
     )
     told.says(140, "close_procedure", Entry.CLOSED, outcome="failed")
-    assert (
-        told.at(150).outcome == "failed"
-        and "nothing happens by itself" in words(told, 150)
-        and "returns by itself" not in words(told, 150)
-    )
+    assert told.at(150).outcome == "failed" and "nothing happens by itself" in words(told, 150)
+    assert "returns by itself" not in words(told, 150)
     told.says(160, "return_to_source", Entry.INTENT, **{"try": 2})
     assert told.at(170).outcome is None and words(told, 170).endswith("being given back to them")
 
@@ -284,12 +268,8 @@ def test_the_newest_trouble_is_told_until_it_is_mended() -> None:
         .says(4, "forecast", Entry.REFUSAL, reason="b", seen="c", next_step="d")
     )
     trouble = told.at(5).trouble
-    assert trouble is not None and (trouble.reason, trouble.seen, trouble.next_step, trouble.mended) == (
-        "b",
-        "c",
-        "d",
-        False,
-    )
+    assert trouble is not None
+    assert (trouble.reason, trouble.seen, trouble.next_step, trouble.mended) == ("b", "c", "d", False)
     mended = told.says(6, "forecast", Entry.OUTCOME).at(7).trouble
     assert mended is not None and mended.mended
     assert Told().at(1).trouble is None
@@ -299,11 +279,8 @@ def test_a_procedure_that_is_continued_counts_no_more() -> None:
     """Nothing returns by itself; given back, it is as before."""
     told = fenced(max_fence_seconds=60).says(120, Step.OPEN_PROCEDURE, Entry.NOTE, continued_by="u-1")
     fence = told.at(500).fence
-    assert fence is not None and (fence.state, fence.words, fence.returns_at) == (
-        "stopped",
-        ": u-1 goes on from here",
-        None,
-    )
+    assert fence is not None
+    assert (fence.state, fence.words, fence.returns_at) == ("stopped", ": u-1 goes on from here", None)
     assert told.says(501, Step.OPEN_PROCEDURE, Entry.NOTE, continued_by=None).at(502).fence.state == "overdue"
 
 

@@ -104,16 +104,11 @@ def test_what_was_recorded_and_what_the_target_has_make_the_plan(
     assert plan["topics"] == [["orders", remote(policy), 1, "id-orders"]] and plan["unproven"] == []
     groups = {g["group"]: (g["ahead"], g["active"], g["position_at"]) for g in plan["groups"]}
     assert groups == {"audit": (0, False, at), "billing": (1, True, at)} and figures["active_groups"] == ["billing"]
-    assert (
-        plan["rereads"] == {"bound": REREADS["billing"], "positions": 2, "unknown": 0, "may_have_moved": 1}
-        and {g["group"]: g["rereads"] for g in plan["groups"]} == REREADS
-    )
+    assert plan["rereads"] == {"bound": REREADS["billing"], "positions": 2, "unknown": 0, "may_have_moved": 1}
+    assert {g["group"]: g["rereads"] for g in plan["groups"]} == REREADS
     assert (plan["inventory"]["certain"], plan["inventory"]["unknown"], plan["inventory"]["groups_ahead"]) == (20, 0, 1)
-    assert (figures["source_readable"], figures["stranded"], figures["records_read"]) == (
-        False,
-        None,
-        {"source": 0, "target": 80},
-    )
+    found = (figures["source_readable"], figures["stranded"], figures["records_read"])
+    assert found == (False, None, {"source": 0, "target": 80})
     assert {
         plan["inventory"][name] for name in ("records", "bytes", "first_at", "last_at", "aborted", "undecided")
     } == {None}
@@ -154,13 +149,8 @@ def test_the_approver_is_told_the_lower_bound(make_lost: Any, recorder: Recorder
     translated.loc[translated["group"] == "refused", "target_position"] = pd.NA
     told = {"bound": 40, "positions": 5, "unknown": 1, "may_have_moved": 0}
     found = with_rereads(plan, told, known, translated)
-    assert {group.group: group.rereads for group in found.groups} == {
-        "lower": 7,
-        "higher": 40,
-        "vague": 40,
-        "refused": 40,
-        "unknown": 9,
-    }
+    result = {group.group: group.rereads for group in found.groups}
+    assert result == {"lower": 7, "higher": 40, "vague": 40, "refused": 40, "unknown": 9}
     assert found.rereads == told and with_rereads(plan, told, known[:1], translated[:2]).rereads["bound"] == 7
     assert [group.rereads for group in with_rereads(plan, told, known, None).groups] == [40, 40, 40, 40, None]
 
@@ -171,10 +161,8 @@ def test_the_digest_covers_loss_and_inventory(make_lost: Any, recorder: Recorder
     bench = make_lost()
     mirrored(bench, 80)
     figures = assess(bench)
-    assert (
-        figures["plan_digest"] == digest_of(figures["plan"])
-        and figures["plan"]["inventory"]["digest"] == figures["inventory_digest"]
-    )
+    assert figures["plan_digest"] == digest_of(figures["plan"])
+    assert figures["plan"]["inventory"]["digest"] == figures["inventory_digest"]
     for change in (
         {"loss": []},
         {"inventory": figures["plan"]["inventory"] | {"bytes": 5}},
@@ -201,9 +189,8 @@ def test_a_cool_down_that_is_not_waited_for_is_part_of_the_plan(make_lost: Any, 
         opened.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED, opened.epoch, {**opened.payload, "cool_down": told}
     )
     figures = assess(bench)
-    assert figures["plan"]["cool_down"] == told and digest_of(figures["plan"] | {"cool_down": None}) != figures[
-        "plan_digest"
-    ] == digest_of(figures["plan"])
+    assert figures["plan"]["cool_down"] == told
+    assert digest_of(figures["plan"] | {"cool_down": None}) != figures["plan_digest"] == digest_of(figures["plan"])
     assert "The starter does not wait for that, because:** the site burns" in loss_markdown(figures["plan"], "d")
 
 
@@ -218,11 +205,8 @@ def test_a_second_process_assesses_anew_and_leaves_the_first_ones_files_alone(
     files = {path: path.read_bytes() for path in bench.procedure().artifacts.folder.rglob("*") if path.is_file()}
     mirrored(bench, 90)
     second = assess(bench, attempt=2)
-    assert (
-        len(set(bench.jobs.given)) == 4
-        and (row(first)[0], row(second)[0]) == (80, 90)
-        and first["plan_digest"] != second["plan_digest"]
-    )
+    assert len(set(bench.jobs.given)) == 4 and (row(first)[0], row(second)[0]) == (80, 90)
+    assert first["plan_digest"] != second["plan_digest"]
     assert {path: path.read_bytes() for path in files} == files
     assert bench.procedure().artifacts.load(first["loss"])["from_offset"].tolist() == [80]
 
@@ -236,15 +220,10 @@ def test_without_any_record_all_is_possibly_lost_and_nothing_certain(make_lost: 
     mirrored(bench, 80, remote(policy))
     bench.workers["standby"].replicated = {T0: 70}
     figures = assess(bench)
-    assert (
-        row(figures) == (71, None, None)
-        and figures["plan"]["inventory"]["unknown"] == 1
-        and figures["plan"]["groups"] == []
-    )
-    assert (figures["last_sample_at"], figures["source_last_seen_at"]) == (
-        None,
-        None,
-    ) and "no flight recorder" in figures["plan"]["unproven"][0]
+    assert row(figures) == (71, None, None) and figures["plan"]["inventory"]["unknown"] == 1
+    assert figures["plan"]["groups"] == []
+    assert (figures["last_sample_at"], figures["source_last_seen_at"]) == (None, None)
+    assert "no flight recorder" in figures["plan"]["unproven"][0]
     assert topics_left(bench.procedure()) == ["orders"]
     text = loss_markdown(figures["plan"], "d")
     assert "nobody knows how many at most" in text and "**There was no recorder**" in text
@@ -261,11 +240,8 @@ def test_the_sample_is_shown_beside_what_saw_the_source_later(
     mirrored(bench, 80)
     monkeypatch.setattr(last_known, "heartbeats", lambda procedure, seconds: [at - 3000, at + 7000])
     figures = assess(bench)
-    assert figures["plan"]["seen"][
-        "heartbeat_at"
-    ] == at + 7000 and "7 seconds before the source was last seen, by a heartbeat" in loss_markdown(
-        figures["plan"], "d"
-    )
+    assert figures["plan"]["seen"]["heartbeat_at"] == at + 7000
+    assert "7 seconds before the source was last seen, by a heartbeat" in loss_markdown(figures["plan"], "d")
 
     def malformed(*_: Any) -> list[int]:
         raise Malformed("heartbeat is cut off", "3 bytes", "look")
@@ -290,11 +266,8 @@ def test_what_the_target_lacks_is_named_and_lost_as_a_whole(make_lost: Any, reco
     mirrored(bench, 80)
     bench.workers["standby"].replicated = {}
     figures = assess(bench)
-    assert [(one["topic"], one["partition"], one["from_offset"]) for one in figures["plan"]["loss"]] == [
-        ("orders", 0, 0),
-        ("orders", 1, 0),
-        ("slow", 0, 0),
-    ]
+    found = [(one["topic"], one["partition"], one["from_offset"]) for one in figures["plan"]["loss"]]
+    assert found == [("orders", 0, 0), ("orders", 1, 0), ("slow", 0, 0)]
     assert "2 partitions are not on the target: orders-1, slow-0" in figures["plan"]["unproven"]
     bounds = sources.load_bounds(bench.jobs.given[0], False)
     assert [bounds[key].target_exists for key in (("orders", 0), ("orders", 1), ("slow", 0))] == [True, False, False]
@@ -317,18 +290,12 @@ def test_a_source_that_can_be_read_is(make_lost: Any, recorder: Recorder) -> Non
     at_once = time.time() * 1000 - 1
     figures = assess(bench)
     plan = figures["plan"]
-    assert [name for name, *_ in plan["topics"]] == ["fresh", "orders"] and plan["confirmed"]["override"] == READABLE[
-        "override"
-    ]
-    assert {(one["topic"], one["partition"]): (one["from_offset"], one["certain_to"]) for one in plan["loss"]} == {
-        ("fresh", 0): (0, None),
-        ("orders", 0): (80, 120),
-        ("orders", 1): (0, None),
-    }
-    assert {type(one["certain_to"]) for one in plan["loss"]} == {
-        int,
-        type(None),
-    }, "offsets are whole numbers also where some are unknown"
+    assert [name for name, *_ in plan["topics"]] == ["fresh", "orders"]
+    assert plan["confirmed"]["override"] == READABLE["override"]
+    found = {(one["topic"], one["partition"]): (one["from_offset"], one["certain_to"]) for one in plan["loss"]}
+    assert found == {("fresh", 0): (0, None), ("orders", 0): (80, 120), ("orders", 1): (0, None)}
+    result = {type(one["certain_to"]) for one in plan["loss"]}
+    assert result == {int, type(None)}, "offsets are whole numbers also where some are unknown"
     assert plan["seen"]["read_at"] > at_once and "when it was read for this inventory" in loss_markdown(plan, "d")
     assert figures["source_readable"] is True and figures["stranded"] and plan["gone"] == ["deleted"]
     bounds = sources.load_bounds(bench.jobs.given[0], True)
@@ -351,14 +318,10 @@ def test_a_topic_deleted_before_the_source_was_lost_is_no_part_of_what_moves(
     bench.workers["standby"].replicated = {T0: 70, TopicPartition("deleted", 0): 6}
     figures = assess(bench)
     plan = figures["plan"]
-    assert (
-        [name for name, *_ in plan["topics"]] == ["orders"]
-        and row(figures) == (80, 100, None)
-        and plan["gone"] == ["deleted"]
-    )
-    assert topics_left(bench.procedure()) == ["orders"] and set(
-        bench.procedure().artifacts.load(figures["positions"])["topic"]
-    ) == {"orders"}
+    assert [name for name, *_ in plan["topics"]] == ["orders"] and row(figures) == (80, 100, None)
+    assert plan["gone"] == ["deleted"]
+    assert topics_left(bench.procedure()) == ["orders"]
+    assert set(bench.procedure().artifacts.load(figures["positions"])["topic"]) == {"orders"}
     assert (
         "1 topics are no part of this: primary had deleted them before. What standby has of them is left as it is:"
         " deleted." in loss_markdown(plan, "d")
@@ -389,11 +352,8 @@ def test_a_source_that_cannot_be_read_after_all_is_done_without(make_lost: Any, 
     bench.clusters["primary"].away = True
     mirrored(bench, 80)
     figures = assess(bench)
-    assert (
-        figures["source_readable"] is False
-        and row(figures) == (80, 100, None)
-        and "yet cannot be read" in figures["plan"]["unproven"][-1]
-    )
+    assert figures["source_readable"] is False and row(figures) == (80, 100, None)
+    assert "yet cannot be read" in figures["plan"]["unproven"][-1]
 
 
 def test_a_lost_source_is_never_asked(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,10 +374,8 @@ def test_what_was_recorded_of_another_log_counts_for_nothing(make_lost: Any, rec
     mirrored(bench, 80)
     bench.clusters["standby"].topic_ids["orders"] = "another"
     figures = assess(bench)
-    assert (
-        row(figures) == (0, None, None)
-        and "1 topics were made anew since they were recorded: orders" in figures["plan"]["unproven"]
-    )
+    assert row(figures) == (0, None, None)
+    assert "1 topics were made anew since they were recorded: orders" in figures["plan"]["unproven"]
     assert sources.load_bounds(bench.jobs.given[0], False)["orders", 0].recreated
 
 
@@ -443,15 +401,12 @@ def test_what_connect_keeps_is_not_on_a_copy_that_the_recorder_saw_made_anew(
     mirrored(bench, 20)
     bench.clusters["standby"].topic_ids["orders"] = "another"
     figures = assess(bench)
-    assert (
-        row(figures) == (0, None, None)
-        and "1 topics were made anew since they were recorded: orders" in figures["plan"]["unproven"]
-    )
+    assert row(figures) == (0, None, None)
+    assert "1 topics were made anew since they were recorded: orders" in figures["plan"]["unproven"]
     assert figures["copied_anew"] == ["orders"]
     # What was seen of the new copy places groups.
-    assert not sources.load_bounds(bench.jobs.given[0], False)["orders", 0].recreated and figures["floors"][
-        "rows"
-    ] == int(source_answered)
+    assert not sources.load_bounds(bench.jobs.given[0], False)["orders", 0].recreated
+    assert figures["floors"]["rows"] == int(source_answered)
 
 
 def test_only_denials_of_clients_that_hold_the_right_are_opened(make_lost: Any, recorder: Recorder) -> None:
@@ -486,14 +441,8 @@ def test_the_input_says_what_kinds_of_logs_there_are(make_lost: Any, recorder: R
     bench.clusters["standby"].acls.add(AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow"))
     assess(bench)
     one = sources.load_bounds(bench.jobs.given[0], False)["orders", 0]
-    assert (
-        one.target_compacted
-        and one.source_compacted
-        and not one.compare_timestamps
-        and one.other_writer
-        and not one.drained
-        and not one.complete
-    )
+    assert one.target_compacted and one.source_compacted and not one.compare_timestamps and one.other_writer
+    assert not one.drained and not one.complete
     assert (one.source_start, one.cut_off, one.target_start, one.boundary) == (0, None, 0, 80)
 
 

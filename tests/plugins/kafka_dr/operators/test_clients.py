@@ -39,10 +39,8 @@ def test_the_target_opens(bench: Any) -> None:
     assert denials(bench) == set()
     assert bench.kinds(STEP) == [Entry.INTENT, Entry.OUTCOME]
     intent, outcome = bench.entries(STEP)
-    assert len(intent.payload["removes_acl_entries"]) == 1 and outcome.payload["canary"] == {
-        "topic": "__switchback_canary",
-        "offset": 0,
-    }
+    assert len(intent.payload["removes_acl_entries"]) == 1
+    assert outcome.payload["canary"] == {"topic": "__switchback_canary", "offset": 0}
 
 
 CHANGES = {

@@ -60,17 +60,10 @@ def test_every_placed_position_is_committed_and_read_back(bench: Any) -> None:
     """A refused position and one without a place are left out; the ledger has a row for each of the others."""
     procedure = translated(bench, ("a", 4, "CONTENT"), ("b", 9, "END"), ("c", None, "REFUSED"), ("d", 2, "REFUSED"))
     figures = commit(bench, procedure)
-    assert held(bench) == {"a": 4, "b": 9} and (figures.positions, figures.committed, figures.groups) == (
-        2,
-        2,
-        2,
-    )
+    assert held(bench) == {"a": 4, "b": 9} and (figures.positions, figures.committed, figures.groups) == (2, 2, 2)
     ledger = procedure.artifacts.load(figures.ledger)
-    assert ledger[["group", "wanted", "read_back"]].to_dict("list") == {
-        "group": ["a", "b"],
-        "wanted": [4, 9],
-        "read_back": [4, 9],
-    }
+    found = ledger[["group", "wanted", "read_back"]].to_dict("list")
+    assert found == {"group": ["a", "b"], "wanted": [4, 9], "read_back": [4, 9]}
 
 
 def test_a_second_run_commits_only_what_differs_and_keeps_the_first_snapshot(bench: Any) -> None:
@@ -82,10 +75,8 @@ def test_a_second_run_commits_only_what_differs_and_keeps_the_first_snapshot(ben
     second = commit(bench, procedure)
     assert (first.committed, second.committed) == (2, 1) and held(bench) == {"a": 4, "b": 9}
     assert first.snapshot == second.snapshot
-    assert procedure.artifacts.load(second.snapshot)[["group", "position"]].to_dict("list") == {
-        "group": ["a"],
-        "position": [1],
-    }
+    found = procedure.artifacts.load(second.snapshot)[["group", "position"]].to_dict("list")
+    assert found == {"group": ["a"], "position": [1]}
 
 
 def test_an_older_position_of_a_refused_one_is_set_back(bench: Any) -> None:
@@ -99,10 +90,7 @@ def test_an_older_position_of_a_refused_one_is_set_back(bench: Any) -> None:
     )
     for committed in (2, 0):
         figures = commit(bench, procedure)
-        assert held(bench) == {"a": 0, "b": 0, "d": 5} and (figures.positions, figures.committed) == (
-            2,
-            committed,
-        )
+        assert held(bench) == {"a": 0, "b": 0, "d": 5} and (figures.positions, figures.committed) == (2, committed)
     standby.members = {"a": 1}
     with pytest.raises(Refusal, match="Groups have members on the target"):
         commit(bench, procedure)

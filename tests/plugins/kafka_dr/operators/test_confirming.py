@@ -63,11 +63,8 @@ def test_a_lost_source_lets_the_procedure_go_on(run: Callable[..., Any]) -> None
     """The figures hold the verdict with every view, the window, and that nothing was overridden."""
     told = figures(run(LOST))
     assert (told["state"], told["overridden"], told["override"]) == ("lost", False, None)
-    assert (
-        told["verdict"] == LOST.as_dict()
-        and told["window_seconds"] >= 0
-        and (told["rounds_planned"], told["slow_seconds"]) == (3, 3.0)
-    )
+    assert told["verdict"] == LOST.as_dict() and told["window_seconds"] >= 0
+    assert (told["rounds_planned"], told["slow_seconds"]) == (3, 3.0)
 
 
 @pytest.mark.parametrize(("verdict", "reason", "advice"), [
@@ -82,15 +79,10 @@ def test_any_other_source_is_not_left(run: Callable[..., Any], verdict: Verdict,
     """
     with pytest.raises(AirflowFailException, match=reason) as refused:
         run(verdict)
-    assert (
-        advice in str(refused.value)
-        and "override_source_lost" in str(refused.value)
-        and "from here" in str(refused.value)
-    )
-    assert (
-        run.bench.kinds(STEP) == [Entry.INTENT, Entry.NOTE, Entry.REFUSAL]
-        and figures_of(run.bench.procedure(), STEP) is None
-    )
+    assert advice in str(refused.value) and "override_source_lost" in str(refused.value)
+    assert "from here" in str(refused.value)
+    assert run.bench.kinds(STEP) == [Entry.INTENT, Entry.NOTE, Entry.REFUSAL]
+    assert figures_of(run.bench.procedure(), STEP) is None
     note, refusal = (entry.payload for entry in run.bench.entries(STEP)[1:])
     assert note["verdict"] == verdict.as_dict() and note["overridden"] is False and refusal["error"] == "SourceNotLost"
 

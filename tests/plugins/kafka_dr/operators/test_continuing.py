@@ -423,11 +423,8 @@ def test_a_continuation_that_is_refused_gives_the_lease_back(died: Any) -> None:
     close(died, outcome="refused: confirm_source_lost")
     lease = died.journal.lease(PAIR)
     assert (lease.holder, lease.released_at) == (EARLIER, None) and FENCE in died.clusters["primary"].acls
-    assert died.journal.last(EARLIER, OPEN, Entry.NOTE).payload == {
-        "continued_by": None,
-        "given_back_by": LATER,
-        "outcome": "refused",
-    }
+    found = died.journal.last(EARLIER, OPEN, Entry.NOTE).payload
+    assert found == {"continued_by": None, "given_back_by": LATER, "outcome": "refused"}
     told = evidence(died, LATER)
     assert told["continues"] == {"procedure_id": EARLIER, "fenced": True} and told["continued_by"] is None
     assert (
@@ -550,11 +547,8 @@ def test_a_completed_continuation_ends_both(died: Any) -> None:
     assert (told["outcome"], told["continued_by"]) == ("failed", LATER)
     assert died.journal.last(EARLIER, Step.CLOSE_PROCEDURE, Entry.CLOSED).payload["digest"] == told["digest"]
     text = page(died, EARLIER)
-    assert (
-        f"was continued by {LATER}" in text
-        and f"Where clients are stands in the evidence of {LATER}." in text
-        and "it still holds both clusters" not in text
-    )
+    assert f"was continued by {LATER}" in text and f"Where clients are stands in the evidence of {LATER}." in text
+    assert "it still holds both clusters" not in text
     close(died)
     assert evidence(died, EARLIER) == told
     as_earlier(died)
@@ -635,11 +629,9 @@ def test_a_proven_fence_bounds_the_loss(make: Any) -> None:
         {ORDERS: 100}
     ] * 2
     told = loss_markdown(figures["plan"], "d")
-    assert (
-        f"**This continues {cell(EARLIER)}.**" in told
-        and "1 partitions ended for good on primary when it was fenced" in told
-        and "| orders-0 | 71 | none | 100 |" in told
-    )
+    assert f"**This continues {cell(EARLIER)}.**" in told
+    assert "1 partitions ended for good on primary when it was fenced" in told
+    assert "| orders-0 | 71 | none | 100 |" in told
     assert "of them are drained" not in told and "a super user of primary" in told
 
 
@@ -662,9 +654,8 @@ def test_a_run_that_had_proven_nothing_is_continued_like_any_other(make: Any) ->
     planned(bench, None)
     figures = assess(bench)
     assert row(figures) == (0, None, None) and figures["cut_off"] is None and doubts(figures) == []
-    assert figures["plan"]["topics"] == [["orders", "orders", 1, "id-orders"]] and "- nothing." in loss_markdown(
-        figures["plan"], "d"
-    )
+    assert figures["plan"]["topics"] == [["orders", "orders", 1, "id-orders"]]
+    assert "- nothing." in loss_markdown(figures["plan"], "d")
 
 
 @pytest.mark.parametrize(("until", "wanted"), [(None, "newer"), (Step.FENCE_PRODUCERS, "id-orders")])
@@ -780,14 +771,10 @@ def test_frozen_positions_are_final(make: Any, recorder: Recorder) -> None:
     positions = bench.procedure("u1").artifacts.load(figures["positions"]).set_index("group")
     assert positions["position"].to_dict() == {"audit": 60, "billing": 100, "cron": 30}
     frozen = procedure.artifacts.load(figures_of(procedure, Step.DRAIN_CONSUMERS)["positions"])
-    assert positions.loc["audit", "position_at"] == frozen["position_at"].iloc[0] and set(figures["active_groups"]) == {
-        "audit",
-        "billing",
-        "cron",
-    }
-    assert figures["plan"]["continues"]["positions"] == 2 and "2 positions are final" in loss_markdown(
-        figures["plan"], "d"
-    )
+    assert positions.loc["audit", "position_at"] == frozen["position_at"].iloc[0]
+    assert set(figures["active_groups"]) == {"audit", "billing", "cron"}
+    assert figures["plan"]["continues"]["positions"] == 2
+    assert "2 positions are final" in loss_markdown(figures["plan"], "d")
 
 
 def test_what_was_drained_is_not_lost(make: Any) -> None:
@@ -799,11 +786,8 @@ def test_what_was_drained_is_not_lost(make: Any) -> None:
     figures = assess(bench)
     assert figures["plan"]["loss"] == [] and figures["plan"]["continues"]["drained"] == 1
     told = loss_markdown(figures["plan"], "d")
-    assert (
-        "1 of them are drained" in told
-        and "No partition loses a record." in told
-        and "Possibly lost: at most 0" in told
-    )
+    assert "1 of them are drained" in told and "No partition loses a record." in told
+    assert "Possibly lost: at most 0" in told
 
 
 @pytest.mark.parametrize("end", [99, 101])
@@ -862,10 +846,8 @@ def test_positions_at_the_cut_off_are_at_the_boundary(make: Any) -> None:
     mirrored(bench, 100)
     planned(bench, Step.STOP_MIRROR_MAKER)
     _, rows = translate(bench)
-    assert (
-        rows.loc["billing", ["target_position", "class", "exact"]].tolist() == [100, "END", True]
-        and rows.loc["audit", "class"] == "POLICY"
-    )
+    assert rows.loc["billing", ["target_position", "class", "exact"]].tolist() == [100, "END", True]
+    assert rows.loc["audit", "class"] == "POLICY"
 
 
 def test_a_boundary_that_moved_meanwhile_makes_it_an_ordinary_translation(died: Any) -> None:

@@ -78,10 +78,8 @@ def test_a_copy_is_translated_to_its_original(way: WayBack, tmp_path: Path) -> N
     assert bounds.loc["orders"].tolist() == BOUNDS.set_index("topic").loc["orders"].tolist()
     segments = pd.read_parquet(tmp_path / "segments.parquet", dtype_backend="numpy_nullable")
     assert set(segments["topic"]) == {"primary.orders"} and segments["copied_back"].tolist() == [True, False]
-    assert segments[["source_from", "target_from", "source_to", "target_to"]].values.tolist() == [
-        [0, 0, 12, 10],
-        [12, 15, pd.NA, pd.NA],
-    ]
+    found = segments[["source_from", "target_from", "source_to", "target_to"]].values.tolist()
+    assert found == [[0, 0, 12, 10], [12, 15, pd.NA, pd.NA]]
     syncs = pd.read_parquet(tmp_path / "syncs_back.parquet")
     assert syncs[["topic", "upstream", "downstream"]].values.tolist() == [["primary.orders", 5, 7]]
 
@@ -158,10 +156,8 @@ def apart(make_bench: Callable[..., Any], folder: Path) -> Trips:
 def test_around_records_that_were_kept_there_are_two_segments(make_bench: Callable[..., Any], tmp_path: Path) -> None:
     """Seven were stranded on primary and stayed there: the flow began behind them, and they are missing on no copy."""
     found = kept_behind(apart(make_bench, tmp_path), begun=106)
-    assert found[["source_from", "source_to", "target_from", "target_to"]].values.tolist() == [
-        [0, 100, 0, 104],
-        [107, pd.NA, 104, pd.NA],
-    ]
+    seen = found[["source_from", "source_to", "target_from", "target_to"]].values.tolist()
+    assert seen == [[0, 100, 0, 104], [107, pd.NA, 104, pd.NA]]
     assert found["copied_back"].tolist() == [False, False] and found["drained"].tolist() == [True, False]
 
 
@@ -182,10 +178,8 @@ def test_a_copy_is_parted_where_the_original_holds_what_was_kept_there(
     trips.begin("primary", "standby")
     trips.opens({ORDERS: 120, BACK_COPY: 43}, {FORTH_COPY: 117})
     known = History.of(trips.begin("standby", "primary"))
-    assert segments_of_copy(known, FORTH_COPY, ORDERS, end, original_end) == (
-        *found,
-        Segment(end, None, original_end, None, copied_back=False),
-    )
+    seen = segments_of_copy(known, FORTH_COPY, ORDERS, end, original_end)
+    assert seen == (*found, Segment(end, None, original_end, None, copied_back=False))
 
 
 def test_where_the_receipt_is_gone_nothing_is_said_of_what_stayed_behind(
@@ -271,10 +265,8 @@ def test_a_lost_copy_ends_where_the_journal_says(there_and_back: Trips) -> None:
     bounds = with_lost_copies(there_and_back.procedure, there_and_back.folder, BOUNDS, rows)
     assert bounds["topic"].tolist() == ["orders", "standby.orders"]
     segments = pd.read_parquet(there_and_back.folder / "segments.parquet", dtype_backend="numpy_nullable")
-    assert segments[["source_from", "target_from", "source_to", "target_to"]].values.tolist() == [
-        [0, 0, 43, 40],
-        [43, 41, pd.NA, pd.NA],
-    ]
+    found = segments[["source_from", "target_from", "source_to", "target_to"]].values.tolist()
+    assert found == [[0, 0, 43, 40], [43, 41, pd.NA, pd.NA]]
     assert pd.read_parquet(there_and_back.folder / "syncs_back.parquet")[
         ["topic", "upstream", "downstream"]
     ].values.tolist() == [["standby.orders", 5, 7]]

@@ -196,10 +196,8 @@ def test_a_run_with_bad_params_is_closed_in_the_journal(bench: Any) -> None:
     filed = evidence(bench, "r2")
     assert entries[-1].payload["digest"] == filed["digest"] and entries[-1].payload["outcome"] == "refused"
     assert filed["previous_digest"] == evidence(bench, "r1")["digest"]
-    assert (
-        bench.journal.lease("primary+standby") == held
-        and in_hand("planned_failover-r2", entries, datetime.now(UTC)) is None
-    )
+    assert bench.journal.lease("primary+standby") == held
+    assert in_hand("planned_failover-r2", entries, datetime.now(UTC)) is None
     assert list(changed_journal(bench.journal, filed)) == []
     bench.params = usable
     with pytest.raises(AirflowFailException, match="This run has ended"):

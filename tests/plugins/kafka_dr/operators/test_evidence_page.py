@@ -213,9 +213,8 @@ def test_the_loss_is_drawn() -> None:
     (picture,) = re.findall(r"<svg class=.loss.*?\n</svg>", page, flags=re.DOTALL)
     lanes = ElementTree.fromstring(picture).findall("svg")
     widths = [[rect.get("width") for rect in lane.findall("rect")] for lane in lanes]
-    assert widths == [["100%", "70.0%", "30.0%"], ["100%", "35.0%", "65.0%"], ["100%", "0.0%", "100.0%"]] and all(
-        lane.find("svg/path") is not None for lane in lanes
-    )
+    assert widths == [["100%", "70.0%", "30.0%"], ["100%", "35.0%", "65.0%"], ["100%", "0.0%", "100.0%"]]
+    assert all(lane.find("svg/path") is not None for lane in lanes)
     assert lanes[0].findtext("text") == "<b>-0 from 0" and "50 certain, no end known" in page
     assert "<svg" not in evidence_page(evidence("completed", loss=[]))
 
@@ -279,11 +278,8 @@ def test_lost_records_are_counted_and_listed() -> None:
         for p in (0, 1)
     ]
     page = evidence_page(evidence("completed", target="standby", loss=rows))
-    assert (
-        "6 records are not on standby" in page
-        and "No record was lost" not in page
-        and page.count(">not on the target</td>") == 2
-    )
+    assert "6 records are not on standby" in page and "No record was lost" not in page
+    assert page.count(">not on the target</td>") == 2
 
 
 def test_refused_positions_are_not_called_placed() -> None:
@@ -373,10 +369,9 @@ def test_the_fence_is_a_band_on_the_line() -> None:
     )
     assert (
         "Clients fenced from 10:01:00 to 10:04:00 = <b>3 min 00 s</b>; after 10 min 00 s without opening maintenance it"
-        " would return by itself."
-        in page
-        and '<i class="fence"' in page
+        " would return by itself." in page
     )
+    assert '<i class="fence"' in page
     assert "Clients were not fenced." in evidence_page(evidence("refused", fenced_at=None))
 
 
@@ -489,11 +484,8 @@ def test_of_a_source_that_was_given_up_the_page_says_how_it_is_fenced_and_what_w
         )
     )
     text = tags(page).text
-    assert (
-        "Fence: armed: east was out of reach" in text
-        and "not fenced" not in text
-        and page.count("as soon as it answers") == 2
-    )
+    assert "Fence: armed: east was out of reach" in text and "not fenced" not in text
+    assert page.count("as soon as it answers") == 2
     assert (
         "When the loss was assessed: east was read: it held 3 records that may be lost, 21 bytes of keys and values,"
         " with timestamps from 1970-01-01 00:00:00 UTC to 1970-01-01 00:00:01 UTC. Of these 1 are of aborted" in text
@@ -506,6 +498,5 @@ def test_of_a_source_that_was_given_up_the_page_says_how_it_is_fenced_and_what_w
             plan={"inventory": {"losing": 1, "records": None}, "topics": [], "unproven": []},
         )
     )
-    assert "When the loss was assessed: east was not read: of what is lost bytes, timestamps" in tags(
-        unread
-    ).text and "When the loss was assessed" not in evidence_page(evidence("completed"))
+    assert "When the loss was assessed: east was not read: of what is lost bytes, timestamps" in tags(unread).text
+    assert "When the loss was assessed" not in evidence_page(evidence("completed"))

@@ -53,12 +53,8 @@ def test_a_source_that_answers_is_fenced_as_a_planned_one(bench: Any) -> None:
     procedure = bench.lost()
     bench.clusters["primary"].away = False
     figures = fence(bench)
-    assert (figures["fenced"], figures["answer"], figures["brokers_refusing"], figures["acl_entries_added"]) == (
-        "by acl",
-        None,
-        [1],
-        1,
-    )
+    found = (figures["fenced"], figures["answer"], figures["brokers_refusing"], figures["acl_entries_added"])
+    assert found == ("by acl", None, [1], 1)
     assert figures["fenced_at"] and figures["approval"]["by"] == "bob"
     assert denied(bench) == [DENY] == [str(e) for e in added_entries(procedure)] and armed(bench) == []
 
@@ -67,19 +63,11 @@ def test_a_source_that_does_not_answer_is_armed(bench: Any) -> None:
     """The record names pair and topics, and is there before the outcome."""
     procedure = bench.lost()
     figures = fence(bench)
-    assert (figures["fenced"], figures["answer"], figures["topics"]) == (
-        "armed",
-        None,
-        1,
-    ) and "fenced_at" not in figures
+    assert (figures["fenced"], figures["answer"], figures["topics"]) == ("armed", None, 1)
+    assert "fenced_at" not in figures
     (one,) = armed_fences(telling_entries(bench.journal))
-    assert (one.procedure_id, one.source, one.target, one.topics, one.since.isoformat()) == (
-        procedure.id,
-        "primary",
-        "standby",
-        ("orders",),
-        figures["armed_at"],
-    )
+    found = (one.procedure_id, one.source, one.target, one.topics, one.since.isoformat())
+    assert found == (procedure.id, "primary", "standby", ("orders",), figures["armed_at"])
     assert denied(bench) == []
 
 
@@ -305,11 +293,8 @@ def test_a_hook_that_fences_makes_the_watcher_needless(hooked: Any) -> None:
     """Its answer is kept, it was asked again whether it still says so, and nothing stays armed."""
     procedure = hooked.lost()
     figures = fence(hooked)
-    assert (
-        figures["fenced"] == "by hook"
-        and figures["answer"] == {"fenced": True, "by": "the switch", "detail": "port 7"}
-        and figures["fenced_at"]
-    )
+    assert figures["fenced"] == "by hook"
+    assert figures["answer"] == {"fenced": True, "by": "the switch", "detail": "port 7"} and figures["fenced_at"]
     assert hooked.hook.asked == [("fence", procedure.id, "primary"), ("state", "primary")] and armed(hooked) == []
 
 
@@ -387,11 +372,8 @@ def test_a_hook_that_was_not_asked_is_not_told_to_let_in(hooked: Any) -> None:
     hooked.clusters["primary"].away = False
     fence(hooked)
     ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(hooked.context())
-    assert (
-        denied(hooked) == []
-        and hooked.hook.asked == []
-        and "fence_hook" not in hooked.entries(Step.RETURN_TO_SOURCE)[-1].payload
-    )
+    assert denied(hooked) == [] and hooked.hook.asked == []
+    assert "fence_hook" not in hooked.entries(Step.RETURN_TO_SOURCE)[-1].payload
 
 
 def test_a_hook_asked_too_late_is_taken_back(hooked: Any, monkeypatch: pytest.MonkeyPatch) -> None:

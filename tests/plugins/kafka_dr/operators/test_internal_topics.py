@@ -48,10 +48,8 @@ def test_syncs_come_in_the_order_written(bench: Any) -> None:
     synced(bench, (5, 3), (9, 7), *((n, n) for n in range(10, 1010)))
     bench.clusters["standby"].internal[SYNCS].insert(1, (b"?", b"?"))
     found = syncs_on_target(bench.procedure(), missing)
-    assert found[["topic", "partition", "upstream", "downstream", "sequence"]].values.tolist()[:2] == [
-        ["orders", 0, 5, 3, 0],
-        ["orders", 0, 9, 7, 2],
-    ]
+    seen = found[["topic", "partition", "upstream", "downstream", "sequence"]].values.tolist()[:2]
+    assert seen == [["orders", 0, 5, 3, 0], ["orders", 0, 9, 7, 2]]
     assert missing == [f"1 of 1003 records of {SYNCS} cannot be read as what MirrorMaker 2 writes: they are left out"]
 
 
@@ -100,12 +98,8 @@ def test_without_the_topics_there_is_nothing(bench: Any) -> None:
         "downstream": "int64",
         "sequence": "int64",
     }
-    assert stated.dtypes.astype(str).to_dict() == {
-        "group": "object",
-        "topic": "object",
-        "partition": "int32",
-        "position": "int64",
-    }
+    found = stated.dtypes.astype(str).to_dict()
+    assert found == {"group": "object", "topic": "object", "partition": "int32", "position": "int64"}
 
 
 def stated_positions(bench: Any, *topics: str) -> list[list[Any]]:

@@ -57,15 +57,10 @@ def test_positions_recorded_are_preferred_to_checkpoints(make_lost: Any, recorde
         checkpoints=(("a", "orders", 0, 70), ("b", "orders", 0, 40), ("c", "orders", 0, 30), ("a", "orders", 1, 5)),
     )
     known = what_is_known(bench.procedure())
-    assert positions(known) == [
-        ["a", "orders", 0, 50],
-        ["a", "orders", 1, 5],
-        ["b", "orders", 0, 60],
-        ["c", "orders", 0, 30],
-    ]
-    assert known.positions["position_at"].tolist() == [at, 0, at, 0] and known.positions["policy"].tolist() == [
-        "earliest"
-    ] * 3 + ["fail"]
+    found = positions(known)
+    assert found == [["a", "orders", 0, 50], ["a", "orders", 1, 5], ["b", "orders", 0, 60], ["c", "orders", 0, 30]]
+    assert known.positions["position_at"].tolist() == [at, 0, at, 0]
+    assert known.positions["policy"].tolist() == ["earliest"] * 3 + ["fail"]
 
 
 def test_where_the_recorder_listed_all_groups_older_checkpoints_say_nothing(make_lost: Any, recorder: Recorder) -> None:
@@ -124,10 +119,8 @@ def test_who_may_have_gone_on_since_is_told(make_lost: Any, recorder: Recorder) 
     assert (known.active, known.moving) == ({"alive"}, {"alive", "unseen"})
     rows = with_movement(known)
     told = {(row.group, row.partition): row.may_have_moved for row in rows.itertuples()}
-    assert (
-        told == {("alive", 0): True, ("idle", 0): False, ("idle", 1): True, ("unseen", 0): True}
-        and rows["may_have_moved"].dtype == bool
-    )
+    assert told == {("alive", 0): True, ("idle", 0): False, ("idle", 1): True, ("unseen", 0): True}
+    assert rows["may_have_moved"].dtype == bool
 
 
 @pytest.mark.parametrize("seen_by", ["a sample", "a heartbeat"])
@@ -165,11 +158,8 @@ def test_nothing_at_all_is_known_by_name(make_lost: Any) -> None:
     bench = make_lost(recorded=False)
     bench.workers["standby"].away = True
     known = what_is_known(bench.procedure())
-    assert (
-        (known.topics, known.replicated, known.active) == ({}, {}, frozenset())
-        and known.positions.empty
-        and known.syncs.empty
-    )
+    assert (known.topics, known.replicated, known.active) == ({}, {}, frozenset()) and known.positions.empty
+    assert known.syncs.empty
     for lacking in (
         "no flight recorder",
         "Connect does not tell",
@@ -264,11 +254,8 @@ def test_without_a_record_connect_tells_what_is_mirrored(make_lost: Any) -> None
         TopicPartition("orders", 1): None,
     }
     known = what_is_known(bench.procedure())
-    assert (
-        known.topics == {"orders": ("orders", 2, None)}
-        and known.replicated[TopicPartition("orders", 0)] == 9
-        and len(known.replicated) == 2
-    )
+    assert known.topics == {"orders": ("orders", 2, None)} and known.replicated[TopicPartition("orders", 0)] == 9
+    assert len(known.replicated) == 2
 
 
 def test_under_default_naming_names_tell_what_is_mirrored(make_lost: Any) -> None:
@@ -302,10 +289,8 @@ def test_recorded_topics_are_known_without_the_target_having_them(make_lost: Any
     """All of such a topic is lost, which must be said."""
     recorder.sample(seen(100, 90), seen(40, 0, "slow", partition=2))
     bench = make_lost()
-    assert what_is_known(bench.procedure()).topics == {
-        "orders": ("orders", 1, "id-orders"),
-        "slow": ("slow", 3, "id-slow"),
-    }
+    found = what_is_known(bench.procedure()).topics
+    assert found == {"orders": ("orders", 1, "id-orders"), "slow": ("slow", 3, "id-slow")}
 
 
 @pytest.mark.parametrize("naming", [{"policy": "identity"}, DEFAULT])

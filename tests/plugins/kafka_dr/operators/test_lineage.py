@@ -140,11 +140,8 @@ def test_after_a_round_trip_there_are_three_segments(trips: Trips) -> None:
     trips.opens({ORDERS: 200}, {ORDERS: 196})
     trips.begin("primary", "standby")
     assert trips.segments() == [[0, 100, 0, 104, False], [100, 196, 104, 200, True], [196, None, 200, None, False]]
-    assert pd.read_parquet(trips.folder / "segments.parquet")["drained"].tolist() == [
-        True,
-        True,
-        False,
-    ], "both changes of sides were planned"
+    found = pd.read_parquet(trips.folder / "segments.parquet")["drained"].tolist()
+    assert found == [True, True, False], "both changes of sides were planned"
     types = pd.read_parquet(trips.folder / "segments.parquet", dtype_backend="pyarrow").dtypes.astype(str).to_dict()
     offsets_of_both = dict.fromkeys(("source_from", "source_to", "target_from", "target_to"), "int64[pyarrow]")
     assert types == {
@@ -378,11 +375,8 @@ def test_a_topic_that_was_born_since_is_one_copy(trips: Trips) -> None:
         trips.procedure, trips.folder, pd.concat([trips.bounds(9, 9, "born"), trips.bounds(300, 290)]), positions
     )
     rows = pd.read_parquet(trips.folder / "segments.parquet")
-    assert rows[["topic", "segment", "source_from", "copied_back"]].values.tolist() == [
-        ["born", 0, 0, False],
-        ["orders", 0, 0, True],
-        ["orders", 1, 104, False],
-    ]
+    found = rows[["topic", "segment", "source_from", "copied_back"]].values.tolist()
+    assert found == [["born", 0, 0, False], ["orders", 0, 0, True], ["orders", 1, 104, False]]
 
 
 def test_the_journal_is_listed_once_where_nobody_moved(trips: Trips, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -548,8 +542,5 @@ def test_the_job_finds_every_position_by_what_was_written(third_trip: Trips) -> 
     )
     found = dict(zip(rows["position"].tolist(), rows["target_position"].tolist(), strict=True))
     assert found == expected and summary["holes"] == []
-    assert rows.loc[~rows["exact"], ["position", "bound"]].values.tolist() == [
-        [12, 1],
-        [13, 2],
-        [14, 1],
-    ], "what the repeats bring again may have been read"
+    seen = rows.loc[~rows["exact"], ["position", "bound"]].values.tolist()
+    assert seen == [[12, 1], [13, 2], [14, 1]], "what the repeats bring again may have been read"

@@ -160,11 +160,8 @@ def test_the_review_asks_where_more_is_lost_than_was_approved(ready: Any, find: 
     find(ready)
     subject, body, digest = question(ready)
     assert figures in body and why in body and "More is lost than was approved" in body
-    assert (
-        digest in subject
-        and digest in body
-        and digest not in ("t" * 64, figures_of(ready.procedure(), Step.ASSESS_DATA_LOSS)["plan_digest"])
-    )
+    assert digest in subject and digest in body
+    assert digest not in ("t" * 64, figures_of(ready.procedure(), Step.ASSESS_DATA_LOSS)["plan_digest"])
 
 
 LESS = {
@@ -210,10 +207,8 @@ def test_no_act_goes_on_with_a_loss_that_nobody_approved(ready: Any, step: Step,
     before = set(ready.clusters["standby"].acls)
     with pytest.raises(ApprovalMissing, match="More is lost than was approved") as refused:
         ACTS[step](task_id=step.value).act(ready.procedure(), ready.context())
-    assert (
-        "orders-0: it certainly loses records up to 300, not to 10" in refused.value.seen
-        and ("does not name digest" if answer else "holds no answer") in refused.value.seen
-    )
+    assert "orders-0: it certainly loses records up to 300, not to 10" in refused.value.seen
+    assert ("does not name digest" if answer else "holds no answer") in refused.value.seen
     assert ready.clusters["standby"].acls == before and not ready.clusters["standby"].committed
 
 
@@ -284,15 +279,10 @@ def test_the_evidence_tells_both(ready: Any) -> None:
     digest = question(ready)[2]
     told = closed(ready)
     (row,) = told["loss"]
-    assert (row["from_offset"], row["certain_to"], row["possible_to"], row["approved"]) == (
-        8,
-        300,
-        300,
-        {"from_offset": 8, "certain_to": 10, "possible_to": None},
-    )
-    assert digest_of({"translation": "t" * 64, "loss": told["loss_grown"]}) == digest and told["plan"]["loss"] == list(
-        LOSS
-    )
+    found = (row["from_offset"], row["certain_to"], row["possible_to"], row["approved"])
+    assert found == (8, 300, 300, {"from_offset": 8, "certain_to": 10, "possible_to": None})
+    assert digest_of({"translation": "t" * 64, "loss": told["loss_grown"]}) == digest
+    assert told["plan"]["loss"] == list(LOSS)
     assert "the source accepted records since" in (ready.procedure().artifacts.folder / "evidence.html").read_text()
 
 
@@ -301,12 +291,8 @@ def test_what_a_source_that_thawed_had_mirrored_is_not_called_certainly_lost(rea
     stopped(ready, {ORDERS: 12})
     told = closed(ready)
     (row,) = told["loss"]
-    assert (row["from_offset"], row["certain_to"], row["possible_to"], row["approved"]["certain_to"]) == (
-        8,
-        None,
-        None,
-        10,
-    )
+    found = (row["from_offset"], row["certain_to"], row["possible_to"], row["approved"]["certain_to"])
+    assert found == (8, None, None, 10)
     assert told["plan"]["loss"] == list(LOSS) and told["loss_grown"] == []
 
 
@@ -316,8 +302,5 @@ def test_without_the_files_the_evidence_says_what_was_approved(ready: Any) -> No
     for file in ready.procedure().artifacts.folder.glob("accepted-*"):
         file.unlink()
     told = closed(ready)
-    assert (
-        told["loss"] == list(LOSS)
-        and told["loss_grown"] == []
-        and "is not the file that was written" in told["problems"][0]
-    )
+    assert told["loss"] == list(LOSS) and told["loss_grown"] == []
+    assert "is not the file that was written" in told["problems"][0]

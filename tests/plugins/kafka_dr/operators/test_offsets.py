@@ -118,10 +118,8 @@ def test_the_groups_that_would_read_most_again_come_first() -> None:
             "mirror_maker_rereads": pd.array([5, None, 9, 0], "Int64"),
         }
     )
-    assert rereads_by_group(rows) == [
-        {"group": "b", "bound": None, "mirror_maker": 9},
-        {"group": "a", "bound": 3, "mirror_maker": 5},
-    ]
+    found = rereads_by_group(rows)
+    assert found == [{"group": "b", "bound": None, "mirror_maker": 9}, {"group": "a", "bound": 3, "mirror_maker": 5}]
     assert rereads_by_group(rows[:0]) == []
 
 

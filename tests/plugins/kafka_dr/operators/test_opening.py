@@ -52,11 +52,8 @@ def test_what_only_a_planned_failover_takes_is_refused_by_name(
     bench.params |= {name: value}
     with pytest.raises(AirflowFailException, match=f"'{name}': this procedure does not take it; params: ") as refused:
         open_(bench)
-    assert (
-        name not in str(refused.value).split("params: ")[1]
-        and bench.entries(STEP) == []
-        and bench.journal.lease("primary+standby") is None
-    )
+    assert name not in str(refused.value).split("params: ")[1] and bench.entries(STEP) == []
+    assert bench.journal.lease("primary+standby") is None
     bench.params |= {name: None}
     open_(bench)
     assert bench.kinds(STEP)[0] == Entry.OPENED
@@ -89,9 +86,8 @@ def test_a_run_that_has_ended_is_not_opened_again(bench: Any) -> None:
     bench.journal.release_lease("primary+standby", "planned_failover-r1", 1, "completed")
     with pytest.raises(AirflowFailException, match="This run has ended"):
         open_(bench, "r2")
-    assert bench.journal.lease("primary+standby").holder == "planned_failover-r1" and Entry.OPENED not in bench.kinds(
-        STEP, "r2"
-    )
+    assert bench.journal.lease("primary+standby").holder == "planned_failover-r1"
+    assert Entry.OPENED not in bench.kinds(STEP, "r2")
 
 
 WHY = "the site burns"
@@ -115,9 +111,8 @@ def test_a_cool_down_is_refused(cooling: Any) -> None:
     ) as refused:
         open_(cooling, "r2")
     assert "start a new run that says why in acknowledge_cool_down" in str(refused.value)
-    assert (
-        cooling.kinds(STEP, "r2") == [Entry.REFUSAL] and cooling.entries(STEP, "r2")[0].payload["error"] == "NotReady"
-    )
+    assert cooling.kinds(STEP, "r2") == [Entry.REFUSAL]
+    assert cooling.entries(STEP, "r2")[0].payload["error"] == "NotReady"
     assert cooling.journal.lease("primary+standby").epoch == 1
 
 
@@ -159,11 +154,8 @@ def test_a_reason_without_a_cool_down_is_kept_and_decides_nothing(bench: Any) ->
     bench.params["acknowledge_cool_down"] = WHY
     open_(bench)
     opened = bench.entries(STEP)[0].payload
-    assert (
-        opened["cool_down"] is None
-        and opened["request"]["choices"] == {"acknowledge_cool_down": WHY}
-        and bench.procedure().progress.cool_down is None
-    )
+    assert opened["cool_down"] is None and opened["request"]["choices"] == {"acknowledge_cool_down": WHY}
+    assert bench.procedure().progress.cool_down is None
 
 
 def test_another_procedures_lease_is_not_acknowledged(bench: Any) -> None:

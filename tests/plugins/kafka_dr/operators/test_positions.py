@@ -43,10 +43,8 @@ def test_what_differs_is_what_is_not_held(
     missing = {key: offset for key, offset in wanted.items() if held.get(key) != offset}
     assert {tuple(row[:3]): row[3] for row in todo.itertuples(index=False, name=None)} == missing
     ledger = ledger_frame(here, there, here, {})
-    assert (
-        ledger["before"].tolist() == [held.get(key, pd.NA) for key in sorted(wanted)]
-        and ledger["read_back"].tolist() == ledger["wanted"].tolist()
-    )
+    assert ledger["before"].tolist() == [held.get(key, pd.NA) for key in sorted(wanted)]
+    assert ledger["read_back"].tolist() == ledger["wanted"].tolist()
 
 
 def test_a_refused_position_has_the_brokers_word() -> None:
@@ -66,12 +64,8 @@ def test_a_clusters_positions_come_in_order(bench: Any) -> None:
     """Of the groups asked for only; a group without a position has no row."""
     cluster = bench.clusters["primary"]
     cluster.committed = {g: {TopicPartition("t", p): Position(p) for p in (1, 0)} for g in ("b", "a", "c")}
-    assert positions_of(cluster, ["b", "a", "nobody"]).to_dict("split")["data"] == [
-        ["a", "t", 0, 0],
-        ["a", "t", 1, 1],
-        ["b", "t", 0, 0],
-        ["b", "t", 1, 1],
-    ]
+    found = positions_of(cluster, ["b", "a", "nobody"]).to_dict("split")["data"]
+    assert found == [["a", "t", 0, 0], ["a", "t", 1, 1], ["b", "t", 0, 0], ["b", "t", 1, 1]]
 
 
 def test_a_partition_without_a_position_is_left_out() -> None:

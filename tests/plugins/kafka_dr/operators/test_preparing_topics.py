@@ -141,11 +141,8 @@ def test_settings_that_decide_on_records_must_be_equal_where_nobody_copies_them(
     ):
         prepare(way)
     way.worker.settings = {}
-    assert {line["setting"] for line in prepare(way)["settings_differ"]} == {
-        "cleanup.policy",
-        "max.message.bytes",
-        "retention.ms",
-    }
+    found = {line["setting"] for line in prepare(way)["settings_differ"]}
+    assert found == {"cleanup.policy", "max.message.bytes", "retention.ms"}
 
 
 def test_without_its_decision_nothing_is_deleted(bench: Any) -> None:
@@ -175,21 +172,16 @@ def test_topics_are_made_anew_behind_stopped_flows(bench: Any) -> None:
     assert way.procedure.artifacts.load(figures["recreated"]).to_dict("records") == [
         {"topic": "orders", "topic_id": "id-orders-1"}
     ]
-    assert (
-        way.primary.settings["orders"] == {"retention.ms": "7", "min.insync.replicas": "2"}
-        and way.primary.replicas["orders"] == 3
-    )
+    assert way.primary.settings["orders"] == {"retention.ms": "7", "min.insync.replicas": "2"}
+    assert way.primary.replicas["orders"] == 3
     assert way.worker.states[BACK] == way.old_worker.states[OLD] == "STOPPED"
-    assert (
-        figures["internal_topics_deleted"]
-        == [
-            "mm2-offset-syncs.primary.internal",
-            "mm2-offset-syncs.standby.internal",
-            "primary.checkpoints.internal",
-            "standby.checkpoints.internal",
-        ]
-        and figures["export_verified"] == 1
-    )
+    assert figures["internal_topics_deleted"] == [
+        "mm2-offset-syncs.primary.internal",
+        "mm2-offset-syncs.standby.internal",
+        "primary.checkpoints.internal",
+        "standby.checkpoints.internal",
+    ]
+    assert figures["export_verified"] == 1
     assert way.worker.offsets_set == {BACK: {ORDERS: None}} and way.old_worker.offsets_set == {}
 
 
@@ -489,7 +481,5 @@ def test_where_nothing_was_there_to_delete_a_second_try_deletes_nothing_either(
         patch.setattr(preparing_topics.Anew, "refuse_filled", lambda _: (_ for _ in ()).throw(KeyboardInterrupt()))
         prepare(way)
     made = way.primary.topics(["orders"])["orders"].topic_id
-    assert (
-        way.run(PrepareTopics(task_id=STEP))["deleted"] == 0
-        and way.primary.topics(["orders"])["orders"].topic_id == made
-    )
+    assert way.run(PrepareTopics(task_id=STEP))["deleted"] == 0
+    assert way.primary.topics(["orders"])["orders"].topic_id == made

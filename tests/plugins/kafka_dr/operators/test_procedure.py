@@ -144,12 +144,10 @@ def test_a_frame_comes_back_as_it_was_kept(bench: Any) -> None:
 def test_an_empty_frame_can_be_kept(bench: Any) -> None:
     """No partitions is a frame, too."""
     procedure = bench.procedure()
-    assert (
-        frame_partitions(
-            procedure.artifacts.load(procedure.artifacts.save("cut_off", partitions_frame({}, "offset"))), "offset"
-        )
-        == {}
+    found = frame_partitions(
+        procedure.artifacts.load(procedure.artifacts.save("cut_off", partitions_frame({}, "offset"))), "offset"
     )
+    assert found == {}
 
 
 def test_a_changed_file_is_refused(bench: Any) -> None:
@@ -189,9 +187,8 @@ def test_keeping_again_leaves_what_was_kept(bench: Any) -> None:
     procedure = bench.procedure()
     old = procedure.artifacts.save("positions", pd.DataFrame({"position": [1]}))
     new = procedure.artifacts.save("positions", pd.DataFrame({"position": [2]}))
-    assert procedure.artifacts.load(new)["position"].tolist() == [2] and procedure.artifacts.load(old)[
-        "position"
-    ].tolist() == [1]
+    assert procedure.artifacts.load(new)["position"].tolist() == [2]
+    assert procedure.artifacts.load(old)["position"].tolist() == [1]
     assert procedure.artifacts.save("positions", pd.DataFrame({"position": [2]})) == new
 
 
@@ -291,10 +288,8 @@ def test_what_did_not_happen_has_no_figures(bench: Any) -> None:
 
 def test_the_id_is_fit_for_a_folder() -> None:
     """No separator, blank or dot-dot of a run id gets into a path."""
-    assert (
-        Identity("planned_failover", "manual__2026-11-21T02:00:00+00:00/../x y").procedure_id
-        == "planned_failover-manual__2026-11-21T02_00_00_00_00_.._x_y"
-    )
+    found = Identity("planned_failover", "manual__2026-11-21T02:00:00+00:00/../x y").procedure_id
+    assert found == "planned_failover-manual__2026-11-21T02_00_00_00_00_.._x_y"
 
 
 def test_whom_no_fence_touches(bench: Any) -> None:
@@ -329,12 +324,8 @@ def test_a_turned_procedure_is_the_same_run_from_the_other_side(bench: Any) -> N
     """
     procedure = bench.opened()
     there = procedure.reversed
-    assert (there.id, there.pair, there.lease.epoch, there.artifacts.folder) == (
-        procedure.id,
-        procedure.pair,
-        procedure.lease.epoch,
-        procedure.artifacts.folder,
-    )
+    found = (there.id, there.pair, there.lease.epoch, there.artifacts.folder)
+    assert found == (procedure.id, procedure.pair, procedure.lease.epoch, procedure.artifacts.folder)
     assert (there.request.source, there.request.target) == ("standby", "primary") and there.journal is procedure.journal
     assert there.systems.source is procedure.systems.target and there.systems.target is procedure.systems.source
     assert there.flow == procedure.reverse_flow and there.reverse_flow == procedure.flow

@@ -132,13 +132,8 @@ def test_what_stood_there_comes_back(restore: Restore) -> None:
     restore.approve()
     figures = restore.write()
     assert restore.held() == {"a": {"orders-0": 1, "other-0": 8}, "c": {"orders-0": 5, "other-0": 2}}
-    assert (
-        figures.written,
-        figures.already,
-        figures.deleted,
-        figures.changed_since,
-        figures.approval.by,
-    ) == (1, 0, 1, 0, "bob")
+    found = (figures.written, figures.already, figures.deleted, figures.changed_since, figures.approval.by)
+    assert found == (1, 0, 1, 0, "bob")
     ledger = restore.procedure.artifacts.load(figures.ledger)
     assert ledger[["group", "before", "wanted", "read_back"]].values.tolist() == [["a", 4, 1, 1]]
 
@@ -170,18 +165,12 @@ def test_what_somebody_committed_since_is_named_and_left(restore: Restore) -> No
     """In place of ours, or beside it: a group of which one position is somebody's is not deleted."""
     restore.put({"a": {ORDERS: 6}, "b": {OTHER: 3}})
     plan = restore.plan()
-    assert plan["since"] == {"a": 1, "b": 1} and (plan["writes"], plan["deletes"], plan["left"]) == (
-        0,
-        [],
-        {"b": 1, "c": 1},
-    )
+    assert plan["since"] == {"a": 1, "b": 1}
+    assert (plan["writes"], plan["deletes"], plan["left"]) == (0, [], {"b": 1, "c": 1})
     restore.approve()
     figures = restore.write()
-    assert (
-        restore.held()["a"]["orders-0"] == 6
-        and restore.held()["b"] == {"orders-0": 9, "other-0": 3}
-        and figures.changed_since == 2
-    )
+    assert restore.held()["a"]["orders-0"] == 6 and restore.held()["b"] == {"orders-0": 9, "other-0": 3}
+    assert figures.changed_since == 2
 
 
 def test_it_is_overwritten_where_that_was_asked_for(bench: Any) -> None:
@@ -316,13 +305,8 @@ def test_the_approver_sees_what_is_raised_and_that_mirror_maker_moves_groups(ben
     bench.workers["standby"].states["p.checkpoint"] = "RUNNING"
     assert restore.plan()["raised"] == 1
     subject, body, digest = asked_by(ApproveRestore(task_id=Step.APPROVE_RESTORE.value), restore.procedure)
-    assert (
-        "1 of them are higher" in body
-        and "group sync runs" in body
-        and "had opened standby: clients may have worked there since" in body
-        and digest in subject
-        and digest in body
-    )
+    assert "1 of them are higher" in body and "group sync runs" in body
+    assert "had opened standby: clients may have worked there since" in body and digest in subject and digest in body
     bench.workers["standby"].away = True
     restore.again()
     assert restore.plan()["group_sync"] is None
@@ -351,19 +335,13 @@ def test_a_restore_that_was_done_completes(restore: Restore) -> None:
     restore.plan()
     restore.approve()
     evidence = run(restore, RestorePositions)
-    assert (
-        evidence["outcome"] == "completed"
-        and evidence["plan"]["undone"] == restore.undone.id
-        and evidence["plan_digest"]
-    )
+    assert evidence["outcome"] == "completed" and evidence["plan"]["undone"] == restore.undone.id
+    assert evidence["plan_digest"]
     assert evidence["steps"][-1]["figures"]["written"] == 1
     assert restore.bench.journal.lease(PAIR).released_at is not None
     page = (restore.procedure.artifacts.folder / "evidence.html").read_text()
-    assert (
-        f"The commit of {restore.undone.id} on standby was undone." in page
-        and "No client was moved" in page
-        and "All clients" not in page
-    )
+    assert f"The commit of {restore.undone.id} on standby was undone." in page and "No client was moved" in page
+    assert "All clients" not in page
 
 
 def test_a_restore_that_wrote_nothing_is_refused_and_holds_nothing(restore: Restore) -> None:

@@ -132,13 +132,8 @@ def test_what_was_written_behind_the_fence_is_listed(planned: Any) -> None:
     found.way.write("primary", 10, "110")
     figures = found.look()
     assert found.given("returned")["proven_end"] == 10 and found.given("bounds")["cut_off"] == 11
-    assert (figures["records"], figures["bytes"], figures["first_at"], figures["last_at"], figures["inexact"]) == (
-        1,
-        10,
-        5,
-        9,
-        0,
-    )
+    seen = (figures["records"], figures["bytes"], figures["first_at"], figures["last_at"], figures["inexact"])
+    assert seen == (1, 10, 5, 9, 0)
     assert figures["topics"][0] | {"topic": "orders", "records": 1} == figures["topics"][0]
     (one,) = exported(found.way.procedure)
     assert (one.topic_partition, one.since) == (ORDERS, 10) and one.file.exists()
@@ -222,10 +217,8 @@ def test_before_topics_are_deleted_what_flowed_back_to_them_is_looked_through(pl
         there.log_starts[tp] = first
         there.records[tp] = {offset: record for offset, record in there.records[tp].items() if offset >= first}
     figures = found.look()
-    assert {row["topic"]: (row["records"], row["older"]) for row in figures["topics"]} == {
-        "born": (0, 1),
-        "orders": (0, 11),
-    }
+    seen = {row["topic"]: (row["records"], row["older"]) for row in figures["topics"]}
+    assert seen == {"born": (0, 1), "orders": (0, 11)}
     assert [one.topic_partition for one in exported_older(found.way.procedure)] == [born, ORDERS]
 
 
@@ -257,10 +250,8 @@ def test_after_a_lost_source_both_logs_are_compared(make_bench: Any, without_spa
         found.way.write("primary", offset, f"{100 + offset}")
     figures = found.look()
     assert (figures["records"], figures["inexact"], figures["after"]) == (2, 0, found.way.failover.id)
-    assert found.given("returned")["proven_end"] is None and (
-        found.given("returned")["target_end"],
-        found.given("bounds")["boundary"],
-    ) == (10, 10)
+    assert found.given("returned")["proven_end"] is None
+    assert (found.given("returned")["target_end"], found.given("bounds")["boundary"]) == (10, 10)
     assert json.loads((found.jobs.made[-1] / "summary.json").read_text())["records_read"] == {"source": 9, "target": 7}
 
 
@@ -368,14 +359,10 @@ def test_what_will_be_deleted_is_compared_whole(planned: Any, choices: dict[str,
     """Though it was proven; so is it where that was asked for."""
     found = planned(**choices)
     figures = found.look()
-    assert (
-        json.loads((found.jobs.given[-1] / "job.json").read_text())["whole"] is True
-        and figures["records"] == figures["older"] == 0
-    )
-    assert json.loads((found.jobs.made[-1] / "summary.json").read_text())["records_read"] == {
-        "source": 10,
-        "target": 10,
-    }
+    assert json.loads((found.jobs.given[-1] / "job.json").read_text())["whole"] is True
+    assert figures["records"] == figures["older"] == 0
+    seen = json.loads((found.jobs.made[-1] / "summary.json").read_text())["records_read"]
+    assert seen == {"source": 10, "target": 10}
 
 
 def test_under_names_that_part_them_the_copies_that_will_be_deleted_are_looked_through(
@@ -398,18 +385,12 @@ def test_under_names_that_part_them_the_copies_that_will_be_deleted_are_looked_t
             .to_dict("records")
         )
     }
-    assert [rows["standby.orders"][name] for name in ("copied_back", "target_topic", "cut_off", "boundary")] == [
-        True,
-        "orders",
-        4,
-        10,
-    ]
+    seen = [rows["standby.orders"][name] for name in ("copied_back", "target_topic", "cut_off", "boundary")]
+    assert seen == [True, "orders", 4, 10]
     assert not rows["orders"]["copied_back"] and rows["orders"]["proven_end"] == 10
     assert (figures["records"], figures["lacking"], figures["older"]) == (0, 0, 0)
-    assert frame_partitions(found.way.procedure.artifacts.load(figures["returned_ends"]), "offset") == {
-        ORDERS: 10,
-        copy: 4,
-    }
+    result = frame_partitions(found.way.procedure.artifacts.load(figures["returned_ends"]), "offset")
+    assert result == {ORDERS: 10, copy: 4}
     assert found.way.procedure.artifacts.load(figures["frontier"])["topic"].tolist() == ["orders"], (
         "they are no log that clients write to"
     )

@@ -63,10 +63,8 @@ def test_keys_and_uncommitted_records_are_told(tmp_path: Path) -> None:
     records = [stranded("orders", 0, n, key, b"v") for n, key in enumerate([b"a", None, b"", b"a"])]
     assert partition(tmp_path / "1", records).key_marks() == {mark_of(b"a"), mark_of(b"")}
     assert partition(tmp_path / "1", records).uncommitted == frozenset()
-    assert partition(tmp_path / "2", records, uncommitted={ORDERS: {1: "aborted", 3: "undecided"}}).uncommitted == {
-        1,
-        3,
-    }
+    found = partition(tmp_path / "2", records, uncommitted={ORDERS: {1: "aborted", 3: "undecided"}}).uncommitted
+    assert found == {1, 3}
 
 
 @pytest.mark.parametrize("which", ["file", "uncommitted_file"])
@@ -89,11 +87,8 @@ def test_the_journal_says_which_files(make_bench: Any) -> None:
         procedure, [stranded(topic, p, 7, b"k", b"v") for topic, p in (("orders", 1), ("orders", 0), ("bills", 0))]
     )
     parts = exported(procedure)
-    assert [(str(one.topic_partition), one.since) for one in parts] == [
-        ("bills-0", 7),
-        ("orders-0", 7),
-        ("orders-1", 7),
-    ]
+    found = [(str(one.topic_partition), one.since) for one in parts]
+    assert found == [("bills-0", 7), ("orders-0", 7), ("orders-1", 7)]
     for one in parts:
         one.verify()
 

@@ -118,11 +118,8 @@ def test_what_is_left_of_mirror_maker_is_stopped(lost: Any) -> None:
     """Source connector first; the target's still ends are the boundary."""
     told = execute(lost, STOP)
     assert lost.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
-    assert (
-        told["asked"]
-        and told["states"] == {"p.checkpoint": "STOPPED", "p.source": "STOPPED"}
-        and boundary(lost) == {T0: 10}
-    )
+    assert told["asked"] and told["states"] == {"p.checkpoint": "STOPPED", "p.source": "STOPPED"}
+    assert boundary(lost) == {T0: 10}
     assert frame_partitions(lost.procedure().artifacts.load(told["replicated"]), "offset") == {T0: 9}, (
         "the last replicated offset that Connect keeps then"
     )
@@ -132,11 +129,8 @@ def test_a_silent_worker_does_not_keep_the_run(lost: Any) -> None:
     """It is told as that; the target's still ends are the proof."""
     lost.workers["standby"].away = True
     told = execute(lost, STOP)
-    assert (
-        (told["asked"], told["states"]) == (False, {})
-        and "Connect" in told["worker_silent"]
-        and boundary(lost) == {T0: 10}
-    )
+    assert (told["asked"], told["states"]) == (False, {}) and "Connect" in told["worker_silent"]
+    assert boundary(lost) == {T0: 10}
     assert told["replicated"]["rows"] == 0
 
 
@@ -147,15 +141,10 @@ def test_connectors_of_a_dead_source_are_asked_at_once_and_not_waited_for(lost: 
     lost.workers["standby"].late = {"p.source", "p.checkpoint"}
     began = time.monotonic()
     told = execute(lost, STOP)
-    assert time.monotonic() - began < 5 and [name for _, name in lost.workers["standby"].asked] == [
-        "p.source",
-        "p.checkpoint",
-    ]
-    assert (told["asked"], told["still_stopping"], boundary(lost)) == (
-        True,
-        ["p.checkpoint", "p.source"],
-        {T0: 10},
-    ) and "RUNNING" in told["states"]["p.source"]
+    assert time.monotonic() - began < 5
+    assert [name for _, name in lost.workers["standby"].asked] == ["p.source", "p.checkpoint"]
+    assert (told["asked"], told["still_stopping"], boundary(lost)) == (True, ["p.checkpoint", "p.source"], {T0: 10})
+    assert "RUNNING" in told["states"]["p.source"]
     assert [e.payload["stops_connectors"] for e in lost.entries(STOP) if "stops_connectors" in e.payload] == [
         ["p.source", "p.checkpoint"]
     ]
@@ -174,11 +163,8 @@ def test_one_connector_that_cannot_be_asked_keeps_the_other_from_nothing(
 
     monkeypatch.setattr(worker, "ask_to_stop", failing)
     told = execute(lost, STOP)
-    assert (
-        "HTTP 409" in told["worker_silent"]
-        and worker.states["p.checkpoint"] == "STOPPED"
-        and boundary(lost) == {T0: 10}
-    )
+    assert "HTTP 409" in told["worker_silent"] and worker.states["p.checkpoint"] == "STOPPED"
+    assert boundary(lost) == {T0: 10}
 
 
 def test_connectors_of_a_source_that_answers_are_waited_for(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,11 +191,8 @@ def test_in_dedicated_mode_the_stop_hook_is_asked(make_bench: Any, away: bool) -
     bench.given_up()
     bench.hook.away = away
     told = execute(bench, STOP)
-    assert (
-        told["asked"] is not away
-        and told["states"] == ({} if away else {"primary->standby": "STOPPED"})
-        and boundary(bench) == {T0: 10}
-    )
+    assert told["asked"] is not away and told["states"] == ({} if away else {"primary->standby": "STOPPED"})
+    assert boundary(bench) == {T0: 10}
     assert (
         ("stop", "primary->standby") not in bench.hook.asked
         if away
@@ -260,10 +243,8 @@ def test_a_target_that_moves_is_waited_for_without_a_worker_slot(lost: Any, monk
     with pytest.raises(TaskDeferred):
         execute(lost, STOP)
     STEPS[STOP](task_id=STOP.value).resume(lost.context())
-    assert (
-        lost.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
-        and lost.kinds(STOP)[-1] == Entry.OUTCOME
-    )
+    assert lost.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
+    assert lost.kinds(STOP)[-1] == Entry.OUTCOME
 
 
 def test_without_the_approval_nothing_is_stopped(lost: Any) -> None:
@@ -342,9 +323,8 @@ def test_positions_come_from_what_was_recorded_and_the_target_alone(
     monkeypatch.delitem(bench.clusters, "primary")
     told = execute(bench, TRANSLATE)
     rows = bench.procedure().artifacts.load(told["translation"]).set_index("group")
-    assert rows["target_position"].to_dict() == {"at 30": 30, "at 60": 56, "at 90": 56} and set(
-        rows["target_topic"]
-    ) == {remote}
+    assert rows["target_position"].to_dict() == {"at 30": 30, "at 60": 56, "at 90": 56}
+    assert set(rows["target_topic"]) == {remote}
     assert (rows["target_position"] <= rows["position"]).all() and set(rows["class"]) == {"NEAREST"}
     assert (told["positions"], told["records_read"]["source"]) == (3, 0)
 
@@ -366,10 +346,8 @@ def test_after_a_failback_nothing_is_counted_below_the_first_sample(make_lost: A
     procedure = bench.procedure()
     procedure.lease.take_new_epoch()
     again = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
-    assert [json.loads((folder / "job.json").read_text())["only_mirrored"] for folder in bench.jobs.given[1:]] == [
-        False,
-        False,
-    ]
+    found = [json.loads((folder / "job.json").read_text())["only_mirrored"] for folder in bench.jobs.given[1:]]
+    assert found == [False, False]
     assert positions == [21] and again.made_by == TRANSLATE.value
 
 
@@ -407,10 +385,8 @@ def test_what_was_translated_with_the_assessment_is_not_translated_again(make_lo
     procedure.lease.take_new_epoch()
     second = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
     assert first["digest"] == second.digest and first["records_read"]["target"] > 0
-    assert [folder.name for folder in bench.jobs.given] == [
-        "assess_data_loss-2.input",
-        "translate_offsets",
-    ] and made == 2
+    assert [folder.name for folder in bench.jobs.given] == ["assess_data_loss-2.input", "translate_offsets"]
+    assert made == 2
 
 
 def test_what_was_translated_with_the_assessment_is_verified_with_the_evidence(
@@ -484,12 +460,8 @@ def test_syncs_that_samples_cover_are_not_trusted() -> None:
     syncs = frame([(41, 40, 9), (20, 20, 7), (10, 10, 3)], "upstream", "downstream", "sequence")
     pairs = frame([(66, 60, 2), (55, 50, 1)], "upstream", "downstream", "sampled_at")
     found = trusted_pairs(syncs, pairs, floors)
-    assert found[["upstream", "downstream", "sequence"]].values.tolist() == [
-        [10, 10, 0],
-        [20, 20, 1],
-        [55, 50, 2],
-        [66, 60, 3],
-    ]
+    result = found[["upstream", "downstream", "sequence"]].values.tolist()
+    assert result == [[10, 10, 0], [20, 20, 1], [55, 50, 2], [66, 60, 3]]
     assert trusted_pairs(syncs, pairs[:0], floors[:0])["sequence"].tolist() == [0, 1, 2]
 
 
@@ -509,11 +481,8 @@ def test_groups_are_committed_and_local_topics_made_without_the_source(make_lost
     bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {digest}")
     bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
     execute(bench, Step.COMMIT_GROUPS)
-    assert {str(tp): position.offset for tp, position in target.committed["at 30"].items()} == {
-        "primary.orders-0": 30,
-        "orders-0": 0,
-        "slow-0": 0,
-    }
+    found = {str(tp): position.offset for tp, position in target.committed["at 30"].items()}
+    assert found == {"primary.orders-0": 30, "orders-0": 0, "slow-0": 0}
     assert {"orders", "slow"} <= set(target.partitions)
 
 
@@ -554,11 +523,8 @@ def test_the_target_opens_without_the_source(ready: Any) -> None:
     """The denials of the plan go; what shows that no position changed is said."""
     told = execute(ready, OPEN)
     assert denials(ready) == set() and ready.kinds(OPEN) == [Entry.INTENT, Entry.OUTCOME]
-    assert (told["acl_entries_removed"], told["positions_unchanged"], told["canary"]["offset"]) == (
-        1,
-        "the source was given up",
-        0,
-    )
+    found = (told["acl_entries_removed"], told["positions_unchanged"], told["canary"]["offset"])
+    assert found == (1, "the source was given up", 0)
 
 
 def test_opening_twice_is_opening_once(ready: Any) -> None:
@@ -796,9 +762,8 @@ def test_a_dedicated_process_that_does_not_end_ends_the_run(dedicated: Any, step
     time.sleep(asked_before)
     with pytest.raises(DeadlinePassed, match=f"{FLOW} does not stand still 1 s after it was asked to stop"):
         act(dedicated, step)
-    assert (
-        denials(dedicated) and not dedicated.clusters["standby"].committed and Entry.INTENT not in dedicated.kinds(OPEN)
-    )
+    assert denials(dedicated) and not dedicated.clusters["standby"].committed
+    assert Entry.INTENT not in dedicated.kinds(OPEN)
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -932,11 +897,8 @@ def test_the_way_back_says_why_mirror_maker_was_left_stopped(lost: Any) -> None:
     lost.workers["primary"].away = True
     execute(lost, Step.RETURN_TO_SOURCE)
     figures = lost.entries(Step.RETURN_TO_SOURCE)[-1].payload
-    assert (
-        figures["connectors_resumed"] == []
-        and "replication_left_stopped" in figures
-        and lost.workers["standby"].asked == []
-    )
+    assert figures["connectors_resumed"] == [] and "replication_left_stopped" in figures
+    assert lost.workers["standby"].asked == []
 
 
 def test_the_way_back_hardly_waits_for_the_worker_beside_a_dead_source(
