@@ -206,7 +206,7 @@ class RoundTrips(LostSourceRehearsal):
     # -- changes of sides -------------------------------------------------------------------------------------------
 
     def leave(self, how: Leaving, writes: bool = False) -> Verdict:
-        """Move clients to the other cluster and let them work there; on return, the left cluster is up again.
+        """Move clients to the other cluster and let them work there; the cluster they left is up again after that.
 
         Args:
             how: they leave.

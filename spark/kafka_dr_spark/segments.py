@@ -192,7 +192,7 @@ class Partition:
         )
 
     def _answer(self, whole: TargetBounds, number: int, position: int, found: Answer | None) -> Answer:
-        """Return the segment's answer, by default the segment's begin; never below the target's log start."""
+        """Return the segment's answer, by default the segment's start; never below the target's log start."""
         known, end = self.parts[number].bounds, self.parts[number].segment.source_to
         size = known.boundary - known.target_start
         begin = f"nearest: target offset {known.target_start}, where the segment of the position begins"

@@ -252,7 +252,7 @@ class RecordReader:
     def ranges(
         self, spans: Mapping[TopicPartition, Span], limit: int | None = None, timeout: float = 60.0
     ) -> dict[TopicPartition, list[Record]]:
-        """Read the records of many spans, at most `limit` per partition; an empty list proves there are none."""
+        """Read records of many spans, at most `limit` per partition; an empty list proves that no reader finds any."""
         found: dict[TopicPartition, list[Record]] = {tp: [] for tp in spans}
         for record in self.scan(spans, timeout, limit, record_of):
             found[record.topic_partition].append(record)

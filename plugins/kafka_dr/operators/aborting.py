@@ -26,7 +26,7 @@ class AbortedStep(ProcedureStep):
     bounded = False
 
     def procedure(self, context: Any) -> Run:
-        """Find the procedure that this run has aborted, even after its end; until then the one that holds the pair."""
+        """Find the procedure that this run aborted, even if it passed the pair on; else the one that holds the pair."""
         holder = procedure_holding(str(context["params"]["source"]), str(context["params"]["target"]))
         aborts = facts_of(holder.journal.entries(step=Step.ABORT_PROCEDURE), ProcedureAborted)
         mine = [entry for entry, abort in aborts if abort.run_id == context["dag_run"].run_id]

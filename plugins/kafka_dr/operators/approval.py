@@ -100,7 +100,7 @@ class ReviewTranslation(ProcedureGate):
 
 
 def _rereads(translated: OffsetsTranslated) -> str:
-    """Tell the most rereads of one position, and how many positions' groups may have moved on since seen."""
+    """Tell the most rereads of one position, and how many positions may have moved since they were seen."""
     largest = "of some nobody knows how many" if translated.bound is None else f"at most {translated.bound}"
     moved = translated.may_have_moved
     since = (

@@ -117,7 +117,7 @@ class SeedFlowBack(ProcedureStep):
         )
 
     def _running(self, procedure: Run, told: Told, ids: dict[str, str]) -> FlowBackSeeded:
-        """Accept a running connector only if its begin was set or names part directions: it takes no offsets."""
+        """Accept a running connector only if its start was set or names part directions: it takes no offsets."""
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
             raise Refusal(
@@ -164,7 +164,7 @@ def earlier_seeds(procedure: Run, failover: Run) -> list[tuple[JournalEntry, Run
 
 
 def told_last(procedure: Run) -> int:
-    """Sequence of the newest entry that sets the flow back's begin: the failover's opening, or an earlier seed."""
+    """Sequence of the newest entry that sets the flow back's start: the failover's opening, or an earlier seed."""
     failover = failed_over(procedure)
     return max([_left_at(failover), *(entry.sequence for entry, *_ in earlier_seeds(procedure, failover))])
 
@@ -232,7 +232,7 @@ def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
 
 
 def made_anew(procedure: Run, told: Told) -> set[str]:
-    """New primary topics whose copies were made anew since the begin was set: by prepare_topics, or by hand.
+    """New primary topics whose copies were made anew since the flow's start was set: by prepare_topics, or by hand.
 
     A run that was killed after it had deleted or made them has no outcome; its intents say which they were.
     """

@@ -175,7 +175,7 @@ class JournaledStep:
         return all(entry is None or entry.sequence < done.sequence for entry in before)
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
-        """Refuse an abort or expired fence; take an epoch (woken: keep the lease), check predecessors, write intent."""
+        """Refuse if aborted or fenced too long; take an epoch (woken: keep it), check predecessors, write intent."""
         # Before the turn, so that a forward step does not supersede a return under way; and after it, since one may
         # have begun.
         procedure.progress.refuse_if_going_back()

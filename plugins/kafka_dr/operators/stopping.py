@@ -98,7 +98,7 @@ def _states(worker: MirrorMaker, names: list[str], ask_seconds: float, stop_seco
 
 
 def stopping_since(procedure: Run, part: str) -> float | None:
-    """When a part (of `parts_of`) was asked to stop, s since 1970; None if never asked, or STOPPED since."""
+    """When a part (of `parts_of`) was asked to stop, in seconds since 1970; None if never asked, or STOPPED since."""
     entries = [
         e
         for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE)
