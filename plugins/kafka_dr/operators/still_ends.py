@@ -20,7 +20,7 @@ _NAMED = 10
 def wait_until_still(
     procedure: Run, step: str, partitions: list[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], float]:
-    """Wait until source log ends stand still without open transactions; return them, and seconds since the step began.
+    """Wait for still source log ends without open transactions; return them and the seconds since the step began.
 
     Raises:
         FenceNotProven: records still arrive, or transactions stay open, for longer than they may; both are named.
