@@ -9,8 +9,7 @@ from kafka_dr.errors import BadInput
 
 
 def log_sizes(said: str) -> dict[TopicPartition, int]:
-    """Bytes of every partition on its brokers' disks: of its largest replica, without one that is being moved to
-    another disk.
+    """Bytes of each partition's largest replica on disk, without a replica being moved to another disk.
 
     Args:
         said: lines for people, and one of JSON: brokers, their log directories, and what is in these.

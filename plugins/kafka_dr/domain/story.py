@@ -417,9 +417,7 @@ def _still(e: Evidence, plan: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _fence(e: Evidence) -> str:
-    """How clients are kept from the source; of one that was given up only what was proven, or said by the fence
-    hook.
-    """
+    """Tell how clients are kept from the source; of one given up only what was proven, or said by the fence hook."""
     figures, at = _figures(e), moment(e["fenced_at"]) if e.get("fenced_at") else ""
     fence = figures.get(Step.FENCE_SOURCE, {}).get("fenced")
     if fence == ARMED:

@@ -36,9 +36,7 @@ def known_ends(procedure: Run) -> dict[TopicPartition, int]:
 
 
 def accepted_since(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
-    """What the source accepted since it was left: by its still log ends behind the fence, above those the inventory
-    knows.
-    """
+    """Records the source accepted since it was left: still log ends behind the fence less ends in the inventory."""
     ends = _still_ends(procedure, list(topics))
     known, problem = _known_ends(procedure)
     rows = accepted(known, ends)
@@ -62,9 +60,7 @@ def accepted_since(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
 
 
 def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
-    """Principals of clients that hold the right to write there, but for the fence: no record names its writer. A
-    super user is not among them.
-    """
+    """Client principals with the right to write there, fence apart, as no record names its writer; no super users."""
     if not topics:
         return []
     rules = source_rules(procedure)
@@ -73,8 +69,7 @@ def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
 
 
 def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | None:
-    """Producers of the partitions that accepted most, as their leaders and coordinators remember them; None where
-    nothing was accepted, or Kafka's tool is not there.
+    """Producers of the partitions that accepted most, as brokers remember them; None without records or tool.
 
     Takes seconds. An id tells one producer from another; only a transactional one has a name.
 

@@ -54,9 +54,7 @@ class ApproveDataLoss(ProcedureGate):
 
 
 class ReviewTranslation(ProcedureGate):
-    """Open by itself when every position is exact and no more is lost than was approved; otherwise show what is not
-    so, and ask.
-    """
+    """Pass when all positions are exact and no loss exceeds the approved one; else show what differs, and ask."""
 
     def wait_seconds(self, procedure: Run) -> float:
         """Clients are fenced meanwhile: no longer than the fence may last, where there is one."""
@@ -103,9 +101,7 @@ class ReviewTranslation(ProcedureGate):
 
 
 def _rereads(translated: OffsetsTranslated) -> str:
-    """The most that one position may read again, and of how many positions the group may have gone on since it was
-    seen.
-    """
+    """Tell the most rereads of one position, and how many positions may have moved since they were seen."""
     largest = "of some nobody knows how many" if translated.bound is None else f"at most {translated.bound}"
     moved = translated.may_have_moved
     since = (

@@ -25,8 +25,7 @@ from kafka_dr.procedure.run import Run
 
 
 class FenceReturnedCluster(ProcedureStep):
-    """Refuse clients' writes and their groups' reads on the returned cluster, first of all, prove it, and stop the
-    flow that the failover had stopped.
+    """Fence writes and group reads on the returned cluster, prove it, and stop the flow the failover had stopped.
 
     The fence stays whatever becomes of the run: clients are on the other cluster, until the returned one is opened to
     them.
@@ -67,9 +66,7 @@ class FenceReturnedCluster(ProcedureStep):
         )
 
     def _refuse_unfenced(self, procedure: Run, fence: WriteFence) -> None:
-        """Without an authorizer something else must keep clients away: a hook that says it does, or applications
-        that can be told.
-        """
+        """Refuse a cluster without authorizer unless the fence hook confirms a fence, or a drain hook exists."""
         hook = procedure.systems.fence_hook
         if (
             fence.authorizer
@@ -84,9 +81,7 @@ class FenceReturnedCluster(ProcedureStep):
         )
 
     def _still(self, procedure: Run, topics: list[str]) -> int | None:
-        """How many partitions took no record for a window; None while the flow back writes there, as after a
-        failover that had started it.
-        """
+        """Count partitions without a new record for a window; None while the flow back runs and writes there."""
         if flow_runs(procedure, procedure.flow):
             return None
         partitions, seconds = partitions_of(procedure, topics), procedure.request.deadlines.stable_seconds

@@ -73,8 +73,7 @@ _TAILS_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Told:
-    """Where the flow back was told to begin, after the failover: by the failover itself, or by a failback that did
-    not end.
+    """Where the flow back was told to begin since the failover: by the failover, or by an unfinished failback.
 
     Attributes:
         replicated: last offset that counts as copied, by partition of the new primary; -1 for none.
@@ -91,9 +90,7 @@ class SeedFlowBack(ProcedureStep):
     """Tell the flow back where to begin: behind what both logs hold already, at the beginning of what was made anew."""
 
     def act(self, procedure: Run, context: Any) -> FlowBackSeeded:
-        """Write what differs while it is STOPPED, read back, compare as a whole; a flow that has run since the
-        failover goes on.
-        """
+        """Write differing offsets while STOPPED, and read all back; a flow that ran since the failover goes on."""
         require_decided(procedure)
         refuse_dedicated(procedure)
         prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
@@ -120,9 +117,7 @@ class SeedFlowBack(ProcedureStep):
         )
 
     def _running(self, procedure: Run, told: Told, ids: dict[str, str]) -> FlowBackSeeded:
-        """Nothing can be written to a running connector; it may go on only where somebody told it where to begin, or
-        names part the directions.
-        """
+        """Accept a running connector only if its start was set or names part directions: it takes no offsets."""
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
             raise Refusal(
@@ -169,9 +164,7 @@ def earlier_seeds(procedure: Run, failover: Run) -> list[tuple[JournalEntry, Run
 
 
 def told_last(procedure: Run) -> int:
-    """Sequence of the journal's newest entry that tells the flow back where to begin: clients left with the
-    failover, or an earlier failback seeded.
-    """
+    """Sequence of the newest entry that sets the flow back's start: the failover's opening, or an earlier seed."""
     failover = failed_over(procedure)
     return max([_left_at(failover), *(entry.sequence for entry, *_ in earlier_seeds(procedure, failover))])
 
@@ -239,8 +232,7 @@ def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
 
 
 def made_anew(procedure: Run, told: Told) -> set[str]:
-    """Topics of the new primary whose copies were made anew since anybody told the flow where to begin: by
-    prepare_topics of this run or of an earlier one, or by hand.
+    """New primary topics whose copies were made anew since the flow's start was set: by prepare_topics, or by hand.
 
     A run that was killed after it had deleted or made them has no outcome; its intents say which they were.
     """
@@ -275,9 +267,7 @@ def topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def forgotten(procedure: Run, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
-    """Null for every offset of a partition that the new primary does not have any more: one that is made again
-    begins at its beginning.
-    """
+    """Null offsets of partitions the new primary lacks: one that is made again is mirrored from its beginning."""
     infos = procedure.systems.source.topics({tp.topic for tp in now})
     return {tp: None for tp in now if tp.topic not in infos or tp.partition not in infos[tp.topic].partitions}
 
@@ -299,9 +289,7 @@ class StartFlowBack(ProcedureStep):
     """Resume the flow back, and prove that it copies what follows where it was told to begin, and nothing else."""
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """The flow the other way stands; both connectors run; the first copies are the first records. One that has
-        run before goes on.
-        """
+        """Resume both connectors while the reverse flow stands; prove the first copies unless the flow ran before."""
         require_decided(procedure)
         flow, seeded = procedure.flow, procedure.progress.require(FlowBackSeeded)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
@@ -333,9 +321,7 @@ class StartFlowBack(ProcedureStep):
         return ReverseCopies(procedure.reversed, procedure.flow, self._ends_before(procedure, list(begin)), since)
 
     def _ends_before(self, procedure: Run, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the returned cluster's logs ended before the flow was resumed for the first time; nothing came to
-        them since they were looked through.
-        """
+        """Log ends of the returned cluster before the flow's first resume; refuse records added since the search."""
         copies = [copy_of(procedure, procedure.flow, tp) for tp in partitions]
         if not ends_are_noted(procedure, self.task_id):
             ends = mirrored_ends(procedure.reversed, copies)
@@ -478,9 +464,7 @@ def _done(replicated: int | None) -> int:
 
 
 def last_offsets(procedure: Run, partitions: Iterable[TopicPartition], isolation: str) -> dict[TopicPartition, int]:
-    """Offset of the last record that a reader of the new primary finds, by partition; without those that hold none,
-    or are gone.
-    """
+    """Offset of the last readable record of the new primary by partition; without empty and missing partitions."""
     infos = procedure.systems.source.topics({tp.topic for tp in partitions})
     there = [tp for tp in partitions if tp.topic in infos and tp.partition in infos[tp.topic].partitions]
     tails = procedure.systems.reader(procedure.request.source, isolation).last_records(there)

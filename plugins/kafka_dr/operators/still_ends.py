@@ -19,8 +19,7 @@ from kafka_dr.procedure.run import Run
 def wait_until_still(
     procedure: Run, step: str, partitions: list[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], float]:
-    """Wait until the source's log ends stand still and no transaction is open; return them, and how long after the
-    step's beginning.
+    """Wait for still source log ends without open transactions; return them and the seconds since the step began.
 
     Raises:
         FenceNotProven: records still arrive, or transactions stay open, for longer than they may; both are named.

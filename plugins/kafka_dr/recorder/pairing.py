@@ -57,14 +57,11 @@ class Pairing:
         self._owed: set[TopicPartition] = set()
 
     def owe(self, changed: Iterable[TopicPartition]) -> None:
-        """Partitions that are not as they were: each is looked through at the next samples until that was done to
-        its end, however quiet it has become.
-        """
+        """Queue changed partitions: the next samples search each to its end, even if it has become quiet."""
         self._owed.update(changed)
 
     def write(self, rows: Rows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
-        """Write down a pair for each partition that is owed one and whose newest target record has none yet; answers
-        for which there is none.
+        """Write a pair for each queued partition whose newest target record has none yet; return those without one.
 
         Args:
             now: all partitions as they are on both sides.
