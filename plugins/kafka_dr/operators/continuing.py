@@ -54,7 +54,6 @@ _PROVING = (
     Step.TRANSLATE_OFFSETS,
 )
 _AGAINST = frozenset({FenceNotProven.__name__, Contradiction.__name__})
-_NAMED = 5
 
 
 # -- the lease -----------------------------------------------------------------------------------------------------
