@@ -47,9 +47,7 @@ def own_environment(lab: Lab) -> dict[str, str]:
 
 
 def write_environment(lab: Lab) -> None:
-    """Write what the lab sets as a file for tests and shells (``set -a; . airflow.env``), readable by its owner
-    only.
-    """
+    """Write the lab's environment for tests and shells (``set -a; . airflow.env``), readable by its owner only."""
     lines = (f"{key}={shlex.quote(value)}\n" for key, value in sorted(own_environment(lab).items()) if key != "PATH")
     write_private(lab.airflow_env, "".join(lines))
 

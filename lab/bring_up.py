@@ -162,9 +162,7 @@ def _bring_kafka(lab: Lab, progress: Progress) -> None:
 
 
 def _start_flow(lab: Lab, worker: str) -> None:
-    """Make a flow run for the first time; a dedicated process that was ended since stays so, for a procedure may
-    have done it.
-    """
+    """Start a flow for the first time; an ended dedicated process stays so: a procedure may have ended it."""
     if lab.load().runs_dedicated(worker):
         start_dedicated(lab)
     else:

@@ -24,9 +24,7 @@ _MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 
 def start_dedicated(lab: Lab) -> None:
-    """Start the process unless it lives, and wait until it has its own topics on the standby; nothing of it runs on
-    the primary.
-    """
+    """Start the process unless it lives, and wait for its topics on the standby; nothing of it is on the primary."""
     source, target = FLOWS["standby"]
     if lab.processes.pid(DEDICATED) is None:
         write_login(lab)

@@ -56,9 +56,7 @@ class Leaving:
 
     @classmethod
     def drawn(cls, number: int) -> Leaving:
-        """Draw one, the same for the same number: every other one is an accident; of eight in a row each sort has
-        repeats or none, and a standby, or stranded records of every kind, or none.
-        """
+        """Draw one, the same per number: every other an accident; eight vary repeats, standby and strandings."""
         rng = random.Random(number)
         if number % 2 == 0:
             return cls(None, kill_mirror_maker=bool(number & 2), standby=bool(number & 4), more=rng.randrange(1, 40))
@@ -206,8 +204,7 @@ class RoundTrips(LostSourceRehearsal):
     # -- changes of sides -------------------------------------------------------------------------------------------
 
     def leave(self, how: Leaving, writes: bool = False) -> Verdict:
-        """Clients leave the cluster that they are on for the other one, and work there; where they were is up again
-        when this returns.
+        """Move clients to the other cluster and let them work there; the cluster they left is up again after that.
 
         Args:
             how: they leave.
@@ -251,9 +248,7 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def suffer(self, accident: Accident) -> None:
-        """As of an unplanned rehearsal; where records of every kind are to be stranded, the source dies while
-        replication stands.
-        """
+        """As in an unplanned rehearsal; to strand records of every kind, the source dies while replication stands."""
         if not self._stranding:
             self.write_more(self._more)
             return super().suffer(accident)
@@ -365,8 +360,7 @@ class RoundTrips(LostSourceRehearsal):
 def rehearse_round_trips(
     state: Path, folder: Path, seed: int, rate: int, trips: Sequence[tuple[Leaving, Returning]], **workload: Any
 ) -> Verdict:
-    """Go to and fro on a lab that is up: workload, clients, load, and the judge after every change of sides; ended
-    by the first one that is not right. After the last one he also tries to write.
+    """Move clients to and fro on a running lab, with a verdict after each change; end at the first failing one.
 
     Args:
         rate: records per second of producers that ignore the drain hook; 0 for none.

@@ -53,8 +53,7 @@ class Accident:
 
     @classmethod
     def drawn(cls, number: int) -> Accident:
-        """Draw an accident, the same for the same number: at a random moment; eight in a row have repeats or none, lag
-        or none, under both settings of the syncs.
+        """Draw an accident, the same per number; eight in a row cover repeats, lag and both settings of syncs.
 
         What MirrorMaker 2 fetches at once, a megabyte a partition, is mirrored also after the source is dead: a shorter
         pause would leave no lag.
@@ -69,9 +68,7 @@ class Accident:
 
 
 class TargetWatch:
-    """Tells the most that was mirrored to each partition within some seconds; of topics that are made meanwhile,
-    too.
-    """
+    """Measures the most records mirrored to each partition within some seconds; new topics are included."""
 
     def __init__(self, reader: ClusterReader) -> None:
         self._reader = reader
@@ -174,16 +171,12 @@ class LostSourceRehearsal(Rehearsal):
         self._most: Mapping[Place, int] | None = None
 
     def seed_topics(self) -> GroundTruth:
-        """As a planned rehearsal. From now on it is counted what is mirrored: of most topics everything is mirrored
-        here, and nothing later.
-        """
+        """As in a planned rehearsal; also count from now on what is mirrored: most topics are mirrored only here."""
         self._watch = self._watching.enter_context(TargetWatch(ClusterReader(TARGET, self.status)).watching())
         return super().seed_topics()
 
     def lose_source(self, accident: Accident) -> None:
-        """Start the load, let the accident happen: when this returns, the source's broker and its Connect worker are
-        dead.
-        """
+        """Start the load and cause the accident: on return, the source's broker and its Connect worker are dead."""
         self.suffer(accident)
         self._watching.close()
         # A sample takes a moment: by so much the looks of two samples at one partition may lie further apart than their
@@ -245,9 +238,7 @@ class LostSourceRehearsal(Rehearsal):
                 raise TimeoutError(f"the recorder wrote nothing under {self.lab.archive} within {SAMPLE_WAIT:.0f} s")
 
     def set_offset_lag_max(self, records: int) -> None:
-        """Have MirrorMaker 2 state a pair of offsets at least every so many records, and wait until its tasks are
-        told so.
-        """
+        """Set MirrorMaker 2's `offset.lag.max`, and wait until its tasks have it."""
         config = connector_config(self.lab, self.source, self.target, "source") | {"offset.lag.max": str(records)}
         self._connector("PUT", "config", config).raise_for_status()
 
@@ -278,8 +269,7 @@ class LostSourceRehearsal(Rehearsal):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after it was resumed")
 
     def kill_source_held_back(self, seconds: float) -> None:
-        """Pause replication, kill the source while it stands, and leave it so: what the recorder saw the source take
-        meanwhile is lost for certain.
+        """Pause replication, then kill the source: what the recorder saw it take meanwhile is certainly lost.
 
         Args:
             seconds: of load beyond what the recorder needs to see that the source is ahead.

@@ -35,9 +35,7 @@ def connector_name(source: str, target: str, kind: str) -> str:
 
 
 def start_worker(lab: Lab, alias: str) -> bool:
-    """Start the worker beside a cluster unless it lives, and wait until it serves connectors; True if it was
-    started.
-    """
+    """Start a cluster's worker unless it lives, and wait until it serves connectors; True if started."""
     name = f"connect-{alias}"
     if started := lab.processes.pid(name) is None:
         write_login(lab)
@@ -56,8 +54,7 @@ def start_worker(lab: Lab, alias: str) -> bool:
 
 
 def create_flow(lab: Lab, worker: str) -> None:
-    """Create the three connectors of the flow that a worker runs: forward ones RUNNING, reverse ones STOPPED but for
-    heartbeats.
+    """Create a worker's three connectors: forward ones RUNNING, reverse ones STOPPED but for heartbeats.
 
     Each worker writes heartbeats into the cluster beside it: mirrored, they tell on the other side that this one lives.
     """
@@ -149,8 +146,7 @@ _OF_KIND = {
 
 
 def _checkpoint_intervals() -> dict[str, str]:
-    """How often groups are looked for and checkpoints written; asked when a connector is made, for one lab of a
-    process may want them and the next one not.
+    """Intervals of group refresh and checkpoints; read per connector, as labs of one process may differ.
 
     MirrorMaker 2 refuses a checkpoint connector that is to write none: one that looks once a day finds no groups when
     it starts.

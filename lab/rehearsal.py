@@ -164,9 +164,7 @@ class Rehearsal:
         time.sleep(seconds)
 
     def await_state(self, wanted: str, seconds: float = 0.0) -> None:
-        """Wait until the connector that mirrors from the source, and all of its tasks, are in a state, and have been
-        for so long.
-        """
+        """Wait until the source connector and all its tasks have been in a state for some seconds."""
         since = time.monotonic()
 
         def reached() -> bool:
@@ -347,8 +345,7 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def rehearsal_under_load(state: Path, folder: Path, seed: int, rate: int, **workload: Any) -> Iterator[Rehearsal]:
-    """Yield a rehearsal on a lab that is up, with its topics, groups, clients and load; stop clients and load at the
-    end.
+    """Yield a rehearsal on a running lab with topics, groups, clients and load; stop clients and load at the end.
 
     Args:
         workload: `scale` and `groups`, as of `Rehearsal`.

@@ -119,9 +119,7 @@ def _index_of_pip(python: str) -> dict[str, str]:
 
 
 def _compile_packages() -> None:
-    """Compile once, on all cores: every start of Airflow and Spark would do it again where Python may not write
-    bytecode itself.
-    """
+    """Compile once, on all cores: else each start of Airflow and Spark may, where bytecode cannot be written."""
     command = [str(VENV / "bin" / "python"), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
     # Some packages carry templates that are no valid Python; those are not needed.
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)

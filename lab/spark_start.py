@@ -34,9 +34,7 @@ def spark_environment() -> dict[str, str]:
 
 
 def add_bytecode(archive: Path) -> None:
-    """Put every module's bytecode beside its source in a zip file, unless it is there; the file is replaced as a
-    whole.
-    """
+    """Add every module's bytecode to a zip file, unless present; the file is replaced as a whole."""
     aside = archive.with_suffix(".writing")
     with zipfile.ZipFile(archive) as old:
         if any(name.endswith(".pyc") for name in old.namelist()):

@@ -115,9 +115,7 @@ def uncalled_positions(
     local: Callable[[Place], Place] | None = None,
     before: Positions | None = None,
 ) -> list[Finding]:
-    """Return a finding for every target position of a group on a partition where it never committed; as of
-    `absent_positions`.
-    """
+    """Return a finding per target position of a group where it never committed; arguments as of `absent_positions`."""
     called_for, before = set(map(there, source)), before or {}
     begun = {local(place)[0] for place in source} if local else set()
     return [

@@ -96,8 +96,7 @@ def story_findings(
     evidence: Mapping[str, Any], source: str, target: str, approver: str | None = None, folder: Path = Path(),
     dag_id: str = "planned_failover", steps: Iterable[str] = PLANNED_STEPS,
 ) -> list[Finding]:  # fmt: skip
-    """Return findings where the evidence of a completed procedure, whose source could be read, does not tell one; by
-    default of a planned failover.
+    """Return findings where the evidence of a completed procedure with a readable source is not as it must be.
 
     Args:
         evidence: a document without shape findings.
@@ -124,8 +123,7 @@ def lost_story_findings(
     approver: str | None = None,
     folder: Path = Path(),
 ) -> list[Finding]:
-    """Return findings where the evidence of a completed unplanned failover does not tell one; as of
-    `story_findings`.
+    """Return findings where a completed unplanned failover's evidence is wrong; arguments as of `story_findings`.
 
     Args:
         starter: user who started the run, and whose answer approves nothing.

@@ -48,9 +48,7 @@ class Export(NamedTuple):
 
 
 def listed(folder: Path) -> dict[Place, dict[int, int]]:
-    """Return the content of each record that the files of a folder list, by place and offset; nothing where there is
-    no folder.
-    """
+    """Return the content of each record listed in a folder's files, by place and offset; {} without folder."""
     found: dict[Place, dict[int, int]] = {}
     for path in sorted(folder.glob("*.parquet")):
         for row in pq.read_table(path).to_pylist():

@@ -54,9 +54,7 @@ class Names:
         return there, (local if origin == there else f"{alias}{self.separator}{topic}", partition)
 
     def names_on(self, alias: str, topic: str) -> list[str]:
-        """Return the names of all logs on a cluster that hold an application's topic: where clients write, and the
-        mirrored one.
-        """
+        """Return the names of an application topic's logs on a cluster: the clients' own, and the mirrored one."""
         return [topic] if self.policy == "identity" else [topic, f"{self.other(alias)}{self.separator}{topic}"]
 
     def _written_on(self, topic: str) -> tuple[str | None, str]:
@@ -167,9 +165,7 @@ class Ledger:
             self._take(self.periods[period], one)
 
     def take_clients(self, *folders: Path) -> None:
-        """Take in everything that the demo clients wrote down so far, folder by folder in the order in which these
-        were begun.
-        """
+        """Take in all events that the demo clients wrote so far; folders in the order of their beginning."""
         events: list[list[dict[str, Any]]] = [[] for _ in self.periods]
         for event in (event for folder in folders for event in events_in(folder)):
             events[self._period_of(event["cluster"], event["at"])].append(event)

@@ -45,9 +45,7 @@ def higher_positions(fuller: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
 
 
 def bolder_losses(fuller: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Return a finding for every partition of whose loss more is claimed than where more was known: that it begins
-    later, is certain, or ends.
-    """
+    """Return a finding per partition whose loss claims more than with more known: later start, certain, or ended."""
     now = {(row["topic"], row["partition"]): row for row in rows}
     found = []
     for before in fuller:

@@ -114,9 +114,7 @@ class LostSourceJudge:
         return [Finding(check, text, None, *at, held.offset) for check, text, held in wrong]
 
     def _present(self, place: Place, acknowledged: list[Record]) -> set[int]:
-        """Source offsets of records that count as being on the target; of a compacted topic only the latest of each
-        key count at all.
-        """
+        """Source offsets that count as being on the target; of a compacted topic only the latest of each key."""
         if place[0] not in self.seen.compacted:
             return self.seen.at_most_mirrored[place]
         stale = {record.offset for record in seen.stale_keys(acknowledged, self.seen.mirrored(place))}
@@ -171,9 +169,7 @@ class LostSourceJudge:
             self._judge_stand(group, place, stands[place], rows.get(place), found.get(self.seen.there(place)))
 
     def _may_be_unknown(self, stand: Stand) -> bool:
-        """Whether nobody need know of a position: nothing recorded it, or it was committed for the first time just
-        before the end.
-        """
+        """Tell whether a position may be unknown: never recorded, or first committed just before the source's end."""
         died_at = self.trip.died_at
         return not self.trip.recorded or (
             died_at is not None and stand.first_at is not None and stand.first_at > died_at - RECENT_MS
@@ -229,9 +225,7 @@ class LostSourceJudge:
         ]
 
     def _told_beyond_interval(self) -> list[Finding]:
-        """Idle groups of which the plan told a larger bound than one sampling interval brought to any of their
-        partitions: a group that rests is vague by no more, however far it lags.
-        """
+        """Find idle groups whose planned bound exceeds one sampling interval's records, however far the group lags."""
         counted, clients, source = self.trip.mirrored_in_interval, self.seen.before.clients, self.trip.source
         busy = {group for cluster, group in clients.committed if cluster == source} | {*clients.started_on(source)}
         if not counted:
@@ -425,9 +419,7 @@ def _contradicted(
 
 
 def _planned_loss(evidence: Mapping[str, Any]) -> list[Finding]:
-    """What was approved as lost must be listed as lost, or be told beside what was found out of it since; more may
-    have been found since.
-    """
+    """Find approved losses that are neither listed as lost nor told beside later findings; more loss is allowed."""
     plan, names = evidence["plan"], ("topic", "partition", "from_offset", "certain_to", "possible_to")
     told = [row | (row.get("approved") or {}) for row in evidence["loss"]]
     approved, listed = (

@@ -54,9 +54,7 @@ class LostExhibits:
         status: Mapping[str, Any],
         eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
     ) -> None:
-        """Take what was written, what is to be judged, and what makes a reader of a cluster from its alias and the
-        lab's status.
-        """
+        """Take ledger, trip and lab status; `eyes` makes a cluster's reader from its alias and the status."""
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.before, self.after = ledger.periods[trip.number : trip.number + 2]
         self._eyes, self._status = eyes, status
@@ -128,9 +126,7 @@ class LostExhibits:
 
     @cached_property
     def unconfirmed(self) -> dict[Place, list[Record]]:
-        """Records that were mirrored though nobody was told that they are kept, by source place; only where somebody
-        was writing.
-        """
+        """Records mirrored without an acknowledgement, by source place; only of topics that had a writer."""
         written = {topic for (topic, _), _ in self.before.acknowledged}
         return {
             place: unconfirmed(self.history[place], pairs(self.mirrored(place))) if place[0] in written else []
@@ -174,9 +170,7 @@ class LostExhibits:
 
     @cached_property
     def assessed_ends(self) -> dict[Place, int]:
-        """Where the target's logs ended when the loss was assessed, by place on the target; nothing where the
-        evidence does not keep it.
-        """
+        """Target log ends when the loss was assessed, by target place; {} where the evidence lacks them."""
         receipt = figures_of(self.trip.evidence, "assess_data_loss").get("bounds") or {}
         path = self.trip.folder / receipt.get("file", "")
         rows = pq.read_table(path).to_pylist() if path.is_file() else []
@@ -185,9 +179,7 @@ class LostExhibits:
         }
 
     def taken_since(self, at: Place) -> int:
-        """How many offsets a mirrored partition of the target took from the assessment of the loss until replication
-        stood.
-        """
+        """Offsets that a mirrored target partition took from the loss assessment until replication stopped."""
         end = self.boundary.get(at, 0)
         return end - self.assessed_ends.get(at, end)
 

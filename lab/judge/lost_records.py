@@ -42,9 +42,7 @@ def loss_rows(listed: Iterable[Mapping[str, Any]]) -> dict[Place, list[LossRow]]
 
 
 def mirrored_at_most(known: Log, target: Iterable[int]) -> set[int]:
-    """Return the source offsets that may have been mirrored: of equal contents the first ones, as many as there are
-    copies.
-    """
+    """Return source offsets that may have been mirrored: of equal contents the first, as many as there are copies."""
     copies = Counter(target)
     reached = set()
     for offset, digest in known:
@@ -64,8 +62,7 @@ def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
 
 
 def unconfirmed(history: Sequence[Record], target: Log) -> list[Record]:
-    """Return the records of which nobody was told, though the source kept and mirrored them: its answer died with
-    it.
+    """Return records that the source kept and mirrored without an acknowledgement: its answer died with it.
 
     They stand in gaps of what was acknowledged: on the target, right behind the record before them.
     """

@@ -102,9 +102,7 @@ class ClusterReader:
         return {group: _committed(future.result()) for group, future in pending.items()}
 
     def try_writes(self, topics: Iterable[str]) -> dict[str, str]:
-        """Write one record to partition 0 of each topic as `producer`; return the error's name, empty where it was
-        accepted.
-        """
+        """Write one record to partition 0 of each topic as `producer`; return the error's name, "" if accepted."""
         answers: dict[str, str] = {}
 
         def delivered(error: KafkaError | None, message: Any) -> None:

@@ -52,8 +52,7 @@ def missing_records(acknowledged: Sequence[Record], target: Iterable[int]) -> li
 
 
 def stale_keys(acknowledged: Sequence[Record], target: Sequence[Held]) -> list[Record]:
-    """Return the latest acknowledged record of each key that is not the key's latest on the target (compacted
-    topics).
+    """Return the latest acknowledged records of keys that the target holds another latest of (compacted topics).
 
     A key whose latest record is a tombstone may be absent from the target altogether.
     """

@@ -115,9 +115,7 @@ class TripJudge:
         )
 
     def _deleted_there(self, rows: list[Mapping[str, Any]]) -> tuple[list[Finding], list[Mapping[str, Any]]]:
-        """Findings of rows that tell more records below the target's log start than it has deleted; and the rows
-        that tell of something else, which nothing can be.
-        """
+        """Return findings on rows that exceed what the target's retention deleted; and other rows (none allowed)."""
         # Where clients never were before, nobody's retention can have deleted what is due there.
         below = [row for row in rows if self.trip.number and row.get("reason") == "below the target's log start"]
         deleted = {
@@ -214,9 +212,7 @@ class TripJudge:
         self.ledger.due.pop(log, None)
 
     def _flowed_back(self, log: Log, held: list[Held], mirrored: set[int]) -> set[int]:
-        """Offsets of what the returned cluster holds since the flow back ran: copies of what clients wrote on the
-        other one after they had gone there.
-        """
+        """Offsets on the returned cluster that are copies of what clients wrote on the other one after moving there."""
         there = self.names.counterpart(log)
         later = [
             one.digest
@@ -227,9 +223,7 @@ class TripJudge:
         return mirrored_at_most([pair for pair in pairs(held) if pair[0] not in own], later)
 
     def _due_for_export(self, log: Log, held: list[Held], mirrored: set[int], aborted: set[int]) -> list[Record]:
-        """What must be in the export: all that was never replicated; of a log that is deleted, all that the other
-        one lacks, whoever wrote it and whenever.
-        """
+        """Records due for export: the never replicated; of a deleted log, all that the other log lacks."""
         due, end = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
         told = [
             record
@@ -271,17 +265,13 @@ class TripJudge:
                 )
 
     def _take_note_of_followers(self) -> None:
-        """Where names tell whose records a log holds, a flow that runs again goes on with what it had not mirrored:
-        that stays apart no more.
-        """
+        """Take followed records off `apart`: where names part directions, a resumed flow mirrors what it had not."""
         for log, apart in self.ledger.apart.items() if self.names.policy != "identity" else ():
             if apart and log in self.seen.logs and not (self.trip.lost and log[0] == self.trip.source):
                 apart -= self._following(log, apart)  # noqa: PLW2901 (the ledger's own set shrinks)
 
     def _following(self, log: Log, apart: set[int]) -> set[int]:
-        """Of what stood apart, what is on the other cluster: of like records only as many as are left over when all
-        others have their copies.
-        """
+        """Those of `apart` on the other cluster: of like records only copies left over once all others have theirs."""
         there = self.names.counterpart(log)
         repeated = self.ledger.repeats.get(there, set())
         copies = Counter(one.digest for one in self.seen.logs.get(there, []) if one.offset not in repeated)
@@ -289,9 +279,7 @@ class TripJudge:
         return mirrored_at_most([pair for pair in pairs(self.seen.logs[log]) if pair[0] in apart], copies.elements())
 
     def _keep_apart(self) -> None:
-        """Keep which records a lost source never gave away: they stay apart from all that is replicated, and must be
-        in the next export.
-        """
+        """Keep what a lost source never mirrored apart from all that is replicated; the next export must hold it."""
         for log in self.seen.on(self.trip.source):
             mirrored = self.seen.mirrored(log, self.seen.logs[log])
             self.ledger.apart[log] |= {one.offset for one in self.seen.logs[log]} - mirrored
@@ -521,9 +509,7 @@ class TripJudge:
         )
 
     def _overwritten(self, place: Place, offset: int) -> bool:
-        """Whether a stranded value of a compacted topic counts no more: its key was written again, there or on the
-        other cluster.
-        """
+        """Tell whether a stranded compacted value is obsolete: its key was written again, on either cluster."""
         if not self._compacted(place):
             return False
         stranded_record = self.ledger.periods[self.trip.number - 1].records[place][offset]
@@ -674,9 +660,7 @@ class TripJudge:
     # What flows from now on.
 
     def _judge_flow_on(self) -> None:
-        """The flow from the target to the source copies what clients write now, all of it where it runs, and nothing
-        where it stands.
-        """
+        """Judge the flow target->source: it copies all that clients write now where it runs, and else nothing."""
         now = self.trip.number + 1
         for place in self.ledger.periods[now].records:
             back = self.names.counterpart((self.trip.target, place))

@@ -77,9 +77,7 @@ class Trip:
         return self.dag_id == UNPLANNED
 
     def decision(self, topic: str) -> str:
-        """Return what becomes of a topic's stranded records: its own name goes before expressions, and `.*` counts
-        last.
-        """
+        """Return the decision on a topic's stranded records: own name before expressions, `.*` last."""
         expressions = sorted(self.decisions, key=lambda name: (name != topic, name == ".*"))
         return next(
             (self.decisions[name] for name in expressions if name == topic or re.fullmatch(name, topic)), "keep"
@@ -96,9 +94,7 @@ class RoundTripExhibits:
         status: Mapping[str, Any],
         eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
     ) -> None:
-        """Take what was written, what is to be judged, and what makes a reader of a cluster from its alias and the
-        lab's status.
-        """
+        """Take ledger, trip and lab status; `eyes` makes a cluster's reader from its alias and the status."""
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.readers = {alias: eyes(alias, status) for alias in ledger.names.aliases}
         self.probed: set[Log] = set()
@@ -177,9 +173,7 @@ class RoundTripExhibits:
 
     @cached_property
     def boundary(self) -> dict[Place, int]:
-        """Where the target's logs ended before clients wrote there: as the evidence tells it, else where the new
-        period's first record stands.
-        """
+        """Target log ends before clients wrote there: from the evidence, else the new period's first record."""
         claimed = self.claimed("boundary")
         return {
             place: claimed.get(place, self._first_new((alias, place)))
@@ -251,8 +245,7 @@ class RoundTripExhibits:
         )
 
     def mirrored(self, log: Log, held: Iterable[Held]) -> set[int]:
-        """Return which offsets of a log may be on the other cluster, as far as that was written before clients went
-        there.
+        """Return offsets of a log that may be on the other cluster, by copies written before clients moved there.
 
         Args:
             log: of the cluster that clients left.

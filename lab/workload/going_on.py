@@ -44,8 +44,7 @@ def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, 
 def leave_transactions_open(
     properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int, seconds: float
 ) -> GroundTruth:
-    """Write to every transactional topic in a transaction that nobody ends; return the truth of these records, which
-    nobody may count on.
+    """Write to every transactional topic in a transaction left open; return its records, on which nobody may count.
 
     Args:
         properties: librdkafka keys of a producer on the cluster.

@@ -44,9 +44,7 @@ def problems_in(data: Mapping[str, Any]) -> list[Problem]:
 
 
 def without_secrets(data: Any, place: Place = ()) -> Any:
-    """The data without the keys that look like secrets or addresses: those are reported already, and nobody should
-    read on.
-    """
+    """Drop keys that look like secrets or addresses: those are reported already, and must not be read on."""
     if isinstance(data, Mapping):
         return {
             key: without_secrets(value, (*place, str(key))) for key, value in data.items() if not _forbidden(place, key)
@@ -180,9 +178,7 @@ def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """A flow's stated MirrorMaker 2 settings are settings, their patterns can be used, and they do not contradict
-    the flow.
-    """
+    """Check that a flow's MirrorMaker 2 settings are valid names, have usable patterns and fit the flow."""
     for index, flow in _flows(data):
         for key, value in _mapping(flow.get("mirror_maker")).items():
             here = ("flows", index, "mirror_maker", str(key))

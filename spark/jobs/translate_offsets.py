@@ -56,9 +56,7 @@ def translate(run: Run) -> None:
 
 
 def task_count(rows: int, records: int, partitions: int, cores: int) -> int:
-    """Return how many Spark tasks to make: one a core as soon as that pays, more where there is much to do, never
-    more than partitions.
-    """
+    """Choose the number of Spark tasks: one a core when that pays, more for big inputs, at most one a partition."""
     wanted = max(min(cores, records // RECORDS_OF_A_START), rows // ROWS_PER_TASK, records // RECORDS_PER_TASK)
     return max(1, min(wanted, partitions))
 

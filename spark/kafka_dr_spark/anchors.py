@@ -72,8 +72,7 @@ class FullBounds(SourceBounds, TargetBounds):
 
 
 class Segment(NamedTuple):
-    """A stretch of the source's log and the stretch of the target's that holds the same records; ends are exclusive,
-    None is open.
+    """A stretch of the source's log and the target's copy of it; ends are exclusive, None is open.
 
     Attributes:
         copied_back: the source's records are copies of the target's; otherwise it is the other way round.
@@ -133,8 +132,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Floors:
-    """Both logs' ends of one partition at each sample, in the order of time; neither they nor what Connect kept ever
-    fall.
+    """Both logs' ends of one partition at each sample, ordered by time; no column ever falls.
 
     Attributes:
         replicated: the last replicated offset that Connect kept then, -1 where none is known: a task goes on, and
@@ -154,29 +152,21 @@ class Floors:
         return len(self.source_end)
 
     def index_below(self, offset: int) -> int:
-        """Return the index of the newest sample at which the source ended at or below an offset, -1 if there is
-        none.
-        """
+        """Return the index of the newest sample at which the source ended at or below an offset, -1 if none."""
         return int(np.searchsorted(self.source_end, offset, side="right")) - 1
 
     def below(self, offset: int) -> int | None:
-        """Return the target offset that no copy of a record at or above a source offset lies below; None if no
-        sample tells.
-        """
+        """Return the target offset below which no copy of the offset or later records lies; None without sample."""
         index = self.index_below(offset)
         return None if index < 0 else int(self.target_end[index])
 
     def index_when_target_ended_by(self, offset: int) -> int:
-        """Return the index of the newest sample at which the target ended at or below an offset, -1 if there is
-        none.
-        """
+        """Return the index of the newest sample at which the target ended at or below an offset, -1 if none."""
         return int(np.searchsorted(self.target_end, offset, side="right")) - 1
 
 
 def usable_floors(source_end: Ints, target_end: Ints, replicated: Ints, sampled_at: Ints, bounds: Bounds) -> Floors:
-    """Order floors by time, and keep those since a log, or what Connect kept, last fell: before that they speak of
-    another log.
-    """
+    """Order floors by time, and keep those since any column last fell: earlier ones are of another log."""
     order = np.argsort(sampled_at, kind="stable")
     columns = [column[order].astype(np.int64) for column in (source_end, target_end, replicated, sampled_at)]
     falls = np.flatnonzero(np.any([column[1:] < column[:-1] for column in columns], axis=0)) + 1
@@ -232,8 +222,7 @@ def stretches(pairs: Pairs, bounds: TargetBounds) -> tuple[Ints, Ints]:
 
 
 def longest_hiding_place(pairs: Pairs, bounds: TargetBounds, reach: int) -> Ints:
-    """Return for each pair, and for the logs' ends, the longest later stretch that may hide a restart, in target
-    records.
+    """Return per pair, and for the logs' ends, the longest later stretch that may hide a restart (target records).
 
     UNUSABLE stands where a later pair is not above the pair on the source: how much lies below that one says little.
     A stretch of equal length on both sides hides a restart only if gaps on the source make up for the repeat exactly.
@@ -253,8 +242,7 @@ def longest_hiding_place(pairs: Pairs, bounds: TargetBounds, reach: int) -> Ints
 
 
 def top_for(pairs: Pairs, bounds: TargetBounds, hiding: Ints, lowest: Ints, proven: int | Ints) -> Ints:
-    """Return the first pair at or after ``lowest`` that is far enough up, judged by the pairs alone; one past the
-    last is the logs' ends.
+    """Return the first sufficient pair at or after ``lowest``, judged by pairs alone; one past the last: log ends.
 
     Args:
         hiding: from longest_hiding_place.

@@ -111,22 +111,16 @@ class Case:
 
     @property
     def ends_match(self) -> bool:
-        """Whether all of the source below its end is on the target below its end, and nothing else stands at that
-        one's end.
-        """
+        """Tell whether the target holds the source up to its end, and nothing else at its own end."""
         return (self.bounds.drained or self.segment.closed) and not self.bounds.other_writer
 
     @property
     def target_cut(self) -> bool:
-        """Whether the target's log begins above the offset from which on it was written for this source: retention
-        took the rest.
-        """
+        """Tell whether retention deleted the beginning of what was written to the target for this source."""
         return self.bounds.target_start != self.segment.target_from
 
     def first_offset(self, upstream: int) -> int | None:
-        """Return from where the target holds every copy of a source record; None where a cleaner or retention may
-        have taken the first one.
-        """
+        """Return from where the target holds all copies of a record; None if compaction or retention may cut one."""
         floor = self.floors.below(upstream)
         begin = self.bounds.target_start
         start = begin if floor is None and not self.target_cut else floor

@@ -76,9 +76,7 @@ class AssessmentTask:
         return pack(self.assess(unpack(packed)))
 
     def assess(self, rows: pa.Table) -> pa.Table:
-        """Turn `TAGGED` rows into one row a partition that loses or may lose records, and one that only counts for
-        every other.
-        """
+        """Turn `TAGGED` rows into one row a partition: loss where it may lose records, else only counts."""
         tables = split_by_partition(rows)
         cases = {key: case_of(kinds, self._bounds[key], self._limits) for key, kinds in tables.items()}
         seen = {key: seen_of(key, kinds) for key, kinds in tables.items()}
@@ -112,9 +110,7 @@ class AssessmentTask:
 
 @lru_cache
 def output_schema() -> pa.Schema:
-    """Return what a task hands back: rows of loss, and of each partition what was read to find out, and what its
-    groups may be given again.
-    """
+    """Return the schema of a task's output: rows of loss, and per partition records read and groups' rereads."""
     told = [("groups", pa.string()), ("bounds", pa.int64()), ("moved", pa.bool_())]
     read = [pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET)]
     return pa.schema(
@@ -163,10 +159,7 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
 
 
 def rereads_of(case: Case, rows: Rows) -> dict[str, list[Any]]:
-    """Return the groups that have a position on a partition, how many records each may be given again there at most
-    as far as that is known before the translation (None where it may have no position at all), and whether it may have
-    gone on since it was seen.
-    """
+    """Return groups, most rereads known before translation (None: maybe no position), and who may have moved on."""
     positions, moved = rows.numbers("a"), rows.numbers("c") == 1
     # A cut-off that is no proof of what the target holds is none for the translation either.
     settled = answers_without_reading(case, np.unique(positions)) if case.bounds.drained else {}

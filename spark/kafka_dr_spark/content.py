@@ -52,9 +52,7 @@ class Stretch:
     """Positions of one partition that are settled by reading one stretch of both logs."""
 
     def __init__(self, case: FullCase, positions: Ints, top: int) -> None:
-        """Prepare to settle ``positions`` (ascending) below the pair with index ``top``; one past the last pair is
-        the logs' end.
-        """
+        """Prepare to settle ``positions`` (ascending) below the pair ``top``; one past the last is the logs' end."""
         self.case = case
         self.pairs = case.pairs
         self.positions = positions
@@ -160,9 +158,7 @@ class Stretch:
         return True
 
     def _top_holds(self) -> bool:
-        """Say whether the upper anchor stands up to a look at its records; one that compaction removed cannot speak
-        against it.
-        """
+        """Tell whether the upper anchor's records agree; a record removed by compaction cannot contradict it."""
         if self.at_the_end:
             return True
         u, d = int(self.pairs.upstream[self.top]), int(self.pairs.downstream[self.top])
@@ -175,9 +171,7 @@ class Stretch:
         return gone_on_source or gone_on_target
 
     def _newest_is_matched(self) -> bool:
-        """Say whether the highest position has a copy to stand on; a pair above copies that compaction removed is no
-        help.
-        """
+        """Tell whether the highest position has a copy at or above it; a pair over compacted copies is no help."""
         first = np.searchsorted(self.view().offsets, self.positions[-1])
         return self.at_the_end or bool((self.matched[first:] != ABSENT).any())
 
@@ -221,9 +215,7 @@ class Stretch:
         return self.target.size() - np.searchsorted(self.target.offsets, found)
 
     def _missing(self, view: Records) -> tuple[Mask, Mask]:
-        """Return two masks of unmatched records: those that should be on the target, and those that its retention
-        deleted.
-        """
+        """Return two masks of unmatched records: missing on the target, and deleted there by retention."""
         missing, bounds = self.matched == ABSENT, self.case.bounds
         cut = np.zeros(len(missing), np.bool_)
         # What retention took is the oldest, so nothing that is matched lies before it.
@@ -291,9 +283,7 @@ def refuse_hole(case: Case, view: Records, row: int) -> Answer:
 
 
 def raised_over(case: Case, cut: int) -> str | None:
-    """Return the note on a place above which the target lacks unread records that its retention deleted; None where
-    it deleted none.
-    """
+    """Return the note on a place raised over unread records that target retention deleted; None without any."""
     return (
         f"raised to the target's log start {case.bounds.target_start}: {cut} unread records are older" if cut else None
     )

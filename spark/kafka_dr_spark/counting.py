@@ -32,9 +32,7 @@ Span = tuple[int, int]
 
 
 class Count(NamedTuple):
-    """One position to count down to: the index of the pair above, the target offset from which on is read, and the
-    one it cannot lie below.
-    """
+    """One position to count down to: index of the pair above, target offset to read from, and lowest result."""
 
     row: int
     pair: int
@@ -84,8 +82,7 @@ class New:
         self._offsets = records.offsets[np.unique(self._codes, return_index=True)[1]]
 
     def lowest(self, offset: int, count: int, start: int) -> int | None:
-        """Return the lowest offset from which at most `count` new records lead up to the first one with the content of
-        the record at `offset`.
+        """Return the lowest offset with at most `count` new records up to the first like the record at `offset`.
 
         Returns:
             `start` where all that were read are no more; None where no record stands at `offset`.
@@ -98,9 +95,7 @@ class New:
 
 
 def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Count]:
-    """What can come out higher than `targets` and may be counted: what lies between a sample's floor and an own
-    pair.
-    """
+    """Return positions between a sample's floor and an own pair that counting can place above `targets`."""
     pairs, floors = case.pairs, case.floors
     if case.bounds.other_writer or not len(pairs) or not len(floors):
         return []
@@ -123,9 +118,7 @@ def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Cou
 
 
 def _spans(case: Case, wanted: dict[int, Span]) -> list[tuple[list[int], Span]]:
-    """Return what is read, each with the pairs that it is read for: what overlaps is read once, and the newest
-    first, as far as may be read.
-    """
+    """Return spans to read and the pairs each is for, newest first, overlaps merged, within the read limit."""
     spans: list[tuple[list[int], Span]] = []
     for pair, (start, end) in sorted(wanted.items(), reverse=True):
         overlapping = spans[-1:] if spans and spans[-1][1][0] < end else []

@@ -116,9 +116,7 @@ class SearchTask:
         return {key: told[window] for key, window in windows.items() if self._holds(OLDER, told[window])}
 
     def _holds(self, kind: str, told: dict[str, Any]) -> bool:
-        """Say whether a file holds any record; one without is taken away. Transaction markers leave offsets that
-        nobody returns.
-        """
+        """Tell whether a file holds any record, and delete it if not: markers leave offsets without records."""
         if not told["records"]:
             (self._folder / kind / told["file"]).unlink()
         return bool(told["records"])

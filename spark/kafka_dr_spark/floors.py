@@ -21,9 +21,7 @@ from kafka_dr_spark.rereads import rereads_at_most
 
 
 def from_floors(case: TargetCase, positions: Ints) -> Search:
-    """Answer ascending positions from the pairs below them, lowered to first copies, from the floor, or by counting
-    down from the pair above: the highest of these.
-    """
+    """Answer ascending positions with the highest of: first copy of the pair below, floor, counted from above."""
     below = pair_below(case.pairs, positions)
     copies = yield from _first_copies(case, [int(index) for index in np.unique(below) if index >= 0])
     found = [_placed(case, int(index), copies.get(int(index)), int(p)) for index, p in zip(below, positions)]
@@ -51,9 +49,7 @@ def _first_copies(case: Case, indexes: list[int]) -> Search:
 
 
 def _placed(case: TargetCase, index: int, copy: int | None, position: int) -> tuple[int, str] | None:
-    """Return the higher one of a pair's first copy and the floor, and what it rests on; None where neither lies at
-    or below the position.
-    """
+    """Return the higher of a pair's first copy and the floor, and its evidence; None if neither is at or below."""
     known, floor = case.bounds, case.floors.below(position)
     if index < 0 and floor is None and not len(case.pairs):
         return None

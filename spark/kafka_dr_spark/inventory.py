@@ -58,9 +58,7 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
 
 
 def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
-    """Return the groups' positions above what was certainly replicated: they had consumed what may never have
-    reached the target.
-    """
+    """Return groups' positions above the certainly replicated part: their records may never have reached the target."""
     held = ds.dataset(given / "positions.parquet", format="parquet").to_table(
         columns=["group", "topic", "partition", "position"]
     )
@@ -73,9 +71,7 @@ def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
 
 
 def rereads_by_group(rows: pa.Table) -> pa.Table:
-    """Return the most that each group may be given again on one partition, and how many of its positions that holds
-    for, and does not.
-    """
+    """Return per group the most rereads on one partition, and how many positions have a bound, and have none."""
     told = pa.table(
         {
             "group": pc.list_flatten(rows["groups"]),

@@ -130,9 +130,7 @@ def sha256_of(path: Path) -> str:
 
 
 def rows_of(messages: list[Message]) -> pa.Table:
-    """Records in the shape of `stranded`, but for their place; column by column, since a million rows are made while
-    somebody waits to decide.
-    """
+    """Return records in the shape of `stranded` less their place; by column, for speed with a million rows."""
     count, keys = len(messages), list(map(Message.key, messages))
     kinds, stamps = (
         np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * count).reshape(count, 2).T
@@ -200,8 +198,7 @@ class ListingReader(WindowReader):
     def _take_in(
         self, side: str, messages: list[Message], pending: dict[tuple[str, int], OpenWindow]
     ) -> list[tuple[str, int]]:
-        """As of every reader, but all records become rows at once, while they are in the processor's cache: by
-        partition, or later, they cost an eighth more.
+        """Take all records in as rows at once, while they are in the processor's cache: later costs an eighth more.
 
         Where a log ends is taken in last: no record below the end comes after that is told.
         """
@@ -225,8 +222,7 @@ class ListingReader(WindowReader):
 
 
 def name_of(topic: str, partition: int) -> str:
-    """Return the name of a partition's files; what follows its last hyphen is the partition, so that no two share
-    one. Of a long topic it holds the beginning and the SHA-256: file systems take 255 bytes.
+    """Return the unique name of a partition's files, `-partition` last; long topics are cut and hashed (255 bytes).
 
     Raises:
         ContractBroken: Kafka allows no such topic; a cluster's word must not lead out of the folder.
@@ -244,8 +240,7 @@ def list_stranded(
     stable_ends: Mapping[Window, int | None],
     chosen: Mapping[Window, Chosen] | None = None,
 ) -> dict[Window, dict[str, Any]]:
-    """Write the records of windows of the source, and apart which of them no transaction has committed; tell what
-    was written.
+    """Write the records of windows of the source, and list the uncommitted ones apart; return what was written.
 
     Args:
         folder: holds the folders of both.
@@ -282,9 +277,7 @@ def write_records(
 
 
 def _apart(states: pa.Table | None, path: Path) -> dict[str, Any]:
-    """Write down which records no transaction has committed, if there are any; answer how many of each state, and
-    the file's digest.
-    """
+    """Write the list of uncommitted records, if any; return the count of each state, and the file's digest."""
     found = [] if states is None else states["state"].to_pylist()
     counts = {state: found.count(state) for state in ("aborted", "undecided")}
     if states is None:

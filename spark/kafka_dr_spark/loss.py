@@ -28,9 +28,7 @@ from kafka_dr_spark.matching import Records, content_codes, join
 
 
 class Unbroken(NamedTuple):
-    """Source offsets [start, end) that all held a record; the target's record ``downstream`` comes from ``start`` or
-    from below it.
-    """
+    """Source offsets [start, end) that all held a record; ``downstream`` is a copy of ``start`` or of one below."""
 
     start: int
     end: int
@@ -128,9 +126,7 @@ def loss_of(case: Case, seen: LastSeen | None) -> Search:
 
 
 def plausible(case: Case) -> Pairs:
-    """Return the pairs that no sample contradicts: what stands below the target's end at a sample came from below
-    the source's end there.
-    """
+    """Return pairs that agree with all samples: what is below the target's end is from below the source's end."""
     pairs, floors = case.pairs, case.floors
     if not len(floors):
         return pairs
@@ -142,9 +138,7 @@ def plausible(case: Case) -> Pairs:
 
 
 def highest_confirmed(pairs: Pairs) -> int:
-    """Return the highest source offset that a pair states and the next one bears out: it says that more was
-    mirrored, and no more than can be; -1 if there is none.
-    """
+    """Return the highest source offset of a pair that the next pair confirms as plausible progress; -1 if none."""
     further, along = np.diff(pairs.upstream), np.diff(pairs.downstream)
     return int(np.max(pairs.upstream[:-1][(further >= 0) & (further <= 2 * along)], initial=-1))
 
@@ -163,9 +157,7 @@ class Claim(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """What the last two pairs claim, what Connect claims, and a source offset that all that was mirrored lies below;
-    None where nobody knows one.
-    """
+    """Claims of the last two pairs and of Connect; `below`: offset above all mirrored records, None if unknown."""
 
     stated: list[Claim]
     kept: Claim | None = None
@@ -177,8 +169,7 @@ class Claims(NamedTuple):
 
 
 def _claims(case: Case, pairs: Pairs, seen: LastSeen) -> Search:
-    """Return what the last two pairs claim, each if it is the first copy and only first copies follow; and what
-    Connect had kept before them, likewise.
+    """Return the last two pairs' and Connect's earlier claims, as far as they and what follows are first copies.
 
     What the target took since a sample are copies of records above what Connect kept then. All copies of these are read
     here.
@@ -241,8 +232,7 @@ def _counted(case: Case, seen: LastSeen, claims: Claims, least: Loss) -> Loss:
 
 
 def loss_with_source(case: Case, stored: int | None) -> Search:
-    """Tell what a partition loses where its source can be read: what the target holds is found again on it by
-    content.
+    """Tell what a partition loses where its source can be read, by comparing contents with the target.
 
     Args:
         case: as for `loss_of`; `cut_off` is the source's end, and pairs by content do not belong among its pairs.
@@ -264,8 +254,7 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
 
 
 def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
-    """Return from where the target holds every copy of the records from ``first`` on, and the lowest source record
-    that can have a copy there.
+    """Return from where the target holds every copy from ``first`` on, and the lowest source record copied there.
 
     None where the source has lost records that can: what it still holds could then not be told from them.
     """
@@ -275,9 +264,7 @@ def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
 
 
 def _enough_of_the_source(case: FullCase, lowest: int, first: int, count: int) -> Search:
-    """Return the source's records from ``lowest`` on, as many from ``first`` on as there may have been mirrored;
-    None if they are too many to read.
-    """
+    """Return source records from ``lowest`` on, ``count`` of them from ``first`` on; None if too many to read."""
     parts: list[Records] = []
     start, end = lowest, min(case.bounds.cut_off, first + count)
     while start < case.bounds.cut_off and sum(part.between(first, end).size() for part in parts) <= count:
@@ -290,9 +277,7 @@ def _enough_of_the_source(case: FullCase, lowest: int, first: int, count: int) -
 
 
 def _found_again(case: Case, here: Records, there: Records, first: int) -> Loss:
-    """What is on the target for certain, by contents that only records from ``first`` on have, and what can be there
-    at most, in their order.
-    """
+    """Tell the loss by content: certain copies where only new records have it, possible ones by order."""
     codes = content_codes(join([here, there]))
     ours, theirs = codes[: here.size()], codes[here.size() :]
     new, offsets = ours[here.offsets >= first], here.offsets[here.offsets >= first]
@@ -312,9 +297,7 @@ def _found_again(case: Case, here: Records, there: Records, first: int) -> Loss:
 
 
 def _mirrored_at_most(new: list[int], theirs: list[int]) -> int:
-    """Return how many of the source's next records can have been mirrored, since each was mirrored after the one
-    before.
-    """
+    """Return the most of the source's next records that can have been mirrored, given they are mirrored in order."""
     reached = 0
     for content in theirs:
         reached += reached < len(new) and new[reached] == content

@@ -34,9 +34,7 @@ def nearest_pairs(case: TargetCase, positions: Ints) -> Search:
 
 
 def _from_lower(case: TargetCase, trusted: Pairs, index: int, lower: int, position: int, **known: Any) -> Answer:
-    """Answer from the pair ``index`` where it is trusted, otherwise from an earlier one with a bound that reaches as
-    far.
-    """
+    """Answer from pair ``index`` where it is trusted, else from an earlier one with an equally far bound."""
     target, bound, class_, evidence = nearest_place(case.pairs, case.bounds, index, position, **known)
     if index != lower:
         end = target + bound
@@ -79,8 +77,7 @@ def nearest_place(
 
 
 def last_hiding_end(pairs: Pairs, bounds: TargetBounds, first: int) -> int | None:
-    """Return where the last stretch ends that may hide a restart from before the pair ``first``, None if there is
-    none.
+    """Return the end of the last stretch that may hide a restart from before pair ``first``, None if none.
 
     Only the stretches from that pair on are looked at.
     """
@@ -161,8 +158,7 @@ def without_source(case: TargetCase, positions: Ints) -> Search:
 
 
 def _settled_pairs(case: TargetCase, positions: Ints) -> Search:
-    """Return the pairs after which MirrorMaker 2 went on to the end of what it ever mirrored, and where contents
-    stop recurring.
+    """Return the pairs after which MirrorMaker 2 reached the end of all it mirrored, and where contents turn unique.
 
     Reads the target's tail: from the first stretch that is not settled, and from the lowest position on if that is not
     too much.
@@ -184,9 +180,7 @@ def _settled_pairs(case: TargetCase, positions: Ints) -> Search:
 
 
 def _before_restart(pairs: Pairs, first: int, again: Ints) -> Pairs:
-    """Return the pairs before the first sign of a restart from stretch ``first`` on: u going back, or a content that
-    recurs.
-    """
+    """Return pairs before the first sign of a restart from stretch ``first`` on: u falls, or contents recur."""
     since = max(first, 0)
     back = np.flatnonzero(np.diff(pairs.upstream[since:]) <= 0)
     before_back = since + 1 + int(back[0]) if len(back) else len(pairs)

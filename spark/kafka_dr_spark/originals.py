@@ -27,9 +27,7 @@ from kafka_dr_spark.matching import ABSENT, Records, content_codes, join, match_
 
 
 def to_originals(case: FullCase, positions: Ints) -> Search:
-    """Answer ascending positions by content where the segment can be read on both sides, else by pairs and by
-    counting originals.
-    """
+    """Answer ascending positions by content where both sides can be read, else by pairs and counted originals."""
     known, limits = case.bounds, case.limits
     target = case.window(TARGET, known.target_start, known.boundary)
     if not case.may_read(TARGET, target.end - target.start):
@@ -112,9 +110,7 @@ class _Matched:
         return np.append(0, highest)[first]
 
     def _not_above(self, positions: Ints) -> Ints:
-        """Return how many originals were reached at least, since those above have copies, each its own, from each
-        position on.
-        """
+        """Return per position the least number of originals reached: those above it have copies of their own."""
         copy = match_codes_from_end(self._theirs, self._ours, self._copies.offsets)
         there = np.flatnonzero(copy != ABSENT)
         # Danger: an original without a copy among others that have one was never copied; it proves nothing of those
@@ -140,9 +136,7 @@ class _Matched:
         return bounds
 
     def _missing(self) -> tuple[Mask, Mask]:
-        """Return two masks of first copies without an original: those whose original should be there, and those that
-        retention took it of.
-        """
+        """Return two masks of first copies without original: original missing, original deleted by retention."""
         absent = _first_rows(self._theirs, self._size)[self._ours] == ABSENT
         missing = absent & (_first_rows(self._ours, self._size)[self._ours] == np.arange(len(self._ours)))
         cut = np.zeros(len(missing), np.bool_)
@@ -156,9 +150,7 @@ class _Matched:
 
 
 class _Counted:
-    """A segment that is too long to read, or whose source is lost: pairs, and originals counted down from what lies
-    above.
-    """
+    """A segment too long to read, or without its source: pairs, and originals counted down from above."""
 
     def __init__(self, case: FullCase, pairs: Pairs, originals: Records | None) -> None:
         self._case, self._pairs, self._originals = case, pairs, originals
@@ -181,9 +173,7 @@ class _Counted:
         return [Answer(place, "NEAREST", bound == 0, bound, f"nearest: {name}") for place, bound, name in rows]
 
     def _paired(self, positions: Ints) -> Ints:
-        """Return the place behind the highest original that a pair below each position names, or at that of a pair
-        at the position.
-        """
+        """Return the place behind the highest original named by a pair below each position, or at a pair's own."""
         copies, originals = self._pairs.upstream, self._pairs.downstream
         below = np.searchsorted(copies, positions)
         start = self._case.bounds.target_start
@@ -193,9 +183,7 @@ class _Counted:
         return places
 
     def _counted_down(self, positions: Ints) -> Ints:
-        """Return the place above which no more originals are left to a pair, or to the end, than offsets on the
-        source.
-        """
+        """Return the place with at most as many originals above, to a pair or the end, as offsets on the source."""
         known = self._case.bounds
         if self._originals is None:
             return np.full(len(positions), known.target_start)
@@ -249,9 +237,7 @@ class _Counted:
         )
 
     def _bounds(self, positions: Ints, places: Ints) -> Ints:
-        """Return how many originals from each place on the group may have read: no more than it read copies, less
-        those that lie below.
-        """
+        """Return the most originals the group may have read from each place on: its copies read less those below."""
         most, behind = positions - self._case.segment.source_from, self._case.bounds.boundary - places
         if self._originals is not None:
             below = np.searchsorted(self._originals.offsets, places)

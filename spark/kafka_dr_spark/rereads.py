@@ -21,9 +21,7 @@ from kafka_dr_spark.matching import Records, content_codes
 
 
 def ceilings(case: TargetCase, positions: Ints) -> tuple[Ints, Ints]:
-    """Return for each position the first sample at which Connect kept it as replicated, and the target's end then;
-    without one, the boundary.
-    """
+    """Return per position the first sample with it replicated, and the target's end then (else the boundary)."""
     reached = np.searchsorted(case.floors.replicated, positions)
     return reached, np.append(case.floors.target_end, case.bounds.boundary)[reached]
 
@@ -51,8 +49,7 @@ def rereads_at_most(case: TargetCase, positions: Ints, targets: Ints) -> Search:
 
 
 def rereads_before_translation(case: TargetCase, positions: Ints, moved: Mask) -> Ints:
-    """Return for each position how many records it may be given again wherever a translation places it, at most;
-    nothing is read for it.
+    """Return per position the most rereads wherever a translation places it; reads no records.
 
     No position is placed below its floor. What the target takes until MirrorMaker 2 stands may come on top.
 
@@ -68,9 +65,7 @@ def rereads_before_translation(case: TargetCase, positions: Ints, moved: Mask) -
 
 
 def _fewest(case: Case, position: int, target: int, samples: slice) -> tuple[int, int]:
-    """Return the sample by which the fewest records below a position lie at or above its target position if each
-    stands there once, and how many.
-    """
+    """Return the sample giving the fewest rereads of a position placed at `target`, each record once, and how many."""
     ends, kept = case.floors.target_end[samples], case.floors.replicated[samples]
     once = np.maximum(ends - target, 0) + np.maximum(position - 1 - kept, 0)
     best = int(np.argmin(once))
@@ -78,9 +73,7 @@ def _fewest(case: Case, position: int, target: int, samples: slice) -> tuple[int
 
 
 def _recurring(case: Case, spans: set[tuple[int, int]]) -> Search:
-    """Return for each stretch of the target that may be read how many of its records have a content that stood in it
-    before.
-    """
+    """Return per readable target stretch how many records repeat a content from earlier in the stretch."""
     windows = {span: case.window(TARGET, *span) for span in sorted(spans) if case.may_read(TARGET, span[1] - span[0])}
     parts = yield from case.fetch(*windows.values())
     return {span: _repeated(records) for span, records in zip(windows, parts)}

@@ -54,9 +54,7 @@ def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segmen
 
 
 def bounds_within(bounds: TargetBounds, segment: Segment) -> TargetBounds:
-    """Return a segment's own bounds. A last run may have died early before its end, but nothing of it is missing on
-    the other log.
-    """
+    """Return a segment's own bounds. Its last run may have died early, but the other log lacks nothing of it."""
     start, target_start = (
         max(segment.source_from, bounds.source_start or 0),
         max(segment.target_from, bounds.target_start),
@@ -76,9 +74,7 @@ def bounds_within(bounds: TargetBounds, segment: Segment) -> TargetBounds:
 
 
 def floors_within(floors: Floors, segment: Segment) -> Floors:
-    """Return the samples that speak of a segment; those of a closed one are left out, since the direction has turned
-    since.
-    """
+    """Return a segment's samples; none for a closed segment, since the direction has turned since."""
     inside = (
         (floors.source_end >= segment.source_from) & (floors.target_end >= segment.target_from) & (not segment.closed)
     )
@@ -88,9 +84,7 @@ def floors_within(floors: Floors, segment: Segment) -> Floors:
 
 
 def pairs_back(upstream: Ints, downstream: Ints, sequence: Ints, bounds: TargetBounds) -> Pairs:
-    """Return what the other flow's syncs say of a segment whose source is the copy: pairs (copy, original), with
-    copies rising.
-    """
+    """Return pairs (copy, original) of a segment whose source is the copy, from the reverse flow's syncs."""
     turned = replace(
         bounds,
         source_start=bounds.target_start,
@@ -159,9 +153,7 @@ class Partition:
         return {"read": read, **listed, "discarded": max(case.pairs.discarded for case in cases), "repeats": repeats}
 
     def _places(self, positions: Ints) -> tuple[Ints, Ints]:
-        """Return for each position the number of its segment, -1 below the first one, and where it stands in that
-        one.
-        """
+        """Return for each position its segment's number (-1 below the first) and its place in the segment."""
         segments = [case.segment for case in self.parts]
         gaps = [True, *(one.source_from != before.source_to for before, one in itertools.pairwise(segments))]
         begins = np.array([one.source_from + (not gap) for one, gap in zip(segments, gaps)], np.int64)
@@ -199,9 +191,7 @@ class Partition:
         )
 
     def _answer(self, whole: TargetBounds, number: int, position: int, found: Answer | None) -> Answer:
-        """Return what a segment's case says of a position: from where it begins on, if nothing tells more; never
-        below the target's log start.
-        """
+        """Return the segment's answer, by default the segment's start; never below the target's log start."""
         known, end = self.parts[number].bounds, self.parts[number].segment.source_to
         size = known.boundary - known.target_start
         begin = f"nearest: target offset {known.target_start}, where the segment of the position begins"

@@ -43,9 +43,7 @@ def start(name: str) -> SparkContext:
 
 
 def ready(name: str) -> SparkContext:
-    """Return Spark as `running` does, with workers that have loaded what tasks need: for as long as the input is
-    still written that costs nobody time.
-    """
+    """Return Spark as `running` does, and preload the workers while the input is still being written."""
     context = running(name)
     workers = context.defaultParallelism
     context.parallelize(range(workers), workers).foreach(_load)
@@ -71,9 +69,7 @@ def running(name: str) -> SparkContext:
 
 @cache
 def _give_package(context: SparkContext) -> None:
-    """Once for all jobs of a driver: a cluster's driver refuses a second file of the same name. It stays: workers
-    that start late fetch it then.
-    """
+    """Ship the package once per driver, which refuses a second file of the name; late workers fetch it later."""
     folder = tempfile.TemporaryDirectory(prefix="kafka_dr_spark-")
     atexit.register(folder.cleanup)
     context.addPyFile(str(_packed(Path(folder.name))))

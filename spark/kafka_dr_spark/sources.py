@@ -54,9 +54,7 @@ def load_json(path: Path) -> Any:
 
 
 def await_input(folder: Path, seconds: float) -> None:
-    """Wait until an input is complete: job.json is written last; ContractBroken if it will not be, or is not in
-    time.
-    """
+    """Wait for job.json, which is written last; raise ContractBroken on the writer's failure or a timeout."""
     ends_at = time.monotonic() + seconds
     while not (folder / "job.json").exists():
         if (folder / "failed").exists():
@@ -101,9 +99,7 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, Bounds]:
 
 
 def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
-    """Return the segments of every partition whose logs grew by turns, oldest first; nothing where the input tells
-    of none.
-    """
+    """Return the segments of partitions whose logs grew by turns, oldest first; {} if the input has none."""
     if not (folder / "segments.parquet").exists():
         return {}
     table = open_dataset(folder, "segments").to_table(columns=column_names("segments"))
@@ -131,9 +127,7 @@ def load_returned(folder: Path, bounds: dict[Key, Bounds]) -> dict[Key, Returned
 
 
 def load_kept(folder: Path) -> dict[Key, Ints]:
-    """Return the offsets of records that earlier failbacks left where they were, ascending; nothing where the input
-    tells of none.
-    """
+    """Return the offsets of records that earlier failbacks left in place, ascending; {} if the input has none."""
     if not (folder / "kept.parquet").exists():
         return {}
     table = open_dataset(folder, "kept").to_table(columns=column_names("kept"))
@@ -185,9 +179,7 @@ def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
 
 
 class TaggedRows:
-    """A job's input files, checked, in the shape of `tagging.TAGGED`: read in portions, and anew each time they are
-    gone through.
-    """
+    """A job's checked input files as `tagging.TAGGED`, read in portions; every iteration reads the files again."""
 
     def __init__(self, folder: Path, needed: Iterable[int], optional: Iterable[int]) -> None:
         present = [kind for kind in optional if (folder / f"{TAKEN[kind][0]}.parquet").exists()]
@@ -215,8 +207,7 @@ def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
 def tagged_rows(
     folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional: Iterable[int] = (FLOOR, SYNC_BACK)
 ) -> Iterable[pa.Table]:
-    """Return the rows of a job's input: held in memory where they are few enough, else read once for each who goes
-    through them.
+    """Return the rows of a job's input: a list if few enough for memory, else read from files per iteration.
 
     Args:
         needed: kinds whose files must be there.
@@ -227,9 +218,7 @@ def tagged_rows(
 
 
 def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
-    """Return rows in the shape of `tagging.TAGGED`; columns that are not taken are empty, and no offset stands for
-    null.
-    """
+    """Return rows in the shape of `tagging.TAGGED`; columns not taken are empty, NO_OFFSET stands for null."""
     blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar("")}
     given = {"topic": "topic", "partition": "partition", **taken}
     columns = [
@@ -244,8 +233,7 @@ def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
 
 
 def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: int) -> list[bytes]:
-    """Return one packed table a task, with all rows of its partitions; rows of partitions without a task are left
-    out.
+    """Return one packed table a task with all rows of its partitions; drop partitions without a task.
 
     The driver never holds more than a portion of the rows and what is packed.
     """

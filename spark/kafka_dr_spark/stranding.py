@@ -38,9 +38,7 @@ _BASE = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Returned:
-    """What is known of a partition beside its bounds, whose cut-off is the returned cluster's log end now. Fields as
-    in the ``returned`` and ``kept`` schemas.
-    """
+    """A partition beside its bounds (cut-off: its log end now); fields as in schemas ``returned`` and ``kept``."""
 
     topic: str
     partition: int
@@ -89,9 +87,7 @@ class Stranded:
 
 
 class Certain(NamedTuple):
-    """Offsets below which everything was replicated: proven when clients left, and stated by MirrorMaker 2 of the
-    log that it mirrored.
-    """
+    """Offsets below which all is replicated: proven when clients left, and stated by MirrorMaker 2 of this log."""
 
     proven: int
     stated: int
@@ -183,8 +179,7 @@ def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
 
 
 def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) -> Search:
-    """Return which copies of the target's records it does not hold any more, all of them where comparing would be
-    too much; and what tells.
+    """Return copies of target records that the target no longer holds (all if too many to compare); and why.
 
     MirrorMaker 2's repeats are told, too: nothing tells one from a record of the same content that is gone.
     """
@@ -202,9 +197,7 @@ def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) 
 
 
 def _uncompared(case: Case, certain: Certain) -> Search:
-    """Tell what is stranded where comparing would be too much: from what is stated on, as far as the newest offset
-    sync bears it out whose records are equal.
-    """
+    """Tell what is stranded without comparing: above what is stated, as far as the newest equal pair confirms it."""
     index = yield from proven_floor(case, case.pairs, len(case.pairs) - 1)
     borne_out = 0 if index < 0 else int(case.pairs.upstream[index]) + 1
     told = f"sync {case.pairs.name(index)}" if index >= 0 else "where the log begins"
@@ -216,9 +209,7 @@ def _uncompared(case: Case, certain: Certain) -> Search:
 
 
 def stated_by_others(case: FullCase, known: Returned) -> int:
-    """Return the offset below which MirrorMaker 2 said that it had replicated everything; 0 where what it said is of
-    another log, or of a tail that is lost.
-    """
+    """Return the offset below which MirrorMaker 2 claimed full replication; 0 if of another log or a lost tail."""
     kept = -1 if known.replicated is None else known.replicated
     if case.bounds.recreated or kept >= case.bounds.cut_off:
         return 0
@@ -226,8 +217,7 @@ def stated_by_others(case: FullCase, known: Returned) -> int:
 
 
 def narrow_span(case: FullCase, known: Returned, first: int) -> list[Span]:
-    """Return what is enough to compare, by a sample of the recorder's before the last replicated record; nothing
-    where none tells.
+    """Return spans enough to compare, from a sample before the last replicated record; [] without one.
 
     That record's copy lies behind the sample: a source that lost its tail has none like it.
     """
@@ -317,9 +307,7 @@ def _told(both: Both, sure: int, begin: int) -> str:
 
 
 def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing: Mask) -> Search:
-    """Return a mask of the source's records that a cleaner cannot have taken from the target: the newest values of
-    keys that nobody wrote there since.
-    """
+    """Mask source records a cleaner cannot have taken from the target: last values of keys not rewritten there."""
     newest, start, end = (
         last_of_key(ours) & ~ours.tombstone,
         max(case.bounds.boundary, case.bounds.target_start),
@@ -332,9 +320,7 @@ def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing
 
 
 def _never_cleaned(both: Both, case: FullCase, known: Returned) -> Mask:
-    """Return a mask of the target's records that a cleaner cannot have taken from the source: the newest values of
-    keys that it does not hold, or of all where it lost its tail.
-    """
+    """Mask target records no source cleaner took: last values of keys absent there, or of all after a lost tail."""
     newest = last_of_key(both.theirs) & ~both.theirs.tombstone
     shrunk = known.replicated is not None and known.replicated >= case.bounds.cut_off
     return newest if shrunk else newest & ~np.isin(both.theirs.key, both.ours.key)
@@ -350,8 +336,7 @@ class Both:
         self._distinct, self._contents = (int(np.max(some, initial=-1)) + 1 for some in (self._mine, codes))
 
     def beginning(self, stated: int, places: Places, source_cut: bool) -> tuple[int, int]:
-        """Return how many of the source's records were replicated for certain, and how many also by contents that
-        recur: these follow directly a copy of the last one.
+        """Return how many source records were replicated for certain, and how many by recurring contents after.
 
         Args:
             stated: offset below which all were.
@@ -366,9 +351,7 @@ class Both:
         return known, known + longest_run(self._mine[known:], self._others, copies + 1)
 
     def _last_certain(self, places: Places, source_cut: bool) -> int:
-        """Return the place of the last record whose content occurs on the target, and never before it on the source;
-        -1 if there is none.
-        """
+        """Return the place of the last record whose content is on the target, not earlier on the source; else -1."""
         firsts, lasts = np.full(self._contents, -1), np.full(self._contents, -1)
         lasts[self._others] = np.arange(len(self._others))
         firsts[self._others[::-1]] = np.arange(len(self._others))[::-1]
@@ -378,8 +361,7 @@ class Both:
         return int(np.flatnonzero(copied)[-1]) if copied.any() else -1
 
     def _in_order(self, firsts: Ints, lasts: Ints) -> Mask:
-        """Return a mask of the source's records whose copies lie behind the copies of records before them: those of
-        like ones that the source has deleted do not.
+        """Mask source records whose copies lie behind all earlier copies; copies of deleted like records do not.
 
         Where contents recur on the source, only those count that the target holds once.
         """
@@ -408,9 +390,7 @@ class Both:
         return found
 
     def deleted(self, stated: int) -> Mask:
-        """Return a mask of the source's records whose copies the target's retention may have deleted: those that
-        were replicated before the oldest that is left.
-        """
+        """Mask source records whose copies target retention may have deleted: replicated before the oldest left."""
         places = np.arange(len(self._mine))
         oldest = np.flatnonzero(self._mine == self._others[0]) if len(self._others) else places[:0]
         return (self.ours.offsets < stated) | (places < (oldest[0] if len(oldest) else 0))

@@ -135,9 +135,7 @@ def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
 
 
 def _in_order(table: pa.Table, order: Ints) -> dict[str, pa.Array | Ints]:
-    """Return the table's columns in another order: numbers as numpy has them, texts and the partition as Arrow has
-    them.
-    """
+    """Return the columns in another order: numbers as numpy arrays, texts and the partition as Arrow arrays."""
     places = pa.array(order)
     texts = {name: table[name].combine_chunks().take(places) for name in ("topic", "partition", "name", "policy")}
     return texts | {name: table[name].to_numpy()[order] for name in "abcd"}

@@ -214,9 +214,7 @@ def finished_rows(key: Key, rows: Rows, case: Case | None, answers: dict[int, An
 
 
 def of_those_that_moved(columns: dict[str, pa.Array], moved: pa.Array, case: Case | None) -> dict[str, pa.Array]:
-    """Return bound and exactness where groups may have gone on since they were seen: they may have read all that the
-    target holds from their position on.
-    """
+    """Return bound and exactness for groups that may have moved on: up to all the target holds from there."""
     if case is None or not case.bounds.target_exists:
         return {}
     rest = pc.subtract(pa.scalar(case.bounds.boundary, pa.int64()), columns["target_position"].cast(pa.int64()))

@@ -75,9 +75,7 @@ def plan(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
 
 
 def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[Ints, int]]:
-    """Keep what may be read, cheapest stretches first; of a stretch that is too long, the positions nearest its
-    upper anchor.
-    """
+    """Keep the cheapest stretches within the read limit; of a too long one the positions nearest its top."""
     upstream = np.append(case.pairs.upstream, case.bounds.cut_off)
     left, kept = case.left["source"], []
     for positions, top in sorted(planned, key=lambda one: int(upstream[one[1]] - one[0][0])):
@@ -121,9 +119,7 @@ def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
 
 
 def _from_pairs(case: TargetCase, positions: Ints) -> Search:
-    """Answer from pairs. The last run of an older segment may have died early: there only a pair's first copy is
-    safe to go by.
-    """
+    """Answer from pairs; in a closed segment, whose last run may have died early, only from first copies."""
     if not case.segment.closed:
         return (yield from nearest_pairs(case, positions))
     below = np.unique(pair_below(case.pairs, positions))

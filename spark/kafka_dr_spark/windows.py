@@ -104,8 +104,7 @@ class Prints(NamedTuple):
 def fingerprints(
     keys: list[bytes | None], values: list[bytes | None], headers: list[Headers | None], times: Ints
 ) -> tuple[Hashes, Hashes]:
-    """Return two halves of 64 bits that are equal for equal records; null differs from empty, and no two fields can
-    run together.
+    """Return two 64-bit halves, equal for equal records; null differs from empty, and fields cannot run together.
 
     They compare within one process only: its secrets are in them, so that nobody can make records that are taken for
     others.
@@ -123,9 +122,7 @@ def fingerprints(
 
 
 def _hashed(parts: Sequence[bytes | None], secret: str) -> Hashes:
-    """Return 64 bits for each part, by a keyed hash that works on all of them at once: one after the other they cost
-    five times as much.
-    """
+    """Return a 64-bit keyed hash per part, for all parts at once: one by one they cost five times as much."""
     texts = np.empty(len(parts), object)
     texts[:] = parts
     found = pd.util.hash_array(texts, hash_key=secret, categorize=False)
@@ -173,9 +170,7 @@ class OpenWindow:
         return self._ended[0]
 
     def add(self, messages: list[Message]) -> bool:
-        """Take in messages of this partition and say whether the window is complete. Ends by position: not every
-        offset holds a record.
-        """
+        """Take in this partition's messages; tell if the window is complete, by position: offsets have gaps."""
         offsets: list[int] = list(map(Message.offset, messages))  # type: ignore[arg-type]  # each record has one
         first, last = bisect_left(offsets, self.window.start), bisect_left(offsets, self.window.end)
         self.offsets += offsets[first:last]
@@ -208,9 +203,7 @@ class OpenWindow:
 
 
 def take_prints(windows: list[OpenWindow]) -> None:
-    """Make fingerprints of all records that windows hold whole, at once: a call for each of many small windows would
-    cost more than its records.
-    """
+    """Fingerprint all fully held records at once: a call per small window would cost more than its records."""
     held = [one.let_go() for one in windows]
     counts, messages = list(map(len, held)), list(chain.from_iterable(held))
     if not messages:
@@ -246,9 +239,7 @@ def together(windows: list[OpenWindow]) -> Iterator[list[OpenWindow]]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without garbage collection: messages hold no cycles, and a third of the time would go into looking for some
-    among millions.
-    """
+    """Suspend garbage collection: scanning millions of cycle-free messages would take a third of the time."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -259,9 +250,7 @@ def uncollected() -> Iterator[None]:
 
 
 class WindowReader:
-    """Reads windows of many partitions at once, one consumer a side, until every window's end is reached by
-    position.
-    """
+    """Reads windows of many partitions at once, one consumer a side, until every window's end is reached."""
 
     #: What takes records in.
     opened = OpenWindow
@@ -369,9 +358,7 @@ class WindowReader:
 
 
 def runs(messages: list[Message], *more: list[Any]) -> Iterator[tuple[tuple[Any, ...], slice]]:
-    """Where messages of one topic and partition follow each other, alike in more columns, too: what is done once a
-    run instead of once a record halves the time.
-    """
+    """Yield runs of one topic and partition, alike in more columns too: work per run, not record, halves the time."""
     columns: list[list[Any]] = [list(map(Message.topic, messages)), list(map(Message.partition, messages)), *more]
     starts = sorted({0, *chain.from_iterable(map(_turns, columns))}) if messages else []
     for start, end in pairwise([*starts, len(messages)]):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka_dr.domain.plan import cell
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.vocabulary import Entry
 
@@ -116,7 +117,7 @@ def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Calla
         assert min(verdict.figures[name] for name in ("positions", "acknowledged_by_load", "new_records_consumed")) > 0
         assert evidence["continues"] == {"procedure_id": died.run.procedure_id, "fenced": after != FORECAST}
         assert (
-            f"**This continues {died.run.procedure_id}.** Taken from it as proven:"
+            f"**This continues {cell(died.run.procedure_id)}.** Taken from it as proven:"
             in run.questions["approve_data_loss"]
         )
         PROVEN[after](scene, died, run, evidence, verdict)

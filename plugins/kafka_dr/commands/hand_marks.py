@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.by_hand import Hand
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ReadBackFailed, Refusal
 from kafka_dr.operators.observing import target_rules
@@ -79,7 +80,7 @@ def _opened(procedure: Run, hand: Hand, who: str) -> str:
     if wrong:
         raise ReadBackFailed(
             "The target is not what it was to become",
-            "; ".join(wrong[:5]),
+            first_few(wrong, separator="; "),
             "Print the commands again, run those for it, then note it again.",
         )
     outcomes: dict[Step, Callable[[], StepOutcome]] = {

@@ -108,8 +108,7 @@ def free_url() -> str:
 
 
 def point_to(url: str, topology: Topology) -> None:
-    """Make the topology's connection to Airflow's API lead to ours, with the same login; for this process and those
-    it starts.
+    """Point the topology's connection to Airflow's API at this Airflow, same login; affects child processes too.
 
     Raises:
         BadInput: a secrets backend stands before the environment, so that steps would still ask the old place.

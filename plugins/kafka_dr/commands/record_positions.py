@@ -60,9 +60,7 @@ def main() -> int:
 
 
 def _run(one: Recording, ended: threading.Event, failed: threading.Event) -> None:
-    """A flow whose recorder fails ends them all: whoever supervises the process starts it again, and no flow goes
-    unrecorded unnoticed.
-    """
+    """Run one recorder; its failure ends all of them, so that the supervisor restarts the process."""
     try:
         one.run()
     except Exception:  # noqa: BLE001 (one recorder's end ends all of them)
@@ -97,9 +95,7 @@ def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
 
 
 def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowBack | None:
-    """The flow the other way, where topics have the same names on both sides; elsewhere it writes into topics of its
-    own.
-    """
+    """The reverse flow where topics have the same names on both sides, else None: it writes into other topics."""
     back = topology.find_flow(flow.target, flow.source)
     return (
         FlowBack(_worker(workers, back), back.connectors.source)

@@ -136,9 +136,7 @@ def gates_to_ask(entries: Collection[JournalEntry]) -> set[str]:
 
 
 def steps_done_for_good(entries: Collection[JournalEntry]) -> set[str]:
-    """Steps that a run made anew must not look at again: once the target may be open, all before the opening but the
-    gates.
-    """
+    """Steps that a new run must not repeat: once the target may be open, all before the opening but the gates."""
     if not _may_be_open(entries):
         return set()
     order = [step.value for step in Step]

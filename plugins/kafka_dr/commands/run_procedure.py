@@ -27,9 +27,7 @@ _CONDUCTOR = "kafka_dr.commands.conductor"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; 0 when the procedure completed, 1 when it did not, 2 when it was not begun, 130 when it was
-    interrupted.
-    """
+    """Run the command; exit 0 if the procedure completed, 1 if not, 2 if never begun, 130 if interrupted."""
     options = _parser().parse_args(arguments)
     try:
         conf = _conf(options)

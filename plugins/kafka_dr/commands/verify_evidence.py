@@ -146,9 +146,7 @@ def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
 
 
 def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Every file has the SHA-256 that its step wrote down; so has every list of records, and nothing else lies
-    beside these.
-    """
+    """Report files and record lists whose SHA-256 differs from their step's, and unlisted files beside lists."""
     yield from filter(
         None, (_changed(folder, _place(folder, receipt), receipt["sha256"]) for receipt in receipts(evidence))
     )

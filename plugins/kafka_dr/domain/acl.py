@@ -71,9 +71,7 @@ class AclRules:
     authorizer: bool = True
 
     def may(self, principal: str, operation: str, resource_type: str, name: str) -> bool:
-        """Whether a principal may do an operation on a resource from some host: a DENY that names one host denies no
-        other.
-        """
+        """Tell whether a principal may do an operation from some host: a DENY of one host denies no other."""
         if not self.authorizer or principal in self.super_users:
             return True
         matching = [e for e in self._by_type.get(resource_type, ()) if e.covers(name)]

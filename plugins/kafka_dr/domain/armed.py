@@ -104,8 +104,7 @@ class Accepted(NamedTuple):
 
 
 def accepted(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[Accepted]:
-    """What lies above the ends that were known when the source was left, sorted; a partition without a row took
-    nothing.
+    """List what lies above the ends known when the source was left, sorted; omit partitions that took nothing.
 
     Args:
         ends: log ends behind the proven fence.
@@ -129,9 +128,7 @@ def armed_fences(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
 
 
 def unstopped(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
-    """Sources that are fenced, and whose MirrorMaker 2 has to be stopped as soon as it answers; entries as of
-    `armed_fences`.
-    """
+    """Sources that are fenced and whose MirrorMaker 2 must be stopped as soon as it answers."""
     return _in(watched(entries), Watch.FENCED)
 
 
@@ -156,9 +153,7 @@ def watched(entries: Iterable[Line]) -> dict[str, Watched]:
 
 
 class Move(NamedTuple):
-    """A change of sides: since then nothing may be replicated from its source to its target where names do not part
-    the directions.
-    """
+    """A change of sides: from then on the flow source->target must not run, where names do not part directions."""
 
     procedure_id: str
     source: str

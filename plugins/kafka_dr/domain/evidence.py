@@ -100,9 +100,7 @@ def _step(lines: Sequence[Line], step: str) -> dict[str, Any] | None:
 
 
 def _newest_state(lines: Sequence[Line], step: str) -> Line | None:
-    """The newest entry that says how a step stands; begun again after its outcome, what it had proven may have
-    expired.
-    """
+    """Find a step's newest state entry; an INTENT after an OUTCOME counts, since the outcome may have expired."""
     kinds = (Entry.INTENT, Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)
     return next((line for line in reversed(lines) if line.step == step and line.kind in kinds), None)
 
@@ -134,9 +132,7 @@ def _sentence(failure: Mapping[str, Any]) -> str:
 def seconds_of(
     steps: Sequence[Mapping[str, Any]], triggered_at: str, closed_at: str, confirming: float = 0.0
 ) -> dict[str, float]:
-    """Own time, drain, and people: own is trigger to end without gates, catching up, draining, waiting for zero lag,
-    and the window in which a source is confirmed to be lost.
-    """
+    """Seconds by kind: own is trigger to end less gates, catching up, drain, zero-lag and confirmation waits."""
     spent = {s["id"]: _between(s["started_at"], s["ended_at"]) for s in steps}
     people = sum(spent.get(gate, 0.0) for gate in GATES)
     drain = sum(spent.get(step, 0.0) for step in DRAINS)

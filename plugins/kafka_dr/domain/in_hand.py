@@ -43,9 +43,7 @@ _TROUBLE = (Entry.REFUSAL, Entry.FAILURE)
 
 @dataclass(frozen=True)
 class LiveStep:
-    """One step now: `not begun`, `running`, `asking` (a gate that waits for a person), `done`, `failed`, `no
-    outcome` or `watching`.
-    """
+    """A step now: `not begun`, `running`, `asking` (gate), `done`, `failed`, `no outcome` or `watching`."""
 
     id: str
     state: str
@@ -57,8 +55,7 @@ class LiveStep:
 
 @dataclass(frozen=True)
 class Fence:
-    """How clients stand: `counting`, `overdue`, `opening`, `returning`, `over`, or `stopped` (closed while they
-    stand still).
+    """State of the fence: `counting`, `overdue`, `opening`, `returning`, `over`, `stopped` (closed while fenced).
 
     Attributes:
         seconds: how long they have stood still.
@@ -176,9 +173,7 @@ def _step(name: str, lines: Sequence[Line], now: datetime, outcome: str | None) 
 
 
 def _unfinished(name: str) -> str:
-    """How a step without an outcome is called once the procedure was closed: the watch over an old source outlives
-    it.
-    """
+    """Name the state of a step without outcome after closing: only the watch over an old source goes on."""
     return WATCHING if name == Step.WATCH_OLD_SOURCE else "no outcome"
 
 

@@ -42,8 +42,7 @@ class Move(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A stretch of the source's log and the stretch of the target's that holds the same records; ends are exclusive,
-    None is open.
+    """A stretch of the source's log and the target's copy of it; ends are exclusive, None is open.
 
     Attributes:
         copied_back: the source's records are copies of the target's; otherwise it is the other way round.
@@ -59,8 +58,7 @@ class Segment(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """The segments of a partition, oldest first; what lies below the first one on the source is not known to be
-    anywhere.
+    """The segments of a partition, oldest first; where source records below the first one went is unknown.
 
     Attributes:
         unknown: why something lies below it, None where nothing does.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kafka_dr.domain.canonical import read_json
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput
 
 
 def log_sizes(said: str) -> dict[TopicPartition, int]:
-    """Bytes of every partition on its brokers' disks: of its largest replica, without one that is being moved to
-    another disk.
+    """Bytes of each partition's largest replica on disk, without a replica being moved to another disk.
 
     Args:
         said: lines for people, and one of JSON: brokers, their log directories, and what is in these.
@@ -29,7 +29,7 @@ def log_sizes(said: str) -> dict[TopicPartition, int]:
     failed = [f"broker {broker}: {folder['error']}" for broker, folder in folders if folder.get("error")]
     if failed:
         raise BadInput(
-            "Brokers could not tell how large their logs are", ", ".join(failed[:5]), "look at these brokers' disks"
+            "Brokers could not tell how large their logs are", first_few(failed), "look at these brokers' disks"
         )
     sizes: dict[TopicPartition, int] = {}
     for one in (part for _, folder in folders for part in folder["partitions"] if not part.get("isFuture")):

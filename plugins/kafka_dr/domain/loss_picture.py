@@ -31,9 +31,7 @@ class Lane:
 
 
 def loss_picture(loss: Sequence[Mapping[str, Any]]) -> Shown:
-    """The lanes of the evidence's rows of loss, largest certain loss first; a range without an offset in it has
-    none.
-    """
+    """Draw the lanes of the evidence's loss rows, largest certain loss first; empty ranges get none."""
     rows = sorted(
         (row for row in loss if _possible(row) != 0), key=lambda row: (-certainly_lost(row), -(_possible(row) or 0))
     )

@@ -60,9 +60,7 @@ Record = TypeVar("Record")
 
 
 class Decoded(NamedTuple, Generic[Record]):
-    """What a bulk decoder read: `records` in their order, and the index in the input and the fault of every other
-    one.
-    """
+    """Result of a bulk decoder: `records` in order, and index and fault of every malformed input."""
 
     records: list[Record]
     malformed: list[tuple[int, Malformed]]

@@ -70,9 +70,7 @@ class Naming(ABC):
 
     @abstractmethod
     def remote(self, source_alias: str, topic: str) -> str:
-        """Gives the name on the target of `topic` mirrored from `source_alias`; raises BadInput for an unknown
-        alias.
-        """
+        """Name the target's copy of `topic` mirrored from `source_alias`; raises BadInput for an unknown alias."""
 
     @abstractmethod
     def source_alias(self, topic: str) -> str | None:
@@ -106,9 +104,7 @@ class Naming(ABC):
         return topic.startswith(("__", ".")) or own or self.is_checkpoints(topic)
 
     def is_heartbeats(self, topic: str) -> bool:
-        """Tells a heartbeats topic after any number of hops; unknown aliases count here, since MirrorMaker 2 asks
-        nobody.
-        """
+        """Tell a heartbeats topic after any number of hops, with unknown aliases too, as MirrorMaker 2 does."""
         # not endswith: with separator `__`, the last part of `a___heartbeats` is `_heartbeats`
         return topic.rsplit(self.spec.separator, maxsplit=1)[-1] == HEARTBEATS
 
@@ -173,8 +169,7 @@ class DefaultNaming(Naming):
 
 @dataclass(frozen=True)
 class IdentityNaming(DefaultNaming):
-    """IdentityReplicationPolicy: the same name, except that whatever *ends with* `heartbeats` is renamed as by
-    default.
+    """IdentityReplicationPolicy: keeps names, but renames what *ends with* `heartbeats` as the default does.
 
     That exception is MirrorMaker 2's own: a user's `device-heartbeats` arrives as `primary.device-heartbeats`.
     """
@@ -215,9 +210,7 @@ class TemplateNaming(Naming):
         return next(filter(None, (self._strip(alias, topic) for alias in self.aliases)), None)
 
     def is_internal(self, topic: str) -> bool:
-        """Adds what such policy classes usually keep from the older interface: everything that ends with
-        `.internal`.
-        """
+        """Add what such policy classes usually keep from the older interface: every name ending with `.internal`."""
         return super().is_internal(topic) or topic.endswith(".internal")
 
     def is_heartbeats(self, topic: str) -> bool:

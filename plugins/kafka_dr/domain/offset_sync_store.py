@@ -63,9 +63,7 @@ class OffsetSyncStore:
 
 
 def translate_as_mirror_maker(syncs: Iterable[OffsetSync], upstream: int, must_read_to_end: bool = False) -> int | None:
-    """Translates as a freshly started MirrorMaker 2 that has read `syncs` of one partition; see
-    `OffsetSyncStore.translate`.
-    """
+    """Translate as a freshly started MirrorMaker 2 that has read one partition's `syncs`."""
     store = OffsetSyncStore(must_read_to_end)
     for sync in syncs:
         store.update(sync)

@@ -48,8 +48,7 @@ class PairSearch:
             self._upstream, self._above = offset, 0
 
     def pair(self, source_end: int) -> OwnPair | None:
-        """The pair, once all records from some offset to the log end have passed, as that stood after the target's
-        record was read.
+        """Build the pair once all records passed up to the log end, as it stood after the target's record was read.
 
         Returns:
             None where the content does not occur among them.

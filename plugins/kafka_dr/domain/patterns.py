@@ -113,8 +113,7 @@ def topic_filter_of(
     target: str | None = None,
     version: str = "",
 ) -> TopicFilter:
-    """Makes the topic filter of a source connector's settings, with MirrorMaker 2's defaults for what they do not
-    say.
+    """Build the topic filter of a source connector's settings, with MirrorMaker 2's defaults.
 
     Args:
         settings: `topics`, `topics.exclude` (or the older `topics.blacklist`), `heartbeats.replication.enabled`.
@@ -132,9 +131,7 @@ def topic_filter_of(
 
 
 def group_filter_of(settings: Mapping[str, str]) -> NameFilter:
-    """Makes the group filter of a checkpoint connector's settings: `groups`, `groups.exclude` (or
-    `groups.blacklist`).
-    """
+    """Build a checkpoint connector's group filter from `groups` and `groups.exclude` (or `groups.blacklist`)."""
     exclude = settings.get("groups.exclude", settings.get("groups.blacklist", GROUPS_EXCLUDE))
     return NameFilter(pattern_list(settings.get("groups", ALL), "group"), pattern_list(exclude, "group"))
 
@@ -146,8 +143,7 @@ def list_items(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def pattern_list(text: str, kind: Kind) -> PatternList:
-    """Compiles a comma list of Java regular expressions; the same ones are asked for again and again, and looked
-    through once.
+    """Compile a comma list of Java regular expressions; cached, since the same lists recur.
 
     Raises:
         BadInput: what is wrong with it, in `reason`.
@@ -255,9 +251,7 @@ def _group_start(token: str, java: str, at: int, inside: bool) -> str:
 
 
 def _steps(tree: Any, at_end: bool) -> float:
-    """Estimates the most steps a backtracking match of the longest name can take; infinite for repeats within
-    repeats.
-    """
+    """Estimate the most backtracking steps for the longest name; infinite for repeats within repeats."""
     items = [item for item in tree if item[0] is not ops.AT]
     total = 1.0
     for item, following in zip_longest(items, items[1:]):

@@ -34,9 +34,9 @@ def first_of(rows: Iterable[Any], limit: int) -> Shown:
     return Shown(everything[:limit], len(everything))
 
 
-def first_few(names: Sequence[object], most: int) -> str:
+def first_few(names: Sequence[object], most: int = 10, separator: str = ", ") -> str:
     """The first names, and how many more there are: `a, b and 3 more`."""
-    return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return separator.join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def number(value: Any) -> str:

@@ -77,9 +77,7 @@ class Newest(Generic[_K, _V]):
         self._known: dict[_K, _V] = {}
 
     def differing(self, seen: Mapping[_K, _V], whole: bool = False) -> dict[_K, _V]:
-        """What must be written down: all of it in a whole sample, else what is not as it was; from now on it is
-        known.
-        """
+        """Return changes since the last call (everything if `whole`), and remember what was seen."""
         found = {key: value for key, value in seen.items() if whole or self._known.get(key) != value}
         self._known |= found
         return found
@@ -126,8 +124,7 @@ class Positions:
 
 
 def commits_partition(group: str, partitions: int) -> int:
-    """Which partition of Kafka's topic of commits holds a group's: as Java hashes its name
-    (`GroupMetadataManager.partitionFor`).
+    """Find a group's partition of __consumer_offsets, as `GroupMetadataManager.partitionFor` does.
 
     Args:
         partitions: how many the topic has (`offsets.topic.num.partitions`).

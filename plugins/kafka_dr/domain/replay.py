@@ -70,8 +70,7 @@ def marked(headers: Headers, origin: Origin, procedure_id: str) -> Headers:
 
 
 def unmarked(headers: Headers, procedure_ids: Collection[str]) -> tuple[Origin, Headers] | None:
-    """Return where a record was replayed from and the headers that it had there; None where its origin is in none of
-    these procedures' exports.
+    """Return a replayed record's origin and original headers; None if not from these procedures' exports.
 
     A record that was replayed before, and was stranded again, has older marks among its own headers.
     """

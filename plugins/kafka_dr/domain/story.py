@@ -19,6 +19,7 @@ from kafka_dr.domain.plain_text import (
     counted,
     duration,
     figure_lines,
+    first_few,
     first_of,
     moment,
     number,
@@ -415,9 +416,7 @@ def _still(e: Evidence, plan: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _fence(e: Evidence) -> str:
-    """How clients are kept from the source; of one that was given up only what was proven, or said by the fence
-    hook.
-    """
+    """Tell how clients are kept from the source; of one given up only what was proven, or said by the fence hook."""
     figures, at = _figures(e), moment(e["fenced_at"]) if e.get("fenced_at") else ""
     fence = figures.get(Step.FENCE_SOURCE, {}).get("fenced")
     if fence == ARMED:
@@ -548,7 +547,7 @@ def _excluded(e: Evidence) -> list[dict[str, Any]]:
 
 def _members(members: Any) -> str:
     if isinstance(members, Sequence) and not isinstance(members, str):
-        return ", ".join(map(str, members[:5])) + (f" and {len(members) - 5:,} more" if len(members) > 5 else "")
+        return first_few(members, 5)
     return "" if members is None else str(members)
 
 

@@ -57,9 +57,7 @@ class TimeLine:
 
 
 def standstill(evidence: Mapping[str, Any]) -> Span | None:
-    """From the fence's first intent until clients were sent on, or given back the source; None when they never stood
-    still.
-    """
+    """From the fence's first intent until redirect or return of clients; None when they never stood still."""
     steps = {step["id"]: step for step in evidence["steps"]}
     fence, back, sent = (
         steps.get(name) for name in (Step.FENCE_PRODUCERS, Step.RETURN_TO_SOURCE, Step.REDIRECT_CLIENTS)

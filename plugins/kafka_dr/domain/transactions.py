@@ -168,9 +168,7 @@ def _number(text: str) -> int | None:
 
 
 def sees_every_transaction(rules: AclRules, principals: Iterable[str]) -> bool:
-    """Whether one of our principals provably may describe every transactional id: what it is not shown, nobody holds
-    open.
-    """
+    """Tell whether one of our principals may describe every transactional id: then what is not shown is not open."""
     if not rules.authorizer:
         return True
     kind = [e for e in rules.entries if e.resource_type == "transactional_id"]

@@ -17,9 +17,7 @@ _KNOWN_BY_LOGIN = ("rest_api", "ui")
 
 @dataclass(frozen=True)
 class DagRun:
-    """One run of a DAG, and who triggered it: None when Airflow does not know, or took a name under which nobody
-    logged in.
-    """
+    """A DAG run and who triggered it; None where Airflow does not know, or knows only a name without a login."""
 
     dag_id: str
     run_id: str

@@ -69,9 +69,7 @@ class Archive:
         return self._read(kind, since, until, columns)
 
     def back(self, kind: str, columns: list[str] | None = None) -> Iterator[pa.Table]:
-        """Rows hour by hour, the newest hour first; older ones are neither listed nor read before they are asked
-        for.
-        """
+        """Yield rows hour by hour, newest hour first; older hours are listed and read only on demand."""
         with self._border("listing", kind):
             days = sorted(self._names(f"{self._root}/{kind}"), reverse=True)
         for day in days:
@@ -184,9 +182,7 @@ class Archive:
     # -- one file ------------------------------------------------------------------------------------------------------
 
     def _put(self, name: str, rows: pa.Table, begun: str) -> None:
-        """Write a file aside, under a name that is the same however often it is tried: a full disk is not filled
-        with beginnings.
-        """
+        """Write a file through a fixed temporary name, so that repeated attempts do not fill the disk."""
         path, sink = f"{self._root}/{name}", io.BytesIO()
         pq.write_table(rows, sink, compression="zstd")
         folder = path.rpartition("/")[0]

@@ -23,8 +23,7 @@ _POLL_SECONDS = 0.2
 
 
 class DedicatedMirrorMaker:
-    """What steps ask of a flow's connectors, answered as `hooks.mirror_maker.MirrorMaker` does, as far as anybody
-    can.
+    """A dedicated flow behind the interface of `hooks.mirror_maker.MirrorMaker`, as far as it can be answered.
 
     Args:
         source, target: the flow's aliases.
@@ -88,9 +87,7 @@ class DedicatedMirrorMaker:
         )
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
-        """Last replicated offset per partition, as of the last flush; what is not MirrorMaker 2's in its topic is
-        left out.
-        """
+        """Read the last replicated offset per partition, as of the last flush; skip records not MirrorMaker 2's."""
         topic = self._settings.get("offset.storage.topic", f"mm2-offsets.{self._source}.internal")
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}
         for key, value in self._read(topic):

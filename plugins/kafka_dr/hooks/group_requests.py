@@ -73,9 +73,7 @@ class Commit:
             self.outcomes = dict.fromkeys(invalid, "INVALID_POSITION")
 
     def _clean(self) -> bool:
-        """Whether all positions are plain and valid, seen without a look at each: ten thousand groups hold a
-        million.
-        """
+        """Tell whether all positions are plain and valid; in bulk, since ten thousand groups hold a million."""
         if not self.plain or min(self.plain.values()) < 0:
             return False
         topics, partitions = zip(*self.wanted, strict=True)

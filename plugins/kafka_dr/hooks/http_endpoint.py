@@ -79,8 +79,7 @@ class Answer:
 
 
 class JsonEndpoint:
-    """JSON over HTTP below one base URL: no redirect is followed, no proxy or .netrc is used, every call ends in
-    time.
+    """JSON over HTTP below one base URL: no redirects, no proxy, no .netrc, and a time limit on every call.
 
     Some systems repeat a request with its headers in their errors: what was sent to log in is hidden in every text that
     is shown.
@@ -158,9 +157,7 @@ class JsonEndpoint:
         return self.accept(self.attempt(method, path, body, timeout), f"{method} {path}")
 
     def ask(self, method: str, path: str, timeout: float, **given: Any) -> Any:
-        """As `call`, three times at most within the timeout: for requests that change nothing when they are
-        repeated.
-        """
+        """As `call`, with up to three attempts within the timeout: only for requests that are safe to repeat."""
         attempts = Retrying(
             stop=stop_after_attempt(_ASKED),
             wait=wait_exponential(0.1, max=1.0),

@@ -84,9 +84,7 @@ class ClusterAcls:
             )
 
     def add(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> None:
-        """Add entries, all in one request and in their order: a DENY and the ALLOW that softens it must come
-        together.
-        """
+        """Add entries in one request, in their order: a DENY and the ALLOW that softens it must come together."""
         bindings = [_binding(entry) for entry in dict.fromkeys(entries)]
         if not bindings:
             return
@@ -104,9 +102,7 @@ class ClusterAcls:
             return frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
 
     def missing(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> list[AclEntry]:
-        """Which of these entries the cluster does not show now, sorted; brokers learn of a change some moments
-        later.
-        """
+        """List those of the entries that the cluster does not show, sorted; brokers learn of a change with delay."""
         return sorted(set(entries) - self.entries(timeout))
 
 

@@ -72,8 +72,7 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
 
 
 def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
-    """The brokers that a cluster names; KafkaException where it answers and names none, as for seconds after it was
-    started or thawed.
+    """List a cluster's brokers; KafkaException where it names none, as for seconds after a start or thaw.
 
     Who asks for more asks this first: librdkafka aborts the whole process where the answer to describe_cluster names no
     broker.

@@ -371,8 +371,7 @@ class KafkaCluster:
     def positions(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0
     ) -> dict[str, dict[TopicPartition, Position]]:
-        """All committed positions of groups, 128 requests in flight; a group without any (or unknown) has an empty
-        dict.
+        """Read all committed positions of groups, 128 requests in flight; {} for a group without any (or unknown).
 
         Args:
             require_stable: wait for transactions that are just committing positions.
@@ -528,8 +527,7 @@ class KafkaCluster:
         window: Window | None = None,
         of_groups: bool = True,
     ) -> Iterator[tuple[_T, Any]]:
-        """Ask for all items, and again for those with a transient error, until the time is over; any other error is
-        raised.
+        """Send requests for all items, and again after transient errors until the timeout; raise any other error.
 
         Args:
             of_groups: whether coordinators are asked; other questions may be put while these are under way, and leave

@@ -87,9 +87,7 @@ class Record(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
     def fingerprint(self, with_timestamp: bool = False) -> str:
-        """SHA-256 over key, value and headers, each with its length: equal content, equal fingerprint, wherever it
-        stands.
-        """
+        """SHA-256 over key, value and headers, each with its length: equal content gives equal fingerprints."""
         parts: list[bytes | None] = [self.key, self.value]
         for name, value in self.headers:
             parts += [name.encode("utf-8", "surrogateescape"), value]
@@ -254,9 +252,7 @@ class RecordReader:
     def ranges(
         self, spans: Mapping[TopicPartition, Span], limit: int | None = None, timeout: float = 60.0
     ) -> dict[TopicPartition, list[Record]]:
-        """Records of many spans at once, at most `limit` per partition; an empty list proves that no reader finds
-        any there.
-        """
+        """Read records of many spans, at most `limit` per partition; an empty list proves that no reader finds any."""
         found: dict[TopicPartition, list[Record]] = {tp: [] for tp in spans}
         for record in self.scan(spans, timeout, limit, record_of):
             found[record.topic_partition].append(record)
@@ -340,9 +336,7 @@ class RecordReader:
             return Consumer(self._config)
 
     def _ask_for_leaders(self, consumer: Consumer, topics: set[str], ends_at: float) -> None:
-        """Ask at once who leads topics that are new to a kept client: by itself it would only do so at its next
-        turn, up to a second later.
-        """
+        """Request the leaders of topics new to a kept client; the client alone would wait up to a second."""
         left = ends_at - time.monotonic()
         if self._known and not topics <= self._known and left > 0:
             # Where nobody answers, the read itself says so.
@@ -399,9 +393,7 @@ class RecordReader:
         waiting: dict[TopicPartition, Span],
         given_up: dict[TopicPartition, str] | None,
     ) -> str:
-        """An end of partition finishes it; errors that pass are remembered; all others are raised, unless the
-        partition may be given up.
-        """
+        """Finish a partition at its end, note transient errors, raise others unless the partition may be given up."""
         where = TopicPartition(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
             if where in waiting and message.offset() >= waiting[where].end:

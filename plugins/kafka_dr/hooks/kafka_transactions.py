@@ -47,15 +47,11 @@ class TransactionTool(KafkaTool):
         )
 
     def started_and_timeout(self, transactional_id: str) -> tuple[int | None, int | None]:
-        """When the transaction of an id began, in milliseconds since 1970, and after how many its coordinator ends
-        it.
-        """
+        """Read when a transaction began (ms since 1970), and after how many ms its coordinator ends it."""
         return started_and_timeout(self._run("describe", f"--transactional-id={transactional_id}"))
 
     def end(self, transactional_id: str) -> None:
-        """Abort the transaction of an id through its coordinator, and fence off its producer: it cannot commit any
-        more.
-        """
+        """Abort a transaction through its coordinator and fence off its producer, which cannot commit any more."""
         self._run("forceTerminateTransaction", f"--transactionalId={transactional_id}")
 
     def abort(self, partition: TopicPartition, start_offset: int) -> None:

@@ -76,9 +76,7 @@ class ConnectorStatus:
 
 @dataclass(frozen=True)
 class ConnectorOffsets:
-    """Last replicated offsets by the cluster alias they are stored under; more than one alias means a misspelt
-    write.
-    """
+    """Last replicated offsets by the cluster alias they are stored under; a second alias means a misspelt write."""
 
     by_alias: dict[str, dict[TopicPartition, int | None]]
 
@@ -146,9 +144,7 @@ class MirrorMaker:
             raise self._endpoint.failure(f"Connect's status of {name} cannot be read", found) from None
 
     def stop(self, name: str, deadline: float = 120.0) -> ConnectorStatus:
-        """Stop a connector; returns when it is STOPPED without tasks. With a dead source this takes Connect many
-        seconds.
-        """
+        """Stop a connector and wait until it is STOPPED without tasks; slow (many seconds) with a dead source."""
         return self._reach(name, "stop", lambda status: status.stopped, deadline)
 
     def ask_to_stop(self, name: str, timeout: float = 30.0) -> None:
@@ -178,9 +174,7 @@ class MirrorMaker:
         )
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
-        """Last replicated offset per partition, under every alias there is; as of the last flush, up to a minute
-        old.
-        """
+        """Read the last replicated offset per partition, under every alias; from the last flush, up to a minute old."""
         found = self._read(f"{_path(name)}/offsets", timeout)
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}
         try:
@@ -321,9 +315,7 @@ def _path(name: str) -> str:
 
 
 def _transient(answer: Answer) -> bool:
-    """Whether asking again may help. A 404 in JSON names an unknown connector; any other 404 is a worker that
-    starts.
-    """
+    """Tell whether a retry may help. A JSON 404 names an unknown connector; any other 404 is a starting worker."""
     starting = answer.status == 404 and not isinstance(answer.body, dict)
     return answer.status in (0, 409) or answer.status >= 500 or starting
 

@@ -122,9 +122,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class CoolDown:
-    """The time in which a pair of clusters is left alone after a procedure: who ended it, how and when, and until
-    when.
-    """
+    """The time in which a pair of clusters is left alone after a procedure, and how that procedure ended."""
 
     procedure_id: str
     outcome: str
@@ -256,9 +254,7 @@ class Journal:
         return self._write(lambda connection: _take(connection, pair, procedure_id, taken_at, cool_down_seconds, renew))
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
-        """The cool-down that was running when a procedure took the pair; None where none was, or where it never took
-        the pair.
-        """
+        """Read the cool-down that ran when a procedure took the pair; None if none ran or the pair was never taken."""
         first = self._read(
             select(_LEASES)
             .where(_LEASES.c.pair == pair, _LEASES.c.holder == procedure_id)
@@ -272,9 +268,7 @@ class Journal:
         return _cool_down(ended[0] if ended else None, taken.taken_at, cool_down_seconds)
 
     def check_lease(self, pair: str, procedure_id: str, epoch: int) -> None:
-        """Return if the procedure holds the pair under this very epoch, else raise LeaseLost, or Superseded for a
-        newer epoch of its own.
-        """
+        """Raise LeaseLost unless the procedure holds the pair under this epoch; Superseded for its own newer epoch."""
         rows = self._read(_newest_lease(pair))
         _held_lease(_lease(rows[0]) if rows else None, pair, procedure_id, epoch)
 
@@ -300,8 +294,7 @@ class Journal:
         seen: int | None = None,
         now: datetime | None = None,
     ) -> int:
-        """Hand the right to act on a pair from one procedure to another, and write that down, at once: nobody can take
-        it in between.
+        """Hand a pair's lease to another procedure and write the entry, atomically: nobody can take it in between.
 
         Args:
             outcome: what the giver's lease ends with.
@@ -330,9 +323,7 @@ class Journal:
         return _lease(rows[0]) if rows else None
 
     def show_life(self, name: str) -> None:
-        """Say that something which always runs is alive now. Only its newest sign is kept; it is no entry, and
-        proves nothing later.
-        """
+        """Store a service's sign of life. Only the newest is kept; it is no entry, and proves nothing later."""
         at = _iso(self._clock())
 
         def replace(connection: Connection) -> None:
@@ -455,9 +446,7 @@ def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds:
 
 
 def _last_end(pair: str, before: int | None = None) -> Any:
-    """The newest lease that a cool-down follows, below an epoch: a run that was refused needs none, and ends no
-    other one's.
-    """
+    """Select the newest lease that a cool-down follows, below an epoch; a refused run neither starts nor ends one."""
     ended = select(_LEASES).where(
         _LEASES.c.pair == pair, _LEASES.c.released_at.is_not(None), _LEASES.c.outcome.not_in(_NO_END)
     )

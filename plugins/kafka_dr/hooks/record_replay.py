@@ -94,8 +94,7 @@ class RecordReplay:
         return f"RecordReplay({self._alias!r}, {self._id!r})"
 
     def fence(self) -> None:
-        """Make the transactional id this writer's. When this returns, what older ones wrote is decided: committed, or
-        aborted for good.
+        """Take over the transactional id. On return, older writers' transactions are committed or aborted for good.
 
         Raises:
             KafkaUnavailable: not in time, or without the right to it.
@@ -199,9 +198,7 @@ class RecordReplay:
                 self.close()
 
     def _told_since(self) -> KafkaError | None:
-        """The reason of a fatal error, which the client tells by a callback, or raises, when it is polled; None
-        where there is none.
-        """
+        """Read the reason of a fatal error, which polling reports by callback or exception; None without one."""
         try:
             if self._producer is not None:
                 self._producer.poll(0)
@@ -235,9 +232,7 @@ class RecordReplay:
 
 
 def _told_by(error: Exception) -> KafkaError:
-    """What the client says by an exception; a fatal one that it raises among its callbacks is the cause of Python's
-    complaint about that.
-    """
+    """Extract the KafkaError; a fatal one raised among callbacks is the `__cause__` of Python's SystemError."""
     cause = error if isinstance(error, KafkaException) else error.__cause__
     if not isinstance(cause, KafkaException):
         raise error

@@ -58,8 +58,7 @@ class ReplayProcess:
         self._ask(self._process or self._start(), "fence")
 
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object] = lambda: None) -> None:
-        """Write records in one transaction, as of `RecordReplay.write`; once they are handed over they are committed if
-        the cluster takes them.
+        """Write records in one transaction; once handed over, they are committed if the cluster takes them.
 
         Args:
             still_allowed: asked when all are at hand and none is written; what it raises keeps them from it.
@@ -131,9 +130,7 @@ class ReplayProcess:
 
 
 def serve(given: IO[bytes], answers: IO[bytes]) -> None:
-    """Do what the caller asks, one thing after another, until it is gone; what had arrived as a whole by then is
-    still done.
-    """
+    """Serve the caller's requests in order until the caller is gone; requests that arrived whole are still done."""
     writer: RecordReplay | None = None
     while True:
         try:

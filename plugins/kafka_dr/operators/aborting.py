@@ -26,9 +26,7 @@ class AbortedStep(ProcedureStep):
     bounded = False
 
     def procedure(self, context: Any) -> Run:
-        """The procedure that this run has aborted, also once it gave the pair on; until it has, the one that holds
-        the pair.
-        """
+        """Find the procedure that this run aborted, even if it passed the pair on; else the one that holds the pair."""
         holder = procedure_holding(str(context["params"]["source"]), str(context["params"]["target"]))
         aborts = facts_of(holder.journal.entries(step=Step.ABORT_PROCEDURE), ProcedureAborted)
         mine = [entry for entry, abort in aborts if abort.run_id == context["dag_run"].run_id]
@@ -39,9 +37,7 @@ class AbortProcedure(AbortedStep):
     """Write down who aborts and why; from then on no step of the procedure goes forward."""
 
     def procedure(self, context: Any) -> Run:
-        """The procedure that holds the pair; what only other procedures take is refused by name, before anything is
-        written.
-        """
+        """Find the procedure that holds the pair; refuse params of other procedures before anything is written."""
         given = sorted(name for name in foreign_params(Step.ABORT_PROCEDURE) if context["params"].get(name) is not None)
         if given:
             raise BadInput(
@@ -70,9 +66,7 @@ class AbortProcedure(AbortedStep):
 
 
 def starter_of(procedure: Run, run: Any) -> str:
-    """Who triggered the abort; an abort is the safe direction, so an unknown one is written down as such, not
-    refused.
-    """
+    """Who triggered the abort, or "unknown": an abort is the safe direction and is never refused for that."""
     try:
         return procedure.systems.api.dag_run(run.dag_id, run.run_id).triggering_user_name or "unknown"
     except SwitchbackError:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from kafka_dr.domain.armed import accepted, shrunk
 from kafka_dr.domain.fence import FenceScope, client_principals
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, Contradiction, FenceNotProven, SystemUnavailable
 from kafka_dr.operators.observing import source_rules
@@ -33,9 +34,7 @@ def known_ends(procedure: Run) -> dict[TopicPartition, int]:
 
 
 def accepted_since(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
-    """What the source accepted since it was left: by its still log ends behind the fence, above those the inventory
-    knows.
-    """
+    """Records the source accepted since it was left: still log ends behind the fence less ends in the inventory."""
     ends = _still_ends(procedure, list(topics))
     known, problem = _known_ends(procedure)
     rows = accepted(known, ends)
@@ -59,9 +58,7 @@ def accepted_since(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
 
 
 def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
-    """Principals of clients that hold the right to write there, but for the fence: no record names its writer. A
-    super user is not among them.
-    """
+    """Client principals with the right to write there, fence apart, as no record names its writer; no super users."""
     if not topics:
         return []
     rules = source_rules(procedure)
@@ -70,8 +67,7 @@ def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
 
 
 def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | None:
-    """Producers of the partitions that accepted most, as their leaders and coordinators remember them; None where
-    nothing was accepted, or Kafka's tool is not there.
+    """Producers of the partitions that accepted most, as brokers remember them; None without records or tool.
 
     Takes seconds. An id tells one producer from another; only a transactional one has a name.
 
@@ -116,7 +112,7 @@ def _still_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]:
         moved, before = sorted(tp for tp in after if after[tp] != before.get(tp)), after
     raise FenceNotProven(
         "Writes still get through on the old source",
-        ", ".join(map(str, moved[:_NAMED])),
+        first_few(moved),
         "A super user passes every ACL: stop this writer; the watcher looks again by itself.",
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from kafka_dr.domain.loss_plan import grown_markdown, loss_markdown, review_digest
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.plan import cell, plan_markdown
 from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.offsets import digest_to_review, groups_born
@@ -53,9 +54,7 @@ class ApproveDataLoss(ProcedureGate):
 
 
 class ReviewTranslation(ProcedureGate):
-    """Open by itself when every position is exact and no more is lost than was approved; otherwise show what is not
-    so, and ask.
-    """
+    """Pass when all positions are exact and no loss exceeds the approved one; else show what differs, and ask."""
 
     def wait_seconds(self, procedure: Run) -> float:
         """Clients are fenced meanwhile: no longer than the fence may last, where there is one."""
@@ -82,7 +81,7 @@ class ReviewTranslation(ProcedureGate):
                 (f"{_records(found.cut)} unread records have already been deleted from the target by its retention."),
                 (
                     f"{len(born)} groups were born after the forecast and move too:"
-                    f" {cell(', '.join(born[:20])) or 'none'}."
+                    f" {cell(first_few(born, 20)) or 'none'}."
                 ),
                 "",
                 "| group | partition | position | on the target | class | may read again | evidence |",
@@ -102,9 +101,7 @@ class ReviewTranslation(ProcedureGate):
 
 
 def _rereads(translated: OffsetsTranslated) -> str:
-    """The most that one position may read again, and of how many positions the group may have gone on since it was
-    seen.
-    """
+    """Tell the most rereads of one position, and how many positions may have moved since they were seen."""
     largest = "of some nobody knows how many" if translated.bound is None else f"at most {translated.bound}"
     moved = translated.may_have_moved
     since = (

@@ -14,6 +14,7 @@ import pandas as pd
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.fence import FenceScope, client_principals, opening_entries
 from kafka_dr.domain.loss_plan import LastKnownGroup, LastSeen, LossPlan
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
@@ -180,7 +181,7 @@ def with_what_the_target_lacks(procedure: Run, known: LastKnown) -> LastKnown:
     """The same, with partitions that never reached the target named among what is missing."""
     remote = [TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in partitions_of(known)]
     lacking = sorted(set(remote) - set(existing(procedure, remote)))
-    note = f"{len(lacking)} partitions are not on the target: {', '.join(map(str, lacking[:_NAMED]))}"
+    note = f"{len(lacking)} partitions are not on the target: {first_few(lacking)}"
     return replace(known, missing=(*known.missing, note)) if lacking else known
 
 
@@ -323,7 +324,7 @@ def without_other_logs(procedure: Run, known: LastKnown) -> LastKnown:
         replicated={tp: offset for tp, offset in known.replicated.items() if tp.topic not in doubtful},
         missing=(
             *known.missing,
-            f"{len(doubtful)} topics were made anew since they were recorded: {', '.join(sorted(doubtful)[:_NAMED])}",
+            f"{len(doubtful)} topics were made anew since they were recorded: {first_few(sorted(doubtful))}",
         ),
     )
 

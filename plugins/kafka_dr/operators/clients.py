@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.fence import FenceScope, client_principals, opening_entries, refused_to_clients
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import HookUnavailable, ReadBackFailed, Refusal
 from kafka_dr.hooks.client_routing import Route
@@ -66,7 +67,7 @@ class OpenTarget(ProcedureStep):
         if any(e in rules.entries for e in lifted):
             raise ReadBackFailed(
                 "The target's fence is still there",
-                ", ".join(map(str, lifted[:5])),
+                first_few(lifted),
                 "Clear open_target: it goes on from here.",
             )
         return TargetOpened(
@@ -113,7 +114,7 @@ def _refuse_unplanned(procedure: Run, closed: list[AclEntry]) -> None:
     if unplanned:
         raise Refusal(
             "Somebody denied clients something on the target after the forecast",
-            ", ".join(unplanned[:5]),
+            first_few(unplanned),
             "The procedure returns; find out why, then start a new one.",
         )
 
@@ -211,11 +212,11 @@ class VerifyClients(ProcedureStep):
             else sorted(active_groups(procedure.systems.source, groups_of(procedure)))
         )
         if left:
-            raise NotYet(f"{len(left)} groups are still on the source: {', '.join(left[:10])}")
+            raise NotYet(f"{len(left)} groups are still on the source: {first_few(left)}")
         missing = sorted(set(expected) - set(active_groups(procedure.systems.target, expected)))
         if missing:
             raise NotYet(
-                f"{len(missing)} of {len(expected)} groups are not active on the target yet: {', '.join(missing[:10])}"
+                f"{len(missing)} of {len(expected)} groups are not active on the target yet: {first_few(missing)}"
             )
 
     def _written(self, procedure: Run) -> int:

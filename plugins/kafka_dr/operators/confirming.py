@@ -22,8 +22,7 @@ _OVERRIDE = (
 
 
 class ConfirmSourceLost(ProcedureStep):
-    """Look at the source from several sides over a window; go on only if it is lost, or if the run says why it is
-    left all the same.
+    """Check the source from several sides over a window; refuse unless it is lost or the run gives it up alive.
 
     The reason alone moves nobody: it stands in the figures, which the approval of the loss shows to a second person.
     """

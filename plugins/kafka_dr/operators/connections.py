@@ -44,8 +44,7 @@ class Connections:
         return dict(BaseHook.get_connection(connection_id).extra_dejson)
 
     def check_spark(self, connection_id: str) -> None:
-        """Refuse a `spark` connection whose spark-submit would put the clusters' logins on its command line, or would
-        not take them.
+        """Refuse a `spark` connection whose spark-submit would expose logins on its command line, or not take them.
 
         Source: SparkSubmitHook hands environment variables on as `--conf` for YARN and Kubernetes, and refuses them in
         cluster mode.

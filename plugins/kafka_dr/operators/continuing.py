@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, FenceNotProven, LeaseLost, Refusal, SystemUnavailable
 from kafka_dr.hooks.procedure_journal import CONTINUED, JournalEntry
@@ -52,7 +53,6 @@ _PROVING = (
     Step.TRANSLATE_OFFSETS,
 )
 _AGAINST = frozenset({FenceNotProven.__name__, Contradiction.__name__})
-_NAMED = 5
 
 
 # -- the lease -----------------------------------------------------------------------------------------------------
@@ -282,9 +282,7 @@ def still_proven(procedure: Run, proven: Proven, seen: Mapping[TopicPartition, i
         f"{tp}: {proven.cut_off[tp]} -> {end}" for tp, end in sorted(seen.items()) if end > proven.cut_off.get(tp, end)
     ]
     if grown:
-        return proven.without_proofs(
-            f"the recorder saw log ends of the source beyond the cut-off: {', '.join(grown[:_NAMED])}"
-        )
+        return proven.without_proofs(f"the recorder saw log ends of the source beyond the cut-off: {first_few(grown)}")
     try:
         if not lost:
             _look_again(procedure, proven.procedure_id)

@@ -16,8 +16,7 @@ from kafka_dr.procedure.run import Run
 
 
 def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dict[str, Any]:
-    """Records that the flow back will copy, about; in mode recreate also bytes, and those that are deleted. None for
-    what nobody could tell, and why.
+    """Estimate records to copy back; in mode recreate also bytes and deletions. None where unknown, with the reason.
 
     Args:
         gone: topics of the returned cluster whose old log an earlier run has deleted.
@@ -33,9 +32,7 @@ def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dic
 
 
 def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gone: Collection[str]) -> int | None:
-    """Offsets of the new primary that the returned cluster lacks; some of them may be markers, or taken by a
-    cleaner. None where the flow's worker does not answer.
-    """
+    """Offsets the returned cluster lacks, markers and cleaned ones included; None if the flow's worker is silent."""
     infos = procedure.systems.source.topics(scope)
     partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
     starts, ends = procedure.systems.source.starts(partitions), procedure.systems.source.ends(partitions)

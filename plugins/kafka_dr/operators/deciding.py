@@ -21,8 +21,7 @@ def mode_of(procedure: Run) -> Mode:
 
 
 def planned_return(procedure: Run) -> Return:
-    """What the run will do with the returned cluster's logs, by what find_stranded_records found and what was asked
-    for.
+    """Plan what the run does with the returned cluster's logs, from find_stranded_records and the request.
 
     Raises:
         NotReady: what was asked for cannot be done with what was found.
@@ -56,9 +55,7 @@ def planned_return(procedure: Run) -> Return:
 
 
 def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list[str]:
-    """Topics of which an earlier run has written some stranded records elsewhere: what is written stays, and is
-    written once.
-    """
+    """Topics with stranded records already written by another decision: these stay, and are never written twice."""
     writers = Writers.of(procedure)
     if all(one.id == procedure.id for one in writers.procedures):
         return []
@@ -82,9 +79,7 @@ def require_decided(procedure: Run) -> Approval | None:
 
 
 class DecideStrandedRecords(ProcedureGate):
-    """Open by itself where nothing is stranded and nothing is deleted; otherwise show the figures and the decisions,
-    and ask.
-    """
+    """Pass when nothing is stranded and nothing is deleted; else show the figures and the decisions, and ask."""
 
     def digest(self, procedure: Run) -> str | None:
         """Of the figures and the decisions."""

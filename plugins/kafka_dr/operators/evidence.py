@@ -103,9 +103,7 @@ def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
 
 
 def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
-    """The entry at which the procedure is closed: every process that closes it assembles the same evidence, byte for
-    byte.
-    """
+    """The entry at which the procedure is closed: every process that closes it assembles identical evidence."""
     entries = procedure.journal.entries(procedure.id)
     last = max((e.sequence for e in entries if e.step != Step.CLOSE_PROCEDURE), default=0)
     begun = [e for e in entries if e.step == Step.CLOSE_PROCEDURE and e.kind == Entry.INTENT and e.sequence > last]
@@ -160,9 +158,7 @@ def _offsets(procedure: Run, receipt: Receipt | None, problems: list[str]) -> li
 
 
 def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | None:
-    """What is lost by all that was found out before the closing began; None without an inventory, or where its files
-    are gone: then what was approved stands.
-    """
+    """Loss known before the closing began; None without an inventory or its files: the approved loss then stands."""
     if procedure.progress.done(DataLossAssessed) is None:
         return None
     try:

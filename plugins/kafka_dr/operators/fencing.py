@@ -12,6 +12,7 @@ import pandas as pd
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.fence import FenceScope, fence_entries, still_allowed
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, Refusal
 from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster
@@ -79,9 +80,7 @@ class DrainConsumers(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ConsumersDrained:
-        """Empty, fenced, empty still; then positions read as stable offsets, twice alike or with no commit
-        meanwhile.
-        """
+        """Empty the groups, fence, check that they are empty; read stable positions twice alike or without a commit."""
         procedure.approvals.require_plan()
         planned, left_alone = planned_groups(procedure), [one.group for one in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
@@ -108,7 +107,7 @@ class DrainConsumers(ProcedureStep):
         def left() -> None:
             active = active_groups(procedure.systems.source, groups)
             if active and time.time() < began + limit:
-                raise NotYet(f"{len(active)} groups still have members: {', '.join(sorted(active)[:10])}")
+                raise NotYet(f"{len(active)} groups still have members: {first_few(sorted(active))}")
 
         procedure.progress.wait(self.task_id, "Consumers leaving", left, limit + 5)
 
@@ -178,18 +177,14 @@ def ends_left(procedure: Run) -> dict[TopicPartition, int]:
 
 
 def boundary_moved(procedure: Run) -> list[str]:
-    """Partitions of the target, the topics clients will write to included, whose log ends are not where they were
-    left.
-    """
+    """Partitions of the target, clients' future topics included, whose log ends moved since they were left."""
     left = ends_left(procedure)
     ends = procedure.systems.target.ends(list(left))
     return [f"{tp}: {left[tp]} -> {ends[tp]}" for tp in sorted(left) if ends[tp] != left[tp]]
 
 
 def groups_of(procedure: Run) -> list[str]:
-    """The groups that are waited for: the plan's, and once they are frozen those born since as well; no excluded
-    ones.
-    """
+    """Groups to wait for: the plan's, after the freeze with those born since; no excluded groups."""
     frozen = procedure.progress.done(ConsumersDrained)
     return list(frozen.groups) if frozen else planned_groups(procedure)
 
@@ -218,9 +213,7 @@ def excluded_now(procedure: Run) -> list[ExcludedNow]:
 
 
 def groups_now(procedure: Run) -> list[str]:
-    """Groups that the flow's filter selects now and that have a position on the plan's topics, and all of the
-    plan's; no excluded ones.
-    """
+    """Groups the flow selects now with positions on the plan's topics, and all the plan's; no excluded groups."""
     worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
     found = held_in_scope(
         procedure, group_views(procedure.systems.source), topics_with_positions(procedure), worker.config(name)
@@ -238,7 +231,7 @@ def refuse_changed_topics(procedure: Run) -> None:
     if changed:
         raise Refusal(
             "Topics changed since the forecast",
-            f"made, deleted, recreated or grown: {', '.join(changed[:10])}",
+            f"made, deleted, recreated or grown: {first_few(changed)}",
             "The procedure returns; start a new one, so that the new plan is approved.",
         )
 
@@ -270,7 +263,7 @@ def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
     if open_:
         raise FenceNotProven(
             "Clients may still act on the source",
-            ", ".join(open_[:10]),
+            first_few(open_),
             "Look at the ACLs of these principals; a super user cannot be fenced by ACL.",
         )
     return added_entries(procedure)
@@ -309,9 +302,7 @@ def fence_writes(procedure: Run, step: str, topics: Iterable[str]) -> WriteFence
 
 
 def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
-    """Wait until every broker of the source refuses the probe's write for want of rights; None without a probe or an
-    authorizer.
-    """
+    """Wait until all source brokers refuse the probe for lack of rights; None without a probe or an authorizer."""
 
     def refused() -> list[int] | None:
         answers = probe_answers(procedure)
@@ -434,8 +425,7 @@ def commits_end(procedure: Run) -> dict[str, int]:
 
 
 def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since: Mapping[str, int]) -> str | None:
-    """What shows that the groups' positions, read after the ends of commits were `since`, still stand; None if they
-    do not.
+    """Proof that positions, read after commit ends `since`, still stand; None where they do not.
 
     A topic of commits without any record cannot be where this source keeps them.
     """
@@ -446,9 +436,7 @@ def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since
 
 
 def positions_frame(procedure: Run, groups: list[str]) -> pd.DataFrame:
-    """Committed, stable positions of the groups on the plan's topics, sorted; one row per group, topic and
-    partition.
-    """
+    """Committed, stable positions of the groups on the plan's topics, sorted; a row per group, topic, partition."""
     read_at = int(time.time() * 1000)
     held = positions_of(procedure.systems.source, groups)
     held = held[held["topic"].isin(topics_with_positions(procedure))].reset_index(drop=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka_dr.domain.fence import FenceScope
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.errors import DeadlinePassed, FenceNotProven
 from kafka_dr.operators.deciding import mode_of
@@ -22,8 +23,7 @@ from kafka_dr.procedure.run import Run
 
 
 class FenceReturnedCluster(ProcedureStep):
-    """Refuse clients' writes and their groups' reads on the returned cluster, first of all, prove it, and stop the
-    flow that the failover had stopped.
+    """Fence writes and group reads on the returned cluster, prove it, and stop the flow the failover had stopped.
 
     The fence stays whatever becomes of the run: clients are on the other cluster, until the returned one is opened to
     them.
@@ -64,9 +64,7 @@ class FenceReturnedCluster(ProcedureStep):
         )
 
     def _refuse_unfenced(self, procedure: Run, fence: WriteFence) -> None:
-        """Without an authorizer something else must keep clients away: a hook that says it does, or applications
-        that can be told.
-        """
+        """Refuse a cluster without authorizer unless the fence hook confirms a fence, or a drain hook exists."""
         hook = procedure.systems.fence_hook
         if (
             fence.authorizer
@@ -81,9 +79,7 @@ class FenceReturnedCluster(ProcedureStep):
         )
 
     def _still(self, procedure: Run, topics: list[str]) -> int | None:
-        """How many partitions took no record for a window; None while the flow back writes there, as after a
-        failover that had started it.
-        """
+        """Count partitions without a new record for a window; None while the flow back runs and writes there."""
         if flow_runs(procedure, procedure.flow):
             return None
         partitions, seconds = partitions_of(procedure, topics), procedure.request.deadlines.stable_seconds
@@ -93,7 +89,7 @@ class FenceReturnedCluster(ProcedureStep):
             time.sleep(seconds)
             written = written_since(procedure, before)
             if written:
-                raise NotYet(f"records still arrive on {len(written)} partitions: {'; '.join(written[:10])}")
+                raise NotYet(f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}")
             return len(partitions)
 
         try:

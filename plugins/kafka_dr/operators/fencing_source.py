@@ -65,9 +65,7 @@ class FenceSource(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> SourceFenced:
-        """By ACL, by the fence hook, or armed; the approval of the inventory is also that of a window between answer
-        and fence.
-        """
+        """Fence by ACL or fence hook, or arm the fence; the inventory's approval covers the time until then, too."""
         approval = procedure.approvals.require_plan()
         topics = topics_left(procedure)
         unproven: FenceNotProven | DeadlinePassed | None = None
@@ -99,9 +97,7 @@ class FenceSource(ProcedureStep):
         approval: Approval,
         unproven: FenceNotProven | DeadlinePassed | None,
     ) -> SourceFenced:
-        """Armed at once, before the hook is asked: the source may answer meanwhile. A hook that fences it makes that
-        needless.
-        """
+        """Arm the fence before asking the hook, as the source may answer meanwhile; a fence by hook replaces it."""
         # A source that works, and lets clients in: both sides would accept writes, and no watcher could change that.
         works = unproven if unproven is not None and source_answers(procedure) else None
         armed_at = "" if works is not None else arm(procedure, self.task_id, topics).fence.since.isoformat()
@@ -121,9 +117,7 @@ class FenceSource(ProcedureStep):
 
 
 class TimedAttempt:
-    """The authority of somebody who may hang with the source: once the attempt is given up, nothing acts or writes
-    under it any more.
-    """
+    """Authority for a call that may hang with the source: once given up, the call can act or write no more."""
 
     def __init__(self, authority: Authority) -> None:
         self._authority, self._given_up, self._writing = authority, False, Lock()
@@ -176,18 +170,14 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
 
 
 def _fence_limit(procedure: Run) -> float:
-    """How long a fence by ACL may take: clients stand still for a source that was found lost, and may work on one
-    that was given up alive.
-    """
+    """Seconds an ACL fence may take: short for a lost source, as clients stand still; longer for one left alive."""
     return _FENCE_SECONDS if found_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)
 
 
 def fenced_coming_back(
     procedure: Run, step: str, topics: Iterable[str], approval: Approval
 ) -> SourceFencedByAcl | None:
-    """As `fenced_by_acl`; of a source that was found lost and answers by now, the first seconds without a proof are
-    no refusal.
-    """
+    """As `fenced_by_acl`; for a lost source that answers again, the first seconds without proof are no refusal."""
     ends_at = time.monotonic() + (_COMING_BACK_SECONDS if found_lost(procedure) else 0.0)
     while True:
         try:
@@ -228,8 +218,7 @@ def source_answers(procedure: Run, seconds: float = _ANSWER_SECONDS) -> bool:
 
 
 def fence_old_source(procedure: Run, step: str, topics: Iterable[str]) -> tuple[WriteFence, list[str]]:
-    """Refuse clients' writes on a source that answers, as `fence_writes`: to these topics at once, then to those
-    made since.
+    """Fence clients' writes on a source that answers: on these topics at once, then on topics made since.
 
     Nobody saw the topics that were made after the last look at the source, or after it came back. Returns all of them.
     """
@@ -246,9 +235,7 @@ def mirrored_now(procedure: Run) -> set[str]:
 
 
 def mirrored_of(procedure: Run, topics: Iterable[str]) -> set[str]:
-    """Those of the source's topics that the flow mirrors, by its worker's configuration if that answers, else by the
-    stated one.
-    """
+    """Those of the source's topics that the flow mirrors, by its worker's configuration, else by the stated one."""
     topics = list(topics)
     try:
         return set(scope_now(procedure, topics, timeout=_CONFIG_SECONDS))
@@ -257,9 +244,7 @@ def mirrored_of(procedure: Run, topics: Iterable[str]) -> set[str]:
 
 
 def topics_left(procedure: Run) -> list[str]:
-    """The topics that the clients of a lost source leave there, by the inventory; also those of which nobody saw
-    where they ended.
-    """
+    """Topics that clients of a lost source leave there, by the inventory; also those without a known log end."""
     assessed = procedure.progress.done(DataLossAssessed)
     planned = {one.topic for one in assessed.planned.topics} if assessed else set()
     return sorted({tp.topic for tp in known_ends(procedure)} | planned)

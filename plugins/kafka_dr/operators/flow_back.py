@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness import isolation_of
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.domain.topic_partition import TopicPartition
@@ -65,15 +66,13 @@ from kafka_dr.vocabulary import Entry, Step
 
 #: What stands for an offset that is null: nothing was copied yet.
 _NOTHING = -1
-_NAMED = 10
 #: Last records of the new primary are read again this often at most.
 _TAILS_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
 class Told:
-    """Where the flow back was told to begin, after the failover: by the failover itself, or by a failback that did
-    not end.
+    """Where the flow back was told to begin since the failover: by the failover, or by an unfinished failback.
 
     Attributes:
         replicated: last offset that counts as copied, by partition of the new primary; -1 for none.
@@ -90,9 +89,7 @@ class SeedFlowBack(ProcedureStep):
     """Tell the flow back where to begin: behind what both logs hold already, at the beginning of what was made anew."""
 
     def act(self, procedure: Run, context: Any) -> FlowBackSeeded:
-        """Write what differs while it is STOPPED, read back, compare as a whole; a flow that has run since the
-        failover goes on.
-        """
+        """Write differing offsets while STOPPED, and read all back; a flow that ran since the failover goes on."""
         require_decided(procedure)
         refuse_dedicated(procedure)
         prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
@@ -119,9 +116,7 @@ class SeedFlowBack(ProcedureStep):
         )
 
     def _running(self, procedure: Run, told: Told, ids: dict[str, str]) -> FlowBackSeeded:
-        """Nothing can be written to a running connector; it may go on only where somebody told it where to begin, or
-        names part the directions.
-        """
+        """Accept a running connector only if its start was set or names part directions: it takes no offsets."""
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
             raise Refusal(
@@ -168,9 +163,7 @@ def earlier_seeds(procedure: Run, failover: Run) -> list[tuple[JournalEntry, Run
 
 
 def told_last(procedure: Run) -> int:
-    """Sequence of the journal's newest entry that tells the flow back where to begin: clients left with the
-    failover, or an earlier failback seeded.
-    """
+    """Sequence of the newest entry that sets the flow back's start: the failover's opening, or an earlier seed."""
     failover = failed_over(procedure)
     return max([_left_at(failover), *(entry.sequence for entry, *_ in earlier_seeds(procedure, failover))])
 
@@ -232,14 +225,13 @@ def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
     if cut:
         raise Contradiction(
             "Logs of the new primary end before they did at the failover",
-            ", ".join(cut[:_NAMED]),
+            first_few(cut),
             "A topic was made anew or cut there: start a new run with mode recreate.",
         )
 
 
 def made_anew(procedure: Run, told: Told) -> set[str]:
-    """Topics of the new primary whose copies were made anew since anybody told the flow where to begin: by
-    prepare_topics of this run or of an earlier one, or by hand.
+    """New primary topics whose copies were made anew since the flow's start was set: by prepare_topics, or by hand.
 
     A run that was killed after it had deleted or made them has no outcome; its intents say which they were.
     """
@@ -274,9 +266,7 @@ def topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def forgotten(procedure: Run, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
-    """Null for every offset of a partition that the new primary does not have any more: one that is made again
-    begins at its beginning.
-    """
+    """Null offsets of partitions the new primary lacks: one that is made again is mirrored from its beginning."""
     infos = procedure.systems.source.topics({tp.topic for tp in now})
     return {tp: None for tp in now if tp.topic not in infos or tp.partition not in infos[tp.topic].partitions}
 
@@ -289,7 +279,7 @@ def refuse_other_offsets(found: dict[TopicPartition, int | None], wanted: dict[T
     if wrong:
         raise ReadBackFailed(
             "Connect does not keep the offsets of the flow back",
-            ", ".join(wrong[:_NAMED]),
+            first_few(wrong),
             "Find who else changes them; then start a new run.",
         )
 
@@ -298,9 +288,7 @@ class StartFlowBack(ProcedureStep):
     """Resume the flow back, and prove that it copies what follows where it was told to begin, and nothing else."""
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """The flow the other way stands; both connectors run; the first copies are the first records. One that has
-        run before goes on.
-        """
+        """Resume both connectors while the reverse flow stands; prove the first copies unless the flow ran before."""
         require_decided(procedure)
         flow, seeded = procedure.flow, procedure.progress.require(FlowBackSeeded)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
@@ -332,9 +320,7 @@ class StartFlowBack(ProcedureStep):
         return ReverseCopies(procedure.reversed, procedure.flow, self._ends_before(procedure, list(begin)), since)
 
     def _ends_before(self, procedure: Run, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the returned cluster's logs ended before the flow was resumed for the first time; nothing came to
-        them since they were looked through.
-        """
+        """Log ends of the returned cluster before the flow's first resume; refuse records added since the search."""
         copies = [copy_of(procedure, procedure.flow, tp) for tp in partitions]
         if not ends_are_noted(procedure, self.task_id):
             ends = mirrored_ends(procedure.reversed, copies)
@@ -356,7 +342,7 @@ class StartFlowBack(ProcedureStep):
         if written:
             raise Refusal(
                 "Records came to the returned cluster since they were looked through",
-                "; ".join(written[:_NAMED]),
+                first_few(written, separator="; "),
                 "The flow back was not started. Find the writer (a super user passes every ACL); then start a new run,"
                 " which looks again.",
             )
@@ -477,9 +463,7 @@ def _done(replicated: int | None) -> int:
 
 
 def last_offsets(procedure: Run, partitions: Iterable[TopicPartition], isolation: str) -> dict[TopicPartition, int]:
-    """Offset of the last record that a reader of the new primary finds, by partition; without those that hold none,
-    or are gone.
-    """
+    """Offset of the last readable record of the new primary by partition; without empty and missing partitions."""
     infos = procedure.systems.source.topics({tp.topic for tp in partitions})
     there = [tp for tp in partitions if tp.topic in infos and tp.partition in infos[tp.topic].partitions]
     tails = procedure.systems.reader(procedure.request.source, isolation).last_records(there)

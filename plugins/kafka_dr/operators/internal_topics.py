@@ -42,8 +42,7 @@ def _kept_at(procedure: Run, flow: Flow, location: str) -> tuple[str, str]:
 
 
 def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
-    """Every offset sync that survives on the target, as of `offset_syncs_of`; none where MirrorMaker 2 keeps them on
-    the source.
+    """Offset syncs left on the target, as of `offset_syncs_of`; empty if MirrorMaker 2 keeps them on the source.
 
     A topic of this name may be there all the same: the flow the other way keeps its own under it, on its source.
 
@@ -60,8 +59,7 @@ def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
 
 
 def syncs_of_the_other_flow(procedure: Run) -> pd.DataFrame:
-    """Every offset sync that survives of the flow from target to source, as of `offset_syncs_of`: upstream is the
-    target's offset.
+    """Surviving offset syncs of the flow target->source, as of `offset_syncs_of`; upstream is the target's offset.
 
     None where there is no such flow, nobody says where it keeps them, only the lost source has them, or this flow keeps
     its own in the same topic.
@@ -82,9 +80,7 @@ def syncs_of_the_other_flow(procedure: Run) -> pd.DataFrame:
 
 
 def syncs_location(procedure: Run) -> str | None:
-    """Where the flow keeps its offset syncs, by its worker's configuration if that answers, else as stated; None
-    where nobody says.
-    """
+    """Where the flow keeps offset syncs, by its worker's configuration, else as stated; None where neither says."""
     flow = procedure.flow
     try:
         return (
@@ -128,17 +124,14 @@ def _syncs_frame(syncs: list[OffsetSync], sequence: list[int]) -> pd.DataFrame:
 
 
 def checkpoints_of(procedure: Run) -> pd.DataFrame:
-    """MirrorMaker 2's newest checkpoint of each group and partition of the target: group, topic, partition,
-    mirror_maker_position.
-    """
+    """Newest checkpoint per group and target partition: group, topic, partition, mirror_maker_position."""
     return checkpoints_frame(_newest_checkpoints(procedure, None, {}))
 
 
 def checkpoints_with_origin(
     procedure: Run, missing: list[str] | None, read_to: Mapping[Place, int] | None = None
 ) -> pd.DataFrame:
-    """The source's positions that MirrorMaker 2's newest checkpoints state: group, topic (of the source), partition,
-    position.
+    """Source positions stated by the newest checkpoints: group, topic (of the source), partition, position.
 
     Args, Raises: as of `syncs_on_target`; beside them:
         read_to: how far the recorder read them; where given, only what was written since counts.
@@ -154,9 +147,7 @@ def checkpoints_with_origin(
 
 
 def origin_of(procedure: Run, topic: str) -> str | None:
-    """A target topic's name on the flow's source; None where it came from elsewhere, as do the target's own topics
-    under default naming.
-    """
+    """A target topic's name on the source; None for topics of other origin, as the target's own (default names)."""
     naming, source = procedure.naming, procedure.flow.source
     upstream = naming.upstream(topic)
     return upstream if upstream is not None and naming.remote(source, upstream) == topic else None

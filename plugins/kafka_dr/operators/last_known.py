@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.domain.patterns import topic_filter_of
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ArchiveUnavailable, BadInput, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.archive import Archive
@@ -83,16 +84,13 @@ def what_is_known(procedure: Run) -> LastKnown:
 
 
 def copies_known(procedure: Run, kept: Recorded) -> dict[str, str]:
-    """Topics of the source on which positions were seen, and which are copies of topics that the target has ->
-    these.
-    """
+    """Map source topics with positions that are copies of topics of the target, to these topics."""
     copies = copies_of_target(procedure, kept.positions["topic"].unique())
     return existing_originals(copies, procedure.systems.target.topics(sorted(set(copies.values())))) if copies else {}
 
 
 def asked_side_by_side(procedure: Run) -> tuple[list[Any], int | None, list[str]]:
-    """What the archive, Connect, checkpoints and offset syncs say, the newest heartbeat, and what could not be
-    asked, in that order.
+    """Ask archive, Connect, checkpoints and offset syncs, then the newest heartbeat; list what did not answer.
 
     All at once: near a source that died more than one of them may be silent, and each would be waited for in turn.
     """
@@ -146,9 +144,7 @@ def from_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
 
 
 def newest_heartbeat(procedure: Run) -> int | None:
-    """When the newest heartbeat that the target holds was written on the source, in milliseconds since 1970; None
-    where none can be read.
-    """
+    """When the newest heartbeat on the target was written on the source (ms since 1970); None if unreadable."""
     try:
         return max(heartbeats(procedure, _HEARTBEAT_SECONDS), default=None)
     except SwitchbackError:
@@ -161,9 +157,7 @@ def living(kept: Recorded) -> frozenset[str]:
 
 
 def looked_at(procedure: Run, kept: Recorded, heartbeat_at: int | None) -> frozenset[str]:
-    """Groups that the recorder had seen shortly before the source was seen for the last time; one that had no member
-    then is taken to have got none since.
-    """
+    """Groups seen just before the source's last sign of life; one without members then is taken to have none since."""
     if procedure.topology.recorder is None or kept.groups_at is None or kept.source_at is None:
         return frozenset()
     # A heartbeat shows that the source lived on while nobody recorded it.
@@ -174,9 +168,7 @@ def looked_at(procedure: Run, kept: Recorded, heartbeat_at: int | None) -> froze
 
 
 def with_movement(known: LastKnown) -> pd.DataFrame:
-    """The positions, each with whether its group may have gone on since it was seen; of one that a checkpoint states
-    nobody knows when that was.
-    """
+    """Add whether a group may have moved on since it was seen; the time of a checkpointed position is unknown."""
     rows = known.positions
     return rows.assign(may_have_moved=(rows["group"].isin(known.moving) | (rows["position_at"] == 0)).astype(bool))
 
@@ -187,9 +179,7 @@ def partitions_in(frame: pd.DataFrame) -> set[TopicPartition]:
 
 
 def all_syncs(kept: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
-    """Archived offset syncs, and those that were written since on the target; without an archive all that its topic
-    still holds.
-    """
+    """Archived offset syncs and those written on the target since; without an archive all its topic still holds."""
     newest = kept.syncs["sequence"].max() if len(kept.syncs) else -1
     both = pd.concat([kept.syncs, on_target[on_target["sequence"] > newest]], ignore_index=True)
     return both.astype(
@@ -198,8 +188,7 @@ def all_syncs(kept: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
 
 
 def stated_since(procedure: Run, kept: Recorded, stated: pd.DataFrame) -> pd.DataFrame:
-    """Of what checkpoints state, that which may say more than the recorder: where it listed all groups, only what
-    was written since.
+    """Checkpointed positions that may be newer than the recorder's: if it listed all groups, those written since.
 
     An older checkpoint may be of a group that is gone, or of an earlier life of one: its topic never forgets.
     """
@@ -207,9 +196,7 @@ def stated_since(procedure: Run, kept: Recorded, stated: pd.DataFrame) -> pd.Dat
 
 
 def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -> pd.DataFrame:
-    """Positions on these topics as the recorder saw them last; of groups and partitions that it never saw, as
-    MirrorMaker 2's checkpoints state them.
-    """
+    """Positions on these topics as recorded last; for those never recorded, as the checkpoints state them."""
     both = pd.concat([kept.positions, stated.assign(position_at=0)], ignore_index=True).drop_duplicates(
         ["group", *PARTITION], keep="first"
     )
@@ -218,9 +205,7 @@ def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -
 
 
 def selected(procedure: Run, there: Mapping[str, TopicInfo]) -> set[str]:
-    """Topics that have the same name on both sides and are selected by the source connector's filter, as its worker
-    or else the topology states it; none where nobody does.
-    """
+    """Topics with the same name on both sides that the source connector selects; empty without a known filter."""
     flow, naming = procedure.flow, procedure.naming
     try:
         worker = procedure.mirror_maker(flow)
@@ -235,8 +220,7 @@ def selected(procedure: Run, there: Mapping[str, TopicInfo]) -> set[str]:
 def topics_of_flow(
     procedure: Run, kept: Recorded, spoken: Iterable[TopicPartition], missing: list[str]
 ) -> dict[str, tuple[str, int, str | None]]:
-    """The flow's topics: those recorded, and those the target has of which MirrorMaker 2 speaks, or whose names say
-    that they are copies.
+    """The flow's topics: recorded ones, and target topics that MirrorMaker 2 mentions or whose names are copies'.
 
     Where nobody recorded the source and names say nothing, all that the flow's filter selects: an empty copy is spoken
     of by nobody, and its producers go on, too.
@@ -260,8 +244,7 @@ def topics_of_flow(
     alone = selected(procedure, there) - {*known, *named} if kept.source_at is None else set()
     if alone:
         missing.append(
-            f"{len(alone)} topics are taken for mirrored ones by the flow's filter alone:"
-            f" {', '.join(sorted(alone)[:10])}"
+            f"{len(alone)} topics are taken for mirrored ones by the flow's filter alone: {first_few(sorted(alone))}"
         )
     named |= alone
     remote = {

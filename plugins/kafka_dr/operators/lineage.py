@@ -66,8 +66,7 @@ class Grown(NamedTuple):
 
 
 def write_lineage(procedure: Run, folder: Path, bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[str, str]:
-    """Write `segments` and `syncs_back` beside a translation's other input, if any log of its bounds is more than
-    one copy of the other.
+    """Write `segments` and `syncs_back` of a translation's input, if any log is more than a copy of the other.
 
     Returns:
         By partition, as text, why nobody knows where its older records are.
@@ -112,9 +111,7 @@ def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartitio
 
 
 def checked(lineage: Lineage, log: Grown) -> Lineage:
-    """The lineage, if the logs are long enough for it and no stretch ends before it begins; otherwise one without
-    segments.
-    """
+    """The lineage if the logs are long enough and no stretch ends before it begins; else one without segments."""
     whole = [
         one._replace(
             source_to=log.source_end if one.source_to is None else one.source_to,
@@ -136,9 +133,7 @@ def checked(lineage: Lineage, log: Grown) -> Lineage:
 
 
 def segments_frame(lineages: Mapping[TopicPartition, Lineage], logs: Mapping[TopicPartition, Grown]) -> pd.DataFrame:
-    """One row a segment, oldest first in each partition: topic, partition, segment, its offsets on both sides (null:
-    open), copied_back, drained.
-    """
+    """Segments as rows, oldest first: topic, partition, segment, offsets (null: open), copied_back, drained."""
     return segments_of({tp: lineage.segments or ends_only(logs[tp]) for tp, lineage in lineages.items()})
 
 
@@ -162,9 +157,7 @@ def segments_of(segments: Mapping[TopicPartition, tuple[Segment, ...]]) -> pd.Da
 
 
 def ends_only(log: Grown) -> tuple[Segment, ...]:
-    """In the place of segments that nobody knows: that what follows the ends of both logs belongs together.
-    Positions lie below, where nothing is known.
-    """
+    """Stand-in for unknown segments: what follows both logs' ends corresponds; positions below stay unknown."""
     # One that begins just there would be taken for the target's end: where the source's end is not known, that would be
     # ahead.
     behind_all = None if log.furthest is None else log.furthest + 1
@@ -173,9 +166,7 @@ def ends_only(log: Grown) -> tuple[Segment, ...]:
 
 
 def made_anew(told: PairJournal, after: int, until: int | None) -> frozenset[str]:
-    """Topics that prepare_topics made between two changes of sides, on the cluster that clients go back to: what is
-    mirrored to them is mirrored from the beginning.
-    """
+    """Topics that prepare_topics made between two changes of sides, so that they are mirrored from the beginning."""
     intents = told.facts(TopicsToCreate, Step.PREPARE_TOPICS, after, until)
     return frozenset(name for *_, making in intents for name in making.creates_topics)
 
@@ -257,9 +248,7 @@ class ChangeOfSides:
         return self.cut_off is not None and self.boundary is not None and (tp in self.cut_off) != (tp in self.boundary)
 
     def source_end(self, tp: TopicPartition) -> int | None:
-        """Up to which offset of the source its records were mirrored; 0 for a partition that was not there then,
-        None where nobody knows.
-        """
+        """Source offset up to which records were mirrored; 0 for a partition not there then, None if unknown."""
         found = None if self.found is None else self.found.get(tp)
         if self.planned:
             cut_off = None if self.cut_off is None else self.cut_off.get(tp, 0)
@@ -270,9 +259,7 @@ class ChangeOfSides:
         return None if self.found is None or self.boundary is None or tp in self.boundary else 0
 
     def drained(self, tp: TopicPartition) -> bool:
-        """Whether the last copy was proven to be of the last record below the source's end, and that one is still
-        there.
-        """
+        """Tell whether the last copy was proven to be of the last record below the source's end, still present."""
         return self.planned and self.source_end(tp) == (self.cut_off or {}).get(tp)
 
     def _resumes(self, tp: TopicPartition) -> int | None:
@@ -283,9 +270,7 @@ class ChangeOfSides:
 
 
 def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[TopicPartition, int] | None:
-    """Offsets by partition of a file that the procedure kept; None where there is none, or not the one that was
-    written.
-    """
+    """Load offsets by partition from a kept file; None without the file, or if it is not the one written."""
     if receipt is None:
         return None
     try:
@@ -295,9 +280,7 @@ def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[Top
 
 
 def begun_then(procedure: Run, moved: Run) -> dict[TopicPartition, Begun]:
-    """Where the procedure's flow was told to begin when an earlier one had moved clients; empty where it was not, or
-    its receipt is gone.
-    """
+    """Where the flow was told to begin after an earlier procedure moved clients; {} if not, or receipt gone."""
     try:
         return told_apart(procedure, moved)
     except Contradiction:
@@ -321,9 +304,7 @@ def found_later(moved: Run, told: PairJournal, opened: int) -> dict[TopicPartiti
 
 
 def noted_ends(told: PairJournal, opened: int, until: int | None) -> dict[TopicPartition, int]:
-    """Where logs ended before the flow back wrote to them for the first time since clients left them; the oldest
-    note counts.
-    """
+    """Where logs ended before the flow back first wrote to them since clients left; the oldest note counts."""
     read = [
         (entry.sequence, offsets_in(writer, note.ends_before, "offset"), note.all_noted)
         for step in EndsNoted.steps
@@ -377,9 +358,7 @@ class History:
         return left[-1] if left else None
 
     def copied_up_to(self, tp: TopicPartition) -> int | None:
-        """Up to which offset a partition of the target had been copied to the source when clients left for it; None
-        where nobody knows.
-        """
+        """Target offset copied to the source by the time clients left for the source; None if unknown."""
         return self._left.source_end(tp) if self._left else None
 
     def drained(self, tp: TopicPartition) -> bool:
@@ -387,9 +366,7 @@ class History:
         return self._left is not None and self._left.drained(tp)
 
     def copies_end(self, copy: TopicPartition, tp: TopicPartition) -> int | None:
-        """Where a partition of the source ended that is a copy of the target's, when clients left for it and all was
-        copied; None where nobody knows.
-        """
+        """End of a target partition's complete copy on the source when clients left for it; None if unknown."""
         if self._left is None or self._left.boundary is None or self.copied_up_to(tp) is None:
             return None
         return self._left.boundary.get(copy)
@@ -406,8 +383,7 @@ class History:
         )
 
     def around_stranded(self, tp: TopicPartition, copy: TopicPartition) -> Lineage:
-        """Of a partition of the source and its copy, where names part the directions: the stretches between which
-        records stayed behind when clients left; none where nothing did, or nobody knows.
+        """Lineage of a source partition around records left behind (names part directions); empty if none or unknown.
 
         The flow was told to begin behind such records when clients had come back. All stretches were copied the same
         way.
@@ -420,9 +396,7 @@ class History:
         )
 
     def copied_around_stranded(self, copy: TopicPartition, tp: TopicPartition) -> tuple[Segment, ...]:
-        """The same of a copy on the source and the target's partition that it is a copy of; the last one is open,
-        and the only one where nothing stayed behind, or nobody knows.
-        """
+        """Segments of a copy on the source, likewise; the last is open, and the only one if none stayed or unknown."""
         segments, begin = self._stretches(self.target, tp, copy)
         along = (*segments, Segment(begin[0], None, begin[1], None, copied_back=False))
         return tuple(
@@ -433,9 +407,7 @@ class History:
         )
 
     def _stretches(self, home: str, tp: TopicPartition, copy: TopicPartition) -> tuple[list[Segment], tuple[int, int]]:
-        """Stretches of a partition of a cluster behind which records stayed, as copied to the other one; and where
-        what follows begins.
-        """
+        """Stretches of a cluster's partition that end in records left behind, as copied; and where the rest begins."""
         doubted, seen = self._sightings(tp.topic)
         begin, segments = (0, 0), list[Segment]()
         end: tuple[int | None, int | None] | None = None
@@ -455,9 +427,7 @@ class History:
         return segments, begin
 
     def _sightings(self, topic: str) -> tuple[set[int], dict[str, str]]:
-        """At which changes the source's topic had another id than before, though nobody made it anew; and by cluster
-        the id that was seen last.
-        """
+        """Changes at which a source topic's id differed without a recorded recreation; and last id by cluster."""
         doubted, seen = set[int](), dict[str, str]()
         for number, change in enumerate(self.changes):
             if topic in change.anew:

@@ -24,8 +24,7 @@ from kafka_dr.vocabulary import Entry, Step
 
 
 def loss_grown(procedure: Run, until: int | None = None) -> list[Grown]:
-    """Partitions of which more is lost than was approved, by what was known before the target was opened; none where
-    no source was given up.
+    """Partitions with more loss than approved, by what was known before the opening; [] if no source was given up.
 
     Args:
         until: entries of the journal from this number on are not looked at.
@@ -49,9 +48,7 @@ def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]
 
 
 def _since_stopped(procedure: Run, stopped: MirrorMakerStopped, accepted: dict[TopicPartition, int]) -> FoundSince:
-    """With the target's ends beside those of the assessment; what Connect keeps of a topic that was made anew speaks
-    of another log.
-    """
+    """Compare the target's ends with the assessment's; offsets of a topic made anew are of another log."""
     assessed = procedure.progress.require(DataLossAssessed)
     bounds = procedure.artifacts.load(assessed.bounds)
     places = [TopicPartition(topic, int(p)) for topic, p in zip(bounds["topic"], bounds["partition"], strict=True)]
@@ -71,9 +68,7 @@ def _since_stopped(procedure: Run, stopped: MirrorMakerStopped, accepted: dict[T
 
 
 def _accepted(procedure: Run, until: int | None) -> dict[TopicPartition, int]:
-    """Where the source's logs end behind its fence, as far as it accepted records since it was assessed; by the
-    newest list of these.
-    """
+    """Source log ends behind its fence where it accepted records since assessment; by the newest such list."""
     outcomes = facts_of(procedure.journal.entries(procedure.id, kind=Entry.OUTCOME), StepOutcome)
     listed = [
         fact.accepted
@@ -84,9 +79,7 @@ def _accepted(procedure: Run, until: int | None) -> dict[TopicPartition, int]:
 
 
 def _opened_at(procedure: Run) -> int | None:
-    """The number of the first entry that the opening did not look at; None before its intent. What is found after
-    that moves nobody back.
-    """
+    """First entry number the opening did not look at, None before its intent; later findings move nobody back."""
     intents = procedure.journal.entries(procedure.id, Step.OPEN_TARGET, Entry.INTENT)
     begun = next(facts_of(intents, TargetToOpen), None)
     if begun is None:

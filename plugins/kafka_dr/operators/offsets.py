@@ -12,6 +12,7 @@ import pandas as pd
 
 from kafka_dr.domain.fence import FenceScope, still_allowed
 from kafka_dr.domain.loss_plan import Grown, review_digest
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.rereads import compare_with_mirror_maker
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, ReadBackFailed, Refusal
@@ -215,7 +216,7 @@ class CommitGroups(ResumedStep):
         if active:
             raise Refusal(
                 "Groups have members on the target",
-                ", ".join(sorted(active)[:10]),
+                first_few(sorted(active)),
                 "Stop those consumers; positions of a living group are never touched.",
             )
         before = held_positions(procedure, to_commit.groups)

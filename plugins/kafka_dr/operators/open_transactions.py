@@ -40,9 +40,7 @@ def transaction_tool(procedure: Run) -> TransactionTool | None:
 
 
 class OpenTransactions:
-    """What is open on the source behind the fence. What was named is in the journal, so that a step that is woken
-    goes on from there.
-    """
+    """Open transactions on the fenced source; named ones are in the journal, where a woken step goes on."""
 
     def __init__(self, procedure: Run, step: str) -> None:
         self._procedure, self._step = procedure, step

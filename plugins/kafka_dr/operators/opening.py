@@ -23,9 +23,7 @@ _ACKNOWLEDGE = (
 
 
 class OpenProcedure(ProcedureStep):
-    """Take the lease on the pair of clusters; refuse while another procedure holds it, or a cool-down runs that
-    nobody acknowledged.
-    """
+    """Take the pair's lease; refuse while another procedure holds it, or during an unacknowledged cool-down."""
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Take the lease first: before it there is no epoch to write anything under."""
@@ -62,9 +60,7 @@ def _take_lease(procedure: Run) -> int:
 
 
 def _cool_down(procedure: Run) -> SkippedCoolDown | None:
-    """The cool-down that is not waited for, and why; None where none was running. What is continued had waited, or
-    said why not.
-    """
+    """The cool-down not waited for, and why; None without one. A continued procedure has waited or explained."""
     if procedure.progress.continues is not None:
         earlier = procedure.require_other(procedure.progress.continues).progress.done(ProcedureOpened)
         return None if earlier is None else earlier.cool_down

@@ -18,9 +18,7 @@ TYPES: dict[str, str | type] = {"group": object, "topic": object, "partition": "
 
 
 def positions_of(cluster: KafkaCluster, groups: Iterable[str], require_stable: bool = True) -> pd.DataFrame:
-    """All committed positions of the groups: group, topic, partition (int32), position (int64), in order of the
-    first three.
-    """
+    """All committed positions of the groups: group, topic, partition (int32), position (int64), sorted."""
     return in_order(position_rows(cluster.position_columns(groups, require_stable=require_stable)))
 
 
@@ -30,9 +28,7 @@ def position_rows(columns: Iterable[Sequence[Any]]) -> pd.DataFrame:
 
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows sorted by group, topic and partition; by ranks of the names, since comparing a million names takes
-    seconds.
-    """
+    """Sort rows by group, topic and partition; by ranks of the names, as comparing a million names takes seconds."""
     groups, topics = (ranked(frame[name])[0] for name in ("group", "topic"))
     return frame.iloc[np.lexsort((frame["partition"].to_numpy(), topics, groups))].reset_index(drop=True)
 

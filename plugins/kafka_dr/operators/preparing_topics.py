@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.errors import NotReady, ReadBackFailed, Refusal
 from kafka_dr.hooks.kafka_client import batches
@@ -153,7 +154,7 @@ class Anew:
         if same or filled:
             raise ReadBackFailed(
                 "Topics are not as they were made",
-                ", ".join([*same, *filled][:_NAMED]),
+                first_few([*same, *filled]),
                 "Find who made or wrote them; then start a new run.",
             )
 
@@ -184,7 +185,7 @@ class Anew:
         if written:
             raise Refusal(
                 "Records came to the returned cluster since they were looked through",
-                "; ".join(written[:_NAMED]),
+                first_few(written, separator="; "),
                 "Nothing was deleted. Find the writer (a super user passes every ACL); then start a new run, which"
                 " looks again.",
             )
@@ -326,7 +327,7 @@ def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
     if wider:
         raise NotReady(
             "Topics have more partitions on the returned cluster",
-            "; ".join(wider[:_NAMED]),
+            first_few(wider, separator="; "),
             f"Give them as many on {procedure.request.source}, or start a new run with mode recreate.",
         )
 

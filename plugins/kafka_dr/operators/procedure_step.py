@@ -175,9 +175,7 @@ class JournaledStep:
         return all(entry is None or entry.sequence < done.sequence for entry in before)
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
-        """A new epoch (woken: the lease held), not going back, clock not run out, predecessors truly done, intent
-        written.
-        """
+        """Refuse if aborted or fenced too long; take an epoch (woken: keep it), check predecessors, write intent."""
         # Before the turn, so that a forward step does not supersede a return under way; and after it, since one may
         # have begun.
         procedure.progress.refuse_if_going_back()
@@ -211,18 +209,14 @@ def refuse_unknown_starter(procedure: Run) -> None:
 
 
 def _as_airflow(error: SwitchbackError) -> AirflowException:
-    """Airflow's kind of failure: only what did not answer is tried again, and what another process may have done
-    meanwhile.
-    """
+    """Map an error to Airflow's: retry only a system that did not answer, or a superseding process."""
     again = isinstance(error, SystemUnavailable | Superseded)
     return AirflowException(str(error)) if again else AirflowFailException(str(error))
 
 
 @contextmanager
 def bounded_by_fence(procedure: Run) -> Iterator[None]:
-    """Interrupt what hangs inside when the fence has lasted as long as it may; signals reach a process's main thread
-    only.
-    """
+    """Interrupt what hangs inside once the fence's time is over; main thread only, as signals reach no other."""
     deadline = procedure.progress.fence_deadline()
     if (
         deadline is None
@@ -313,9 +307,7 @@ class Question:
 
 
 class ProcedureGate(JournaledStep, HITLOperator):
-    """A question to a second person, bound to a digest. Silence, rejection and the starter's own answer approve
-    nothing.
-    """
+    """A question to a second person, bound to a digest. Silence, rejection and the starter's answer approve nothing."""
 
     retries: int
 
@@ -352,9 +344,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return super().execute(context)
 
     def still_open(self, procedure: Run) -> bool:
-        """Whether the gate's outcome still holds: whoever clears a gate takes its approval back, and answers grow
-        old.
-        """
+        """Tell whether the gate's outcome holds: clearing a gate withdraws its approval, and answers expire."""
         digest = self.digest(procedure)
         if digest is None:
             return True
@@ -367,8 +357,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return True
 
     def _cleared(self, procedure: Run) -> bool:
-        """Whether a try succeeded after the outcome was written: then this one was not begun because that one was
-        killed.
+        """Tell whether a try succeeded after the outcome: then the gate was cleared, not killed and retried.
 
         Airflow goes on showing the answer of a gate that is cleared, until it asks again.
         """
@@ -399,9 +388,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
             return {"done": self.task_id}
 
     def _approval(self, procedure: Run, digest: str, context: Any) -> Approval:
-        """The approval as Airflow's API holds it; an answer that counts for nothing is noted, and the question asked
-        again, some times.
-        """
+        """Read the approval from Airflow's API; note an invalid answer and ask again, a limited number of times."""
         try:
             return procedure.approvals.require(self.task_id, digest)
         except ApprovalMissing as error:

@@ -16,6 +16,7 @@ from kafka_dr.domain.fence import (
     opening_entries,
 )
 from kafka_dr.domain.observation import Observation
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.plan import ExcludedGroup, GroupForecast, Plan, expected_classes, unknown_groups
 from kafka_dr.domain.readiness import blockers, isolation_of, notes, settling
 from kafka_dr.errors import NotReady, Refusal, SwitchbackError
@@ -161,7 +162,7 @@ def refuse_unknown_groups(procedure: Run, seen: Observation) -> None:
     if unknown:
         raise Refusal(
             "exclude_groups names groups that do not move",
-            ", ".join(unknown[:20]),
+            first_few(unknown, 20),
             "Name groups that have a position on the flow's topics; start a new procedure.",
         )
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kafka_dr.domain.naming import topic_problem
-from kafka_dr.domain.plain_text import counted
+from kafka_dr.domain.plain_text import counted, first_few
 from kafka_dr.domain.replay import (
     Expected,
     Fate,
@@ -188,7 +188,7 @@ def parts_of(procedure: Run) -> list[Part]:
     if unfit:
         raise NotReady(
             "A topic for the quarantine is compacted: it would not keep every record",
-            ", ".join(unfit[:_NAMED]),
+            first_few(unfit),
             "Set its cleanup.policy to delete and start a new run; or one with another decision.",
         )
     return parts
@@ -218,7 +218,7 @@ def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartitio
         place for place in places if place.topic not in topics or place.partition not in topics[place.topic].partitions
     ]
     if gone:
-        seen = f"{len(gone)} partitions are not on {procedure.request.source}: {', '.join(map(str, gone[:_NAMED]))}"
+        seen = f"{len(gone)} partitions are not on {procedure.request.source}: {first_few(gone)}"
         raise NotReady(
             "Stranded records are to be replayed to topics that are not there",
             seen,

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.domain.drained import Proof, TailView, proof_of, why_not
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.kafka_records import Tail
 from kafka_dr.operators.fencing import cut_off_of, partitions_of_plan, topics_of
@@ -221,7 +222,7 @@ def still_target_ends(
         after = procedure.systems.target.ends(watched)
         moving = [str(tp) for tp in watched if after[tp] != before[tp]]
         if moving:
-            raise NotYet(f"something still writes to the target: {', '.join(moving[:10])}")
+            raise NotYet(f"something still writes to the target: {first_few(moving)}")
         return after
 
     return procedure.progress.wait(

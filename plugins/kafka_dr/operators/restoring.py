@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.restored import RestorePlan, restore_markdown, restore_plan_of
 from kafka_dr.errors import BadInput, Contradiction, NotReady, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.group_requests import OK
@@ -41,9 +42,7 @@ _NAMED = 10
 
 
 class PlanRestore(ProcedureStep):
-    """Set what stood on the cluster before the commit beside what stands there now: what will be written, and what
-    will not.
-    """
+    """Compare positions before the commit with those now on the cluster: plan what to write, and what not."""
 
     expires = True
 
@@ -74,8 +73,7 @@ class PlanRestore(ProcedureStep):
 
 
 def undone_procedure(procedure: Run) -> Run:
-    """The procedure whose commit is undone: the one that was named, or the last one in this direction that
-    committed.
+    """Find the procedure whose commit is undone: the named one, or the last in this direction that committed.
 
     Raises:
         NotReady: there is none.
@@ -120,9 +118,7 @@ def committed_by(undone: Run) -> pd.DataFrame:
 
 
 def compared(procedure: Run, undone: Run, overwrites: bool) -> pd.DataFrame:
-    """One row a position: group, topic, partition, what stood there before, what was committed, what stands there
-    now, and what becomes of it.
-    """
+    """A row a position: group, topic, partition, position before, committed, now, and what becomes of it."""
     before, wanted = snapshot_of(undone).astype(TYPES), committed_by(undone)
     groups = sorted({*before["group"], *wanted["group"]})
     now = held_positions(procedure, groups)
@@ -189,7 +185,7 @@ def refuse_living(procedure: Run, groups: list[str]) -> None:
     if active:
         raise Refusal(
             f"Groups have members on {procedure.request.target}, and cannot be put back",
-            ", ".join(sorted(active)[:_NAMED]),
+            first_few(sorted(active)),
             "Stop those consumers, and start a new run; positions of a living group are never touched.",
         )
 
@@ -241,9 +237,7 @@ class RestorePositions(ProcedureStep):
     """Write what was approved to groups at rest, and read every position back."""
 
     def act(self, procedure: Run, context: Any) -> PositionsRestored:
-        """What was done by an earlier try is not done again; what somebody changed since it was planned is left
-        alone.
-        """
+        """Restore positions; skip those done by an earlier try, and leave alone those changed since the plan."""
         procedure.progress.outcome_entry(Step.APPROVE_RESTORE)
         plan, rows = planned_restore(procedure)
         approval = procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Accepted
@@ -65,16 +66,12 @@ class ReturnToSource(ProcedureStep):
         return super().run_once(procedure, context, woken)
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
-        """Lease and intent only: predecessors failed, that is why this step runs, and the fence's clock does not
-        count.
-        """
+        """Take the lease and write the intent only: predecessors failed, and the fence's clock does not count."""
         take_turn(procedure, woken)
         self.intend(procedure, context)
 
     def act(self, procedure: Run, context: Any) -> SourceReturned:
-        """Clients first, MirrorMaker 2 after them; a cluster or worker that is away, or does not do what it is told,
-        is waited for.
-        """
+        """Return clients, then MirrorMaker 2; wait for a cluster or worker that is away or does not comply."""
         if (
             procedure.progress.began(Step.FENCE_PRODUCERS) is None
             and procedure.progress.began(Step.FENCE_SOURCE) is None
@@ -134,21 +131,17 @@ class ReturnToSource(ProcedureStep):
         if missing:
             raise ReadBackFailed(
                 "The target could not be fenced again",
-                ", ".join(map(str, missing[:5])),
+                first_few(missing),
                 "Clear return_to_source: it goes on from here.",
             )
         # Brokers learn of an ACL within moments; what was on its way then is in the log after this.
         time.sleep(procedure.request.deadlines.stable_seconds)
         moved = boundary_moved(procedure)
         if moved:
-            raise Refusal(
-                "Clients already wrote on the target", ", ".join(moved[:10]), "Go on forward: clear open_target."
-            )
+            raise Refusal("Clients already wrote on the target", first_few(moved), "Go on forward: clear open_target.")
 
     def _resume_replication(self, procedure: Run, names: list[str]) -> dict[str, Any]:
-        """Connectors that run again; of a source that was given up, towards a cluster that had returned, or in
-        dedicated mode, only what can be resumed now, and why not the rest.
-        """
+        """Resume connectors; without the source, toward a returned cluster or dedicated, only what can be; tell why."""
         # A cluster that was away once may be away again: whose clients are elsewhere keeps nobody's lease.
         flows_back = procedure.progress.began(Step.FENCE_RETURNED_CLUSTER) is not None
         if not procedure.progress.without_source and not flows_back and procedure.flow.connect:
@@ -185,15 +178,14 @@ class ReturnToSource(ProcedureStep):
         if left:
             raise ReadBackFailed(
                 "The source's fence is still there",
-                ", ".join(left[:5]),
+                first_few(left),
                 "Clear return_to_source: it goes on from here.",
             )
         return len(added)
 
 
 def left_on_returned_cluster(procedure: Run) -> list[str] | None:
-    """What a failback did on the cluster that its clients are not on: it stays, so that the next run goes on from
-    there; None where nothing was done.
+    """What a failback did on the cluster without clients; it stays for the next run. None where nothing was done.
 
     Its fence above all: while its clients work elsewhere, nobody may write there.
     """
@@ -201,9 +193,7 @@ def left_on_returned_cluster(procedure: Run) -> list[str] | None:
 
 
 def probe_refused_by(procedure: Run) -> dict[str, str]:
-    """Brokers of the source that still refuse the probe's write some seconds after the fence was lifted, and their
-    words.
-    """
+    """Brokers that still refuse the probe's write some seconds after the fence was lifted, and their errors."""
     ends_at = time.monotonic() + min(_SHOW_SECONDS, procedure.request.deadlines.fence_seconds)
     while True:
         answers = probe_answers(procedure) or {}
@@ -214,8 +204,7 @@ def probe_refused_by(procedure: Run) -> dict[str, str]:
 
 
 def seen_flowing(procedure: Run, told: DrainHookAnswer) -> dict[str, Any]:
-    """How many records clients wrote since they were let in, and how many MirrorMaker 2 mirrored; or why that cannot
-    be seen.
+    """Count records clients wrote since they were let in and records mirrored; or tell why that cannot be seen.
 
     Args:
         told: what the drain hook answered; only if it says that producers run, their first records are waited for.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness import isolation_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, Refusal
@@ -207,14 +208,12 @@ class ReverseCopies:
         if wrong:
             raise Contradiction(
                 "The reverse flow copies other records than those written since the opening",
-                ", ".join(wrong[:10]),
+                first_few(wrong),
                 "It was stopped again; look at its offsets before resuming it.",
             )
         waiting = [str(tp) for tp in firsts if self._copy[tp] not in first_copies]
         if waiting:
-            raise NotYet(
-                f"{len(waiting)} of {len(firsts)} written partitions have no copy yet: {', '.join(waiting[:5])}"
-            )
+            raise NotYet(f"{len(waiting)} of {len(firsts)} written partitions have no copy yet: {first_few(waiting)}")
         return len(firsts)
 
     def _cleaned(self, partitions: list[TopicPartition]) -> set[TopicPartition]:

@@ -55,9 +55,7 @@ class Pace:
 
 
 def pace_of(deadlines: Deadlines) -> Pace:
-    """Rounds that fill `confirm_seconds`, three at least; of so short a window each round still outlasts a slow
-    answer.
-    """
+    """Fit rounds into `confirm_seconds`, three at least; each round outlasts a slow answer."""
     shortest = _LONGER_THAN_SLOW * deadlines.slow_seconds
     rounds = min(_MOST_ROUNDS, max(_LEAST_ROUNDS, int(deadlines.confirm_seconds / shortest)))
     return Pace(rounds, max(shortest, deadlines.confirm_seconds / rounds))
@@ -106,9 +104,7 @@ def in_background(call: Callable[[], T]) -> Future[T]:
 
 
 def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[[Tell], None]) -> Look:
-    """What `see` told last when it ended, or when its time was over; a system that failed it means that it could not
-    look.
-    """
+    """Run `see` for some seconds and take its last report; a failing system counts as UNKNOWN."""
     told, began, at = [at_first], time.monotonic(), datetime.now(UTC).isoformat()
     seen = in_background(lambda: see(lambda sight, words: told.append((sight, words))))
     try:
@@ -125,9 +121,7 @@ def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[
 
 
 def view_from_here(procedure: Run, seconds: float) -> Look:
-    """Ask the source for metadata with a fresh client, then write to the probe's topic with the orchestrator's own
-    principal.
-    """
+    """Ask the source for metadata with a fresh client, then write to the probe topic as the orchestrator."""
     allowed, target = _HOOKS_SHARE * seconds, procedure.request.target
     control = in_background(lambda: procedure.systems.cluster(target).metadata(allowed))
     look = _look(
@@ -177,9 +171,7 @@ def _without_metadata(cluster: KafkaCluster, error: KafkaUnavailable) -> tuple[S
 
 
 def _probe_partitions(cluster: KafkaCluster, found: Metadata, seconds: float) -> dict[int, int | None]:
-    """Leaders of the probe topic's partitions; the topic is made where it is missing. Empty where it can not be
-    made.
-    """
+    """Leaders of the probe topic's partitions, created where missing; {} where creating it is impossible."""
     if PROBE_TOPIC in found.leaders:
         return found.leaders[PROBE_TOPIC]
     try:
@@ -220,9 +212,7 @@ def _answers_to_writes(
 
 
 def _of_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) -> tuple[Sight, str]:
-    """One partition that takes writes is enough: somebody may be writing to it. A refusal for want of rights comes
-    from a living broker.
-    """
+    """Judge write results: one accepting partition suffices; a refusal for lack of rights is from a living broker."""
     alive = [
         (seconds, answer) for answer, seconds in answers if isinstance(answer, Accepted) or refused_by_rights(answer)
     ]
@@ -299,9 +289,7 @@ def _of_silence(known: Sequence[int], seconds: float, status: ConnectorStatus | 
 
 
 def heartbeats(procedure: Run, seconds: float) -> list[int]:
-    """When the newest heartbeats that were mirrored from the source had been written there: milliseconds since 1970,
-    two at most of each partition, sorted.
-    """
+    """When mirrored heartbeats were written on the source (ms since 1970): newest two a partition at most, sorted."""
     topic = procedure.naming.remote(procedure.flow.source, procedure.naming.heartbeats_topic)
     found = procedure.systems.target.topics([topic], timeout=seconds)
     partitions = [TopicPartition(topic, p) for p in found[topic].partitions] if topic in found else []

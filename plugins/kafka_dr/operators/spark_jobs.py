@@ -29,8 +29,7 @@ _FAILED = "failed"
 def run_spark_job(
     procedure: Run, context: Any, job: str, write: Callable[[Path], dict[str, Any]], in_vain: str
 ) -> Path:
-    """Run one of the jobs of `spark/jobs` and return the folder that it made. Spark takes seconds to start: its
-    input is written meanwhile.
+    """Run one of `spark/jobs` and return its folder; its input is written while Spark starts, to save seconds.
 
     Args:
         job: the job's name, and its file's.
@@ -56,9 +55,7 @@ def run_spark_job(
 
 
 def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
-    """Write one file of a job's input. Texts are texts also where there are no rows: pandas alone would give their
-    columns no type.
-    """
+    """Write one file of a job's input; text columns are typed explicitly, as pandas gives empty ones no type."""
     _refuse_illegal_topics(frame)
     texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
     (frame if len(frame) else frame.astype(texts)).to_parquet(folder / f"{name}.parquet", index=False)
@@ -138,9 +135,7 @@ def submit(procedure: Run, context: Any, job: str, given: Path, made: Path, in_v
 
 @contextmanager
 def killed_after(seconds: float, submission: SparkSubmitOperator) -> Iterator[Event]:
-    """Kill a job that lasts longer, so that whoever waits for it goes on; the event tells that it did. From a
-    thread: signals reach the main one only.
-    """
+    """Kill a job that lasts longer, and set the event; by a thread, as signals reach the main one only."""
     late = Event()
 
     def kill() -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Record
@@ -14,14 +15,11 @@ from kafka_dr.operators.open_transactions import OpenTransactions
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
-_NAMED = 10
-
 
 def wait_until_still(
     procedure: Run, step: str, partitions: list[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], float]:
-    """Wait until the source's log ends stand still and no transaction is open; return them, and how long after the
-    step's beginning.
+    """Wait for still source log ends without open transactions; return them and the seconds since the step began.
 
     Raises:
         FenceNotProven: records still arrive, or transactions stay open, for longer than they may; both are named.
@@ -52,7 +50,7 @@ class StillEnds:
         moving = {tp: before[tp] for tp in self._partitions if after[tp] != before[tp]}
         written = newest_records(self._procedure, moving)
         if written:
-            said = f"records still arrive on {len(written)} partitions: {'; '.join(written[:_NAMED])}"
+            said = f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}"
             raise self._not_yet(
                 deadlines.fence_seconds,
                 "Writes still get through on the source",

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from kafka_dr.domain.fence import FenceScope, still_allowed
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import ConnectUnavailable, Contradiction, FenceNotProven, HookUnavailable, Refusal
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.mirror_maker import ConnectorStatus
@@ -34,9 +35,7 @@ _STATUS_SECONDS = 5.0
 
 
 class ResumedStep(ProcedureStep):
-    """A step between zero lag and the opening: begun again after a crash, it first looks whether what came before it
-    still holds.
-    """
+    """A step between zero lag and the opening; begun again after a crash, it first checks earlier steps' results."""
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
         """As every step; then look again, unless this is its first beginning."""
@@ -47,9 +46,7 @@ class ResumedStep(ProcedureStep):
 
 
 def refuse_if_changed(procedure: Run) -> None:
-    """The source, if it was not given up, is fenced and as it was cut off; once MirrorMaker 2 was stopped it still
-    is, and the target is as it was left.
-    """
+    """Refuse if a readable source's fence or cut-off changed or, after the stop, MirrorMaker 2 or the target did."""
     if not procedure.progress.without_source:
         source_still_fenced(procedure)
         source_ends_are_cut_off(procedure)
@@ -74,7 +71,7 @@ def source_still_fenced(procedure: Run) -> None:
     open_ = [who for scope in scopes for who in still_allowed(rules, scope, exempt)]
     if open_:
         raise FenceNotProven(
-            "The source's fence is not what it was", ", ".join(open_[:10]), "The procedure returns to the source."
+            "The source's fence is not what it was", first_few(open_), "The procedure returns to the source."
         )
     let_in = {
         broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)
@@ -98,29 +95,27 @@ def source_ends_are_cut_off(procedure: Run) -> None:
     if shrunk:
         raise Contradiction(
             "Log ends of the source lie before the cut-off",
-            ", ".join(shrunk[:10]),
+            first_few(shrunk),
             "A topic was recreated or cut; the procedure returns to the source.",
         )
     written = newest_records(procedure, {tp: cut_off[tp] for tp in cut_off if ends[tp] > cut_off[tp]})
     if written:
         raise FenceNotProven(
             "Somebody wrote on the source after the cut-off",
-            "; ".join(written[:10]),
+            first_few(written, separator="; "),
             "Find the writer (a super user passes every ACL); the procedure returns to the source.",
         )
 
 
 def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
-    """No group has a member on these clusters, and what they committed on the source is what was frozen; answers
-    what shows that.
-    """
+    """Refuse members on these clusters and commits since the freeze on the source; return the proof of both."""
     groups = groups_of(procedure)
     for cluster in clusters:
         active = active_groups(cluster, groups)
         if active:
             raise FenceNotProven(
                 f"Groups came alive on {cluster.alias}",
-                ", ".join(sorted(active)[:10]),
+                first_few(sorted(active)),
                 "Stop those consumers; the procedure returns to the source.",
             )
     drained = procedure.progress.require(ConsumersDrained)
@@ -136,9 +131,7 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
 
 
 def mirror_maker_still_stopped(procedure: Run) -> None:
-    """Both connectors of the flow are STOPPED without tasks, or in dedicated mode no process runs; without the
-    source one that still has to is as good: nothing can come of it.
-    """
+    """Refuse a flow with tasks or processes; without the source, one still stopping passes: it can do no harm."""
     for name, status in connector_states(procedure):
         as_asked = procedure.progress.without_source and (status.state == STOPPED or still_stopping(procedure, name))
         if not (status.stopped or as_asked):
@@ -155,17 +148,13 @@ def running_again(status: ConnectorStatus) -> Refusal:
 
 
 def still_stopping(procedure: Run, part: str) -> bool:
-    """Whether a part of the flow was asked to stop, was not seen STOPPED since, and has time for it left: Connect
-    closes the clients of a dead source for a minute.
-    """
+    """Tell whether a part was asked to stop and has time left: Connect takes a minute to close a dead source."""
     since = stopping_since(procedure, part)
     return since is not None and time.time() < since + procedure.request.deadlines.stop_seconds
 
 
 def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
-    """How the flow's connectors stand; without those that cannot be asked where the source was given up: a silent
-    worker is not waited for twice.
-    """
+    """States of the flow's connectors; with a source given up, without those of a silent worker."""
     names = parts_of(procedure.flow)
     if not procedure.progress.without_source:
         return [(name, procedure.mirror_maker(procedure.flow).status(name)) for name in names]
@@ -175,9 +164,7 @@ def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
 
 
 def connector_state(procedure: Run, name: str) -> ConnectorStatus | None:
-    """How a part of the flow stands, where the source was given up; None where nobody can tell: what it mirrors
-    would show in the target's ends.
-    """
+    """State of a part of the flow without its source; None if unknown: what it mirrors would move target ends."""
     hook = procedure.systems.stop_hook(procedure.flow)
     if hook is not None:
         return _processes_state(procedure, hook)
@@ -188,9 +175,7 @@ def connector_state(procedure: Run, name: str) -> ConnectorStatus | None:
 
 
 def _processes_state(procedure: Run, hook: StopHook) -> ConnectorStatus | None:
-    """What the stop hook says of the flow's processes, told as of one connector with a task for each; None where it
-    is silent.
-    """
+    """State of the flow's processes by the stop hook, as of a connector with a task each; None if it is silent."""
     (name,) = parts_of(procedure.flow)
     try:
         running = hook.running(name, timeout=_STATUS_SECONDS)
@@ -205,6 +190,6 @@ def target_ends_are_boundary(procedure: Run) -> None:
     if moved:
         raise Refusal(
             "Somebody wrote on the target before it was opened",
-            ", ".join(moved[:10]),
+            first_few(moved),
             "Find the writer; the procedure returns to the source.",
         )

@@ -26,9 +26,7 @@ _LOOK_AGAIN_SECONDS = 0.2
 
 
 def parts_of(flow: Flow) -> tuple[str, ...]:
-    """What is asked to stop, as the journal names it: the source and the checkpoint connector, or in dedicated mode
-    the flow itself.
-    """
+    """What is stopped, as named in the journal: source and checkpoint connector, or in dedicated mode the flow."""
     return (
         (f"{flow.source}->{flow.target}",)
         if flow.connect is None
@@ -39,8 +37,7 @@ def parts_of(flow: Flow) -> tuple[str, ...]:
 def stop_flow(
     procedure: Run, step: str, flow: Flow, ask_seconds: float, stop_seconds: float, trusted: bool = True
 ) -> dict[str, str]:
-    """Ask all that replicates a flow to stop, at once; what stands already is not asked, and leaves no entry in the
-    journal.
+    """Stop all that replicates a flow, at once; what stands already is not asked and gets no journal entry.
 
     What a worker or a stop hook says is no proof that nothing is written any more: the target's still log ends are.
 
@@ -101,9 +98,7 @@ def _states(worker: MirrorMaker, names: list[str], ask_seconds: float, stop_seco
 
 
 def stopping_since(procedure: Run, part: str) -> float | None:
-    """Since when a part of a flow, as of `parts_of`, has been asked to stop without being seen STOPPED, in seconds
-    since 1970; None where nobody asked, or it was.
-    """
+    """When a part (of `parts_of`) was asked to stop, in seconds since 1970; None if never asked, or STOPPED since."""
     entries = [
         e
         for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE)

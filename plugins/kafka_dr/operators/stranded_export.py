@@ -108,9 +108,7 @@ class ExportedPartition:
 
 
 def exported_by(procedure: Run) -> str:
-    """The procedure whose export is reconciled: this one's, unless find_stranded_records took over what an earlier
-    one left undone.
-    """
+    """Procedure of the export: this one, unless find_stranded_records took over an earlier one's unfinished export."""
     return procedure.progress.require(StrandedRecordsFound).export.procedure_id or procedure.id
 
 
@@ -155,9 +153,7 @@ def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicP
 
 
 def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str, tuple[Decision, str]]:
-    """The decision with which records of each topic were written, and the procedure that wrote first; arguments as
-    of `written_of`.
-    """
+    """Decision and first writing procedure of each topic's written records; arguments as of `written_of`."""
     first: dict[str, tuple[Decision, str]] = {}
     for topic, _, _, decision, writer in _progress_of(committed, exports):
         first.setdefault(topic, (Decision(decision), writer))
@@ -165,9 +161,7 @@ def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str,
 
 
 def progress_record(export: str, writer: str, following: Mapping[TopicPartition, tuple[int, Decision]]) -> Outgoing:
-    """What is written together with records of an export: by partition the first offset that is not written, and
-    with which decision; by whom.
-    """
+    """Build an export's progress record: first unwritten offset and decision by partition, and the writer."""
     rows = [[*where, offset, decision, writer] for where, (offset, decision) in following.items()]
     return Outgoing(PROGRESS_TOPIC, 0, export.encode(), json.dumps(rows).encode())
 

@@ -41,9 +41,7 @@ def write_ahead(
     bounds: pd.DataFrame,
     flowed_back: bool,
 ) -> None:
-    """Beside the assessment's input write that of the translation, with the target as it is now; not if there are
-    too many positions, or none. Arguments as of `write_translation`.
-    """
+    """Write a translation's input beside the assessment's, by the target now; not for none or too many positions."""
     if not 0 < len(positions) <= MOST_POSITIONS:
         return
     folder = assessment / Step.TRANSLATE_OFFSETS
@@ -78,9 +76,7 @@ def write_translation(
 
 
 def made_ahead(procedure: Run, assessment: Path) -> EarlyTranslation | None:
-    """Keep the rows that were made with an assessment: their receipt, which evidence is verified by, and what is
-    told of them; None where Spark made none.
-    """
+    """Keep the translation made with an assessment: its receipt and figures; None where Spark made none."""
     made = assessment / Step.TRANSLATE_OFFSETS
     if not made.exists():
         return None
@@ -113,9 +109,7 @@ def taken_if_unchanged(
 
 
 def bounds_at_boundary(procedure: Run, bounds: pd.DataFrame) -> pd.DataFrame:
-    """The inventory's bounds with the target's log as it is now, up to the boundary; the source is not read any
-    more.
-    """
+    """The inventory's bounds with the target's log as it is now, up to the boundary; does not read the source."""
     boundary = boundary_of(procedure)
     # Retention goes on while people decide: a position below the log's beginning would send its group to wherever its
     # settings say.
@@ -152,8 +146,7 @@ def _bounds_with(
 
 
 def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """Pairs found by content, and MirrorMaker 2's offset syncs of before the first sample: in the order of the
-    target's log.
+    """Pairs found by content, and offset syncs older than the first sample, in order of the target's log.
 
     A sync is a statement that nobody checked; where samples tell as much, it is not needed: between pairs the target's
     records are counted.

@@ -78,9 +78,7 @@ _REFRESH_SECONDS = 60.0
 
 
 class WatchOldSource(BaseOperator):
-    """Look at every armed source once a second, for as long as the task lives; at a slow one as soon as the last
-    look at it has ended.
-    """
+    """Look at every armed source once a second while the task lives; at a slow one once its last look ended."""
 
     def execute(self, context: Any) -> None:
         """Look until the task is ended; what goes wrong is told and looked at again."""
@@ -119,9 +117,7 @@ class Watcher:
         self._sign_due = self._flows_due = 0.0
 
     def look(self) -> None:
-        """One pass over every armed source, each on a thread of its own: one that is slow, or goes wrong, keeps no
-        other waiting for its fence.
-        """
+        """Look at every armed source, a thread each, so that a slow or failing one delays no other's fence."""
         self._say("watching", self._pass)
 
     def _pass(self) -> str:
@@ -198,9 +194,7 @@ class Watcher:
                 self._tell(f"{about}: {line}")
 
     def _refresh(self) -> None:
-        """Topology and connections, asked for once a minute: Airflow's API is not asked at every look, and may be
-        away.
-        """
+        """Reload topology and connections once a minute: Airflow's API may be away, and is not asked at every look."""
         if self._read_at is not None and time.monotonic() < self._read_at + _REFRESH_SECONDS:
             return
         try:
@@ -249,9 +243,7 @@ class ArmedFenceAuthority:
         self._journal.append(writer, step, kind, epoch, {**payload, "procedure_id": self._id})
 
     def hold(self) -> None:
-        """Refuse once the source was given back, opened to clients, or taken over; that it is fenced already is no
-        reason to.
-        """
+        """Refuse once the source was given back, opened to clients or taken over; a fence in place does not refuse."""
         now = self._watch()
         if now is None or now.state in (Watch.DISARMED, Watch.REOPENED):
             raise LeaseLost(
@@ -261,9 +253,7 @@ class ArmedFenceAuthority:
             )
 
     def may_undo(self) -> bool:
-        """Whether clients were let onto the source again, and nobody took that pair since, whose doing the fence may
-        be by now.
-        """
+        """Tell whether clients were let onto the source again, and no one who may own the fence took the pair since."""
         now = self._watch()
         if now is None or now.state is not Watch.REOPENED or now.reopened_by is None:
             return False
@@ -313,9 +303,7 @@ def last_move(journal: Journal, clusters: Iterable[str]) -> Move | None:
 
 
 def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any) -> tuple[Run, Move | None]:
-    """The run that changed sides last, as the watcher keeps its flow from running against the one the other way, and
-    its change; a pair that was never moved is seen along the flow.
-    """
+    """The run that last changed sides, to act against circling flows, and its move; never moved: along `flow`."""
     move = last_move(journal, (flow.source, flow.target))
     opened = opened_by(journal, move.procedure_id) if move else None
     identity = Identity(opened.dag_id, opened.run_id) if opened else Identity(STEP, "flows")
@@ -332,9 +320,7 @@ def moving_entries(journal: Journal) -> list[JournalEntry]:
 
 
 def circles(topology: Any) -> list[Flow]:
-    """One flow of each pair that would copy records in a circle if both ran: names protect against that under the
-    default policy only.
-    """
+    """A flow of each pair that would copy in a circle with its reverse: only default naming protects from that."""
     if topology.naming.policy == "default":
         return []
     return [
@@ -449,9 +435,7 @@ def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
 
 
 def tell_producers(procedure: Run) -> None:
-    """Note who wrote meanwhile, as far as brokers know it: last of all, since it takes seconds, and the list and the
-    fence are what counts.
-    """
+    """Note who wrote meanwhile, as brokers know; last, as it takes seconds, and the fence and the list come first."""
     every = all_of(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
     done = [fact for fact in every if fact.procedure_id == procedure.id]
     producers = producers_since(procedure, done[-1].accepted) if done else None
@@ -460,8 +444,7 @@ def tell_producers(procedure: Run) -> None:
 
 
 def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
-    """Stop what could copy from or to the old source; states by connector or flow, with the reason where one could
-    not be stopped.
+    """Stop flows from or to the old source; states by connector or flow, with the reason where one is not stopped.
 
     Args:
         answers: whether the source answers; before, the flow from it is stopped only if the procedure has begun to stop
@@ -510,8 +493,7 @@ def _ends_if_known(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition
 
 
 def disarm(procedure: Run, alias: str, reason: str) -> tuple[ArmedFence, ...]:
-    """End every watch over a cluster, for a procedure that fences it itself and has done so; returns what was
-    disarmed.
+    """End every watch over a cluster that a procedure has fenced itself; returns what was disarmed.
 
     What the watcher added stays: it is part of that fence by now.
     """

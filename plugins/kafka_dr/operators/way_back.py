@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
 from kafka_dr.hooks.procedure_journal import JournalEntry
@@ -31,7 +32,6 @@ from kafka_dr.vocabulary import Entry, Step
 F = TypeVar("F", bound=Fact)
 
 _ASK_SECONDS = 10.0
-_NAMED = 10
 
 
 def names_protect(procedure: Run) -> bool:
@@ -40,9 +40,7 @@ def names_protect(procedure: Run) -> bool:
 
 
 def refuse_dedicated(procedure: Run) -> None:
-    """Both flows of the pair must run in Connect workers: in dedicated mode no offset can be set, and nothing can be
-    resumed.
-    """
+    """Refuse a pair with a dedicated flow: in dedicated mode no offset can be set, and nothing can be resumed."""
     dedicated = [
         f"{flow.source}->{flow.target}"
         for flow in (procedure.flow, procedure.reverse_flow)
@@ -58,8 +56,7 @@ def refuse_dedicated(procedure: Run) -> None:
 
 
 def failed_over(procedure: Run) -> Run:
-    """The procedure that took clients from the returned cluster to where they are now, as find_stranded_records
-    found it.
+    """The procedure that took clients from the returned cluster to the present one, by find_stranded_records.
 
     Raises:
         Contradiction: the journal does not know it, or it moved clients the other way.
@@ -81,9 +78,7 @@ def failed_over(procedure: Run) -> Run:
 
 
 def moved_clients(procedure: Run) -> list[tuple[JournalEntry, Run]]:
-    """Procedures of the pair that opened their target and did not return, each with its point of no return, oldest
-    first.
-    """
+    """Procedures of the pair that opened their target and did not return, each with its opening, oldest first."""
     entries = procedure.journal.entries(step=Step.OPEN_TARGET, kind=Entry.INTENT)
     first = {entry.procedure_id: entry for entry in reversed(entries) if entry.procedure_id != procedure.id}
     known = [(entry, procedure.other(name)) for name, entry in first.items()]
@@ -106,9 +101,7 @@ class PairJournal:
     def facts(
         self, fact: type[F], step: Step, after: int = 0, until: int | None = None
     ) -> list[tuple[JournalEntry, Run, F]]:
-        """Facts of a class that a step wrote between two numbers of the journal, oldest first, each with its entry
-        and the procedure that wrote it.
-        """
+        """Facts of a class that a step wrote between two entries, oldest first, with entry and writing procedure."""
         entries = self._procedure.journal.entries(step=step, kind=fact.kind)
         within = [entry for entry in entries if after < entry.sequence and (until is None or entry.sequence < until)]
         return [
@@ -136,8 +129,7 @@ class PairJournal:
 
 
 def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) -> tuple[dict[TopicPartition, int], bool]:
-    """Ends by the oldest note that has them, and whether one of the notes holds all that were there; what only a
-    later one holds was made by the flow.
+    """Ends by the oldest note, and whether any note is whole; what only later notes hold was made by the flow.
 
     Args:
         notes: the journal's sequence, the ends, and whether these are all that the flow may write to.
@@ -162,9 +154,7 @@ class Begun(NamedTuple):
 
 
 def told_to_begin(procedure: Run) -> dict[TopicPartition, Begun]:
-    """Where the procedure's flow was told to begin since clients came to its source; empty where no procedure
-    brought them.
-    """
+    """Where the flow was told to begin since clients came to its source; {} where no procedure brought them."""
     moved = moved_clients(procedure)
     if not moved or moved[-1][1].request.target != procedure.request.source:
         return {}
@@ -179,9 +169,7 @@ def told_to_begin(procedure: Run) -> dict[TopicPartition, Begun]:
 
 
 def seeded_by(failover: Run) -> dict[TopicPartition, int]:
-    """Last offsets that count as copied, by which a failover told the flow from its target where to begin; -1 for
-    none.
-    """
+    """Last offsets that a failover set as copied for the flow from its target; -1 for none."""
     seeded = failover.progress.done(ReverseFlowSeeded)
     if seeded is None or seeded.seeds is None:
         return {}
@@ -189,9 +177,7 @@ def seeded_by(failover: Run) -> dict[TopicPartition, int]:
 
 
 def told_apart(procedure: Run, last: Run) -> dict[TopicPartition, Begun]:
-    """Where the procedure's flow was told to begin in topics that are clients' own, when another procedure brought
-    them: what was stranded there stays behind. Its copies ended then where they ended before it was resumed.
-    """
+    """Where the flow was told to begin in clients' own topics, behind what was stranded; {} without seeds or notes."""
     replicated, noted = seeded_by(last), last.progress.facts(EndsNoted, Step.START_REVERSE_REPLICATION)
     if not replicated or not noted:
         return {}
@@ -201,9 +187,7 @@ def told_apart(procedure: Run, last: Run) -> dict[TopicPartition, Begun]:
 
 
 def _ends_left(procedure: Run, last: Run) -> dict[TopicPartition, int]:
-    """Below which offset of the target's logs everything was mirrored from the target, as clients left them: proven
-    behind a fence, or found when the cluster was back.
-    """
+    """Target offsets below which all had been mirrored when clients left: proven by fence, or found on return."""
     if last.progress.done(ProducersFenced) is not None:
         return cut_off_of(last)
     found = procedure.progress.done(StrandedRecordsFound)
@@ -222,9 +206,7 @@ def partitions_of(procedure: Run, topics: Iterable[str]) -> list[TopicPartition]
 
 
 def written_since(procedure: Run, ends: dict[TopicPartition, int]) -> list[str]:
-    """Partitions of the returned cluster to which records were written since its logs ended there, each with its
-    newest record; the end of a transaction is none.
-    """
+    """Partitions of the returned cluster with records above these ends, with the newest; no transaction ends."""
     now = procedure.systems.target.ends(list(ends))
     return newest_records(procedure.reversed, {tp: end for tp, end in ends.items() if now[tp] > end})
 
@@ -241,7 +223,7 @@ def refuse_replaced(procedure: Run) -> None:
     infos = procedure.systems.target.topics(ids) if ids else {}
     other = [name for name, topic_id in sorted(ids.items()) if name not in infos or infos[name].topic_id != topic_id]
     if other:
-        told = ", ".join(other[:_NAMED]) + (f" and {len(other) - _NAMED} more" if len(other) > _NAMED else "")
+        told = first_few(other)
         raise Contradiction(
             "Topics of the returned cluster were deleted since the flow back was told where to begin",
             told,
@@ -250,8 +232,7 @@ def refuse_replaced(procedure: Run) -> None:
 
 
 def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
-    """Topics that prepare_topics has seen to, and that the flow back fills, are there still; answers the ids of all
-    that it fills and that are there.
+    """Refuse prepared topics that are gone though the flow back fills them; return ids of all it fills.
 
     Those that were born since, by clients or for a quarantine, MirrorMaker 2 makes and fills from their beginnings.
 
@@ -263,7 +244,7 @@ def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
     infos = procedure.systems.target.topics(names)
     lacking = sorted(set(prepared).intersection(names).difference(infos))
     if lacking:
-        told = ", ".join(lacking[:_NAMED]) + (f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else "")
+        told = first_few(lacking)
         raise Contradiction(
             "Topics of the returned cluster are gone since they were prepared",
             told,

@@ -10,6 +10,7 @@ import pandas as pd
 
 from kafka_dr.domain.armed import ARMED
 from kafka_dr.domain.fence import FenceScope, client_principals
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import DeadlinePassed, Refusal, SystemUnavailable
 from kafka_dr.operators.assessing import existing
 from kafka_dr.operators.clients import OpenTarget
@@ -170,6 +171,6 @@ def refuse_living_groups(procedure: Run) -> None:
     if active:
         raise Refusal(
             f"Groups came alive on {procedure.request.target}",
-            ", ".join(sorted(active)[:10]),
+            first_few(sorted(active)),
             "Stop those consumers; the procedure returns to the source.",
         )

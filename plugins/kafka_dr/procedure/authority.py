@@ -91,9 +91,7 @@ class LeaseAuthority:
             return False
 
     def take_new_epoch(self) -> None:
-        """Take a new epoch for this process: an older one of the same procedure, orphaned or frozen, can act no
-        more.
-        """
+        """Take a new epoch for this process; an older process of the procedure, orphaned or frozen, can act no more."""
         self.hold()
         self.epoch = self._journal.take_lease(self.pair, self.holder, renew=True)
 

@@ -60,9 +60,7 @@ class Progress:
 
     @property
     def cool_down(self) -> dict[str, Any] | None:
-        """The cool-down that this run does not wait for: after whose end, until when, and why; None where none was
-        running.
-        """
+        """The cool-down that this run does not wait for: after what, until when, and why; None without one."""
         opened = self.opened
         return None if opened is None or opened.cool_down is None else vars(opened.cool_down)
 
@@ -114,9 +112,7 @@ class Progress:
         return next((e.at.timestamp() for e, begun in tries if begun == tries[-1][1]), time.time())
 
     def refuse_other_run(self, run_id: str) -> None:
-        """Refuse a run whose id differs from another's only in characters no folder takes: it would act under that
-        one's lease.
-        """
+        """Refuse a run id that differs from another only in characters no folder takes: both would share a lease."""
         opened = self.opened
         if opened is not None and opened.run_id != run_id:
             raise BadInput(
@@ -126,9 +122,7 @@ class Progress:
             )
 
     def refuse_if_going_back(self) -> None:
-        """Refuse to go forward once the procedure was aborted or is being given back, unless the target may already
-        be open.
-        """
+        """Refuse to go forward after an abort or a return to the source, unless the target may already be open."""
         if self.began(Step.OPEN_TARGET) is not None:
             return
         abort = self._journal.last(self._id, Step.ABORT_PROCEDURE, Entry.ABORT)

@@ -137,9 +137,7 @@ class Run:
         return turned
 
     def other(self, procedure_id: str) -> Run | None:
-        """Another procedure of the journal, with what it was triggered with; None if the journal knows none of this
-        name.
-        """
+        """Load another procedure of the journal with its params; None if the journal does not know the name."""
         opened = opened_by(self.journal, procedure_id)
         if opened is None:
             return None

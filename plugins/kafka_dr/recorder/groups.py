@@ -58,9 +58,7 @@ class Groups:
         return WHOLE if whole else CHANGED
 
     def _read_commit_ends(self, source: Side) -> dict[int, int]:
-        """Where Kafka's topic of commits ends, by partition; empty where it is not shown: then all groups are asked
-        every time.
-        """
+        """Read log ends of the __consumer_offsets topic by partition; {} if not visible: all groups are then read."""
         commits = source.topics.get(COMMITS_TOPIC)
         partitions = [TopicPartition(COMMITS_TOPIC, p) for p in commits.partitions] if commits else []
         try:

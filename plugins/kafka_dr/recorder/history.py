@@ -72,9 +72,7 @@ class Recorded:
 
     @property
     def stretches(self) -> pd.DataFrame:
-        """Source offsets [start, end) that all held a record: topic, partition, start, end, downstream (a target
-        record that comes from `start` or from below).
-        """
+        """Source offsets [start, end) that all held a record; `downstream` is a copy of `start` or of one below."""
         whole = self.pairs[self.pairs["records"] == self.pairs["source_end"] - self.pairs["upstream"] - 1]
         return whole[PARTITION].assign(start=whole["upstream"], end=whole["source_end"], downstream=whole["downstream"])
 
@@ -106,9 +104,7 @@ def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
 
 
 def _thinned(hour: pa.Table) -> pa.Table:
-    """Without what nobody asks for: of each position all rows but the newest, and checkpoints. Living groups write
-    millions of rows an hour.
-    """
+    """Keep only the newest row of each position and no checkpoints: active groups write millions of rows an hour."""
     kind = hour["kind"]
     positions = hour.filter(pc.equal(kind, Kind.POSITION.value)).sort_by("at")
     places = positions.select(["group", *PARTITION]).append_column("row", pa.array(range(len(positions)), pa.int64()))
@@ -128,9 +124,7 @@ def _unreached(found: Recorded) -> pd.DataFrame:
 
 
 def _still_unreached(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFrame:
-    """Those of them that lie below an older hour's samples too; a partition that an hour with samples does not have
-    was not there yet.
-    """
+    """Keep positions below an older hour's samples too; a partition without samples there did not exist yet."""
     seen = hour.filter(pc.is_valid(hour["source_end"]))
     oldest = seen.group_by(PARTITION).aggregate([("source_end", "min")]).to_pandas()
     known = (
@@ -198,9 +192,7 @@ def _deleted(rows: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _since_begun_anew(rows: pd.DataFrame) -> pd.DataFrame:
-    """Without what was seen of topics before they were made anew; a pair that was read in that very sample may speak
-    of the log before.
-    """
+    """Drop what was seen of a topic before it was recreated; pairs of that very sample may be of the older log."""
     source, target = (
         rows["topic"].map(_made_anew(rows, column)).fillna(-1) for column in ("topic_id", "target_topic_id")
     )
@@ -225,16 +217,12 @@ def _newest_partitions(seen: pd.DataFrame, source_at: int | None) -> pd.DataFram
 
 
 def _with_last_replicated(seen: pd.DataFrame) -> pd.DataFrame:
-    """With what Connect told last where it has told nothing since: a recorder that is started again may find it
-    silent.
-    """
+    """Fill gaps in `replicated` with Connect's last answer: a restarted recorder may get none."""
     return seen.assign(replicated=seen.groupby(PARTITION)["replicated"].ffill())
 
 
 def _flowed_back_at(told: list[dict[str, Any]]) -> int:
-    """When the flow the other way may have been mirroring last, -1 without such a sample; where it did not answer it
-    was as before.
-    """
+    """When the reverse flow last may have mirrored, -1 for never; a silent flow counts as it last answered."""
     last, flows = -1, False
     for one in told:
         flows = flows if (said := one.get("flows_back")) is None else said

@@ -152,9 +152,7 @@ class Looker:
         ]
 
     def _mirrored(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
-        """Partitions of the target's topics that hold what the flow mirrors, by their names and by what is known of
-        the source.
-        """
+        """List the target's partitions that hold what the flow mirrors, by name and by known source topics."""
         known = {self._remote(tp) for tp in self._partitions.known}
         selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
         named = {name for name in topics if (up := self._upstream(name)) is not None and selects(up)}
@@ -206,8 +204,7 @@ class Looker:
         return NONE_KEPT if kept is None else kept
 
     def _look_for_gone(self, rows: Rows, source: Side, target: Side, whole: bool) -> None:
-        """Topics of the flow that the source has no more, by two looks in a row: it has deleted them, and nobody loses
-        what it held.
+        """Write down topics of the flow that the source lacks in two samples in a row: deleted there, so no loss.
 
         A source that has none of them left has lost them all: that is what the record is kept for.
         """
@@ -222,9 +219,7 @@ class Looker:
         self._partitions.gone([tp for tp in self._partitions.known if tp.topic not in gone])
 
     def _mirrored_topics(self, target: Side) -> set[str]:
-        """Topics of the source that were seen there, that Connect keeps an offset of, or whose copies the target has
-        under names that say so.
-        """
+        """Source topics that were seen there, have an offset in Connect, or have copies named so on the target."""
         replicated = {tp.topic for tp, offset in (self._replicated or {}).items() if offset is not None}
         copies = {
             self.naming.upstream(name)

@@ -58,8 +58,7 @@ class MirrorTopics:
         return None if self._read is None else [[*place, offset] for place, offset in self._read.items()]
 
     def write_syncs(self, rows: Rows, location: str | None, source: Side, target: Side) -> list[str]:
-        """Write down new offset syncs; answers what is wrong with some of them. On a side that did not answer nothing
-        is read.
+        """Write new offset syncs and return problems with some; a side that did not answer is not read.
 
         Args:
             location: `source` or `target`; None where nobody says it.

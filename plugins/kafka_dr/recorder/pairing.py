@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kafka_dr.domain.own_pairs import OwnPair, PairSearch, suffix_starts
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.recorded import Kind, PartitionSeen, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.kafka_records import Consumed, Span, record_of
@@ -22,7 +23,6 @@ _MOST_RECORDS = 200_000
 _LEAST_SHARE = 1_000
 #: How far the target's newest record is looked for: behind it lie markers, where MirrorMaker 2 writes in transactions.
 _LOOK_BACKS = (1, 16)
-_NAMED = 3
 
 
 class Newest(NamedTuple):
@@ -56,14 +56,11 @@ class Pairing:
         self._owed: set[TopicPartition] = set()
 
     def owe(self, changed: Iterable[TopicPartition]) -> None:
-        """Partitions that are not as they were: each is looked through at the next samples until that was done to
-        its end, however quiet it has become.
-        """
+        """Queue changed partitions: the next samples search each to its end, even if it has become quiet."""
         self._owed.update(changed)
 
     def write(self, rows: Rows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
-        """Write down a pair for each partition that is owed one and whose newest target record has none yet; answers
-        for which there is none.
+        """Write a pair for each queued partition whose newest target record has none yet; return those without one.
 
         Args:
             now: all partitions as they are on both sides.
@@ -81,8 +78,8 @@ class Pairing:
             self._known[_log(wanted[tp])] = pair
             rows.add(Kind.PAIR, topic=tp.topic, partition=tp.partition, **pair._asdict())
         lacking = [str(tp) for tp in wanted if tp not in found]
-        few = ", ".join(lacking[:_NAMED]) + (", ..." if len(lacking) > _NAMED else "")
-        return [f"own pairs: {len(lacking)} of {len(wanted)} partitions have no new one: {few}"] if lacking else []
+        note = f"own pairs: {len(lacking)} of {len(wanted)} partitions have no new one: {first_few(lacking, 3)}"
+        return [note] if lacking else []
 
     def _has_new_records(self, seen: PartitionSeen) -> bool:
         last = self._known.get(_log(seen))

@@ -79,8 +79,8 @@ class SourceConfirmedLost(StepOutcome, LooksAtSource, steps=(Step.CONFIRM_SOURCE
 
 
 class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
-    """The plan of a run without its source, and the files that its later steps read; times in milliseconds.
-    `earlier_translation` is what a continued run's translation did not find on the target: `holes` and `cut`.
+    """The plan of a run without its source and the files its later steps read; times in milliseconds.
+    `earlier_translation`: `holes` and `cut`, what a continued run's translation did not find on the target.
     """
 
     inventory_digest: str
