@@ -36,11 +36,11 @@ from kafka_dr.operators.offsets import missing_topics, positions_to_commit
 from kafka_dr.operators.positions import COLUMNS
 from kafka_dr.operators.procedure_step import procedure_holding
 from kafka_dr.operators.stopping import parts_of
-from kafka_dr.procedure.entries import OffsetsTranslated, ProcedureOpened, newest
-from kafka_dr.procedure.run import Identity, Run
+from kafka_dr.procedure.entries import OffsetsTranslated
+from kafka_dr.procedure.run import Run, opened_by
 from kafka_dr.procedure.undo import CloseTarget, LiftFenceHook, RemoveFence, ResumeReplication, left_to_undo
 from kafka_dr.procedures import steps_of
-from kafka_dr.settings import Request, load_topology
+from kafka_dr.settings import load_topology
 from kafka_dr.topology import Flow
 from kafka_dr.vocabulary import Entry, Step
 
@@ -93,15 +93,14 @@ def _procedure(options: argparse.Namespace) -> Run:
         raise BadInput("Which procedure?", "", "Name its id, or --source and --target.")
     topology, connections = load_topology(), Connections()
     journal = Journal(connections.journal_url(topology.journal.connection))
-    opened = newest(journal.entries(options.procedure_id, Step.OPEN_PROCEDURE), ProcedureOpened)
+    opened = opened_by(journal, options.procedure_id)
     if opened is None:
         raise BadInput(
             f"The journal knows no procedure {options.procedure_id!a}",
             "",
             "See the ids in the evidence folder, or give --source and --target.",
         )
-    request = Request(**opened.request)
-    return Run(Identity(opened.dag_id, opened.run_id), request, journal, connections.systems(request, topology))
+    return Run.reopened(opened, journal, topology, connections)
 
 
 def plan_text(procedure: Run) -> str:

@@ -92,8 +92,7 @@ def procedure_holding(source: str, target: str) -> Run:
             "the journal knows of none",
             "Name the clusters of a procedure that was started.",
         )
-    request = Request(**opened.request)
-    return Run(Identity(opened.dag_id, opened.run_id), request, journal, connections.systems(request, topology))
+    return Run.reopened(opened, journal, topology, connections)
 
 
 def run_with_bad_params(context: Any) -> Run | None:

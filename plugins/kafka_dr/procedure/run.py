@@ -79,6 +79,12 @@ class Run:
         journal = Journal(connections.journal_url(topology.journal.connection))
         return cls(identity, request, journal, connections.systems(request, topology))
 
+    @classmethod
+    def reopened(cls, opened: ProcedureOpened, journal: Journal, topology: Topology, connections: Any) -> Run:
+        """A run of the journal, with the params that it was opened with."""
+        request, identity = Request(**opened.request), Identity(opened.dag_id, opened.run_id)
+        return cls(identity, request, journal, connections.systems(request, topology))
+
     @cached_property
     def lease(self) -> LeaseAuthority:
         """The lease of the pair, under this process's epoch."""
@@ -141,8 +147,7 @@ class Run:
         opened = opened_by(self.journal, procedure_id)
         if opened is None:
             return None
-        request = Request(**opened.request)
-        return Run(Identity(opened.dag_id, opened.run_id), request, self.journal, self.systems.anew(request))
+        return Run.reopened(opened, self.journal, self.topology, self.systems.connections)
 
     def require_other(self, procedure_id: str) -> Run:
         """As `other`, of a procedure that entries of the journal name; a contradiction if it was never opened."""
