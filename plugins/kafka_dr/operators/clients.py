@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.fence import FenceScope, client_principals, opening_entries, refused_to_clients
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import HookUnavailable, ReadBackFailed, Refusal
+from kafka_dr.errors import ReadBackFailed, Refusal
 from kafka_dr.hooks.client_routing import Route
 from kafka_dr.hooks.kafka_records import Accepted
-from kafka_dr.operators.fencing import active_groups, boundary_of, fenced_groups, groups_of, topics_of
+from kafka_dr.operators.fencing import (
+    active_groups,
+    boundary_of,
+    drain_hook_answer,
+    fenced_groups,
+    groups_of,
+    topics_of,
+)
 from kafka_dr.operators.observing import source_rules, target_rules
 from kafka_dr.operators.offsets import require_reviewed
 from kafka_dr.operators.procedure_step import ProcedureStep
@@ -172,18 +179,8 @@ def require_opened(procedure: Run) -> None:
 
 def tell_to_resume(procedure: Run) -> DrainHookAnswer:
     """Tell the application's drain hook to follow the routing record; its silence is reported, not fatal."""
-    if procedure.systems.drain is None:
-        return DrainHookAnswer(told=False)
-    try:
-        state = procedure.systems.drain.tell_to_resume(procedure.id)
-    except HookUnavailable as error:
-        return DrainHookAnswer(told=True, answered=False, error=str(error))
-    return DrainHookAnswer(
-        told=True,
-        answered=True,
-        producers_running=state.producers_running,
-        consumers_running=state.consumers_running,
-    )
+    answer = drain_hook_answer(procedure, lambda hook: hook.tell_to_resume(procedure.id))
+    return replace(answer, told=answer.answered is not None)
 
 
 class VerifyClients(ProcedureStep):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -15,6 +15,7 @@ from kafka_dr.domain.fence import FenceScope, fence_entries, still_allowed
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, Refusal
+from kafka_dr.hooks.application_drain import ApplicationDrain, DrainState
 from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster
 from kafka_dr.hooks.kafka_records import Refused, WriteResult
 from kafka_dr.operators.observing import (
@@ -130,22 +131,30 @@ class DrainConsumers(ProcedureStep):
 
 def ask_to_stop(procedure: Run) -> DrainHookAnswer:
     """Ask the application's drain hook and give it a moment; what it does not do, the fence does."""
-    if procedure.systems.drain is None:
-        return DrainHookAnswer(asked=False)
-    try:
-        procedure.systems.drain.ask_to_stop(procedure.id)
+
+    def stopping(hook: ApplicationDrain) -> DrainState:
+        hook.ask_to_stop(procedure.id)
         deadline = time.monotonic() + _POLITE_SECONDS
-        state = procedure.systems.drain.state()
+        state = hook.state()
         while state.producers_running and time.monotonic() < deadline:
             time.sleep(0.1)
-            state = procedure.systems.drain.state()
+            state = hook.state()
+        return state
+
+    answer = drain_hook_answer(procedure, stopping)
+    return replace(answer, asked=answer.answered is not None)
+
+
+def drain_hook_answer(procedure: Run, send: Callable[[ApplicationDrain], DrainState]) -> DrainHookAnswer:
+    """What the application's drain hook answers to a request; `answered` is None without a hook, False if it fails."""
+    if procedure.systems.drain is None:
+        return DrainHookAnswer()
+    try:
+        state = send(procedure.systems.drain)
     except HookUnavailable as error:
-        return DrainHookAnswer(asked=True, answered=False, error=str(error))
+        return DrainHookAnswer(answered=False, error=str(error))
     return DrainHookAnswer(
-        asked=True,
-        answered=True,
-        producers_running=state.producers_running,
-        consumers_running=state.consumers_running,
+        answered=True, producers_running=state.producers_running, consumers_running=state.consumers_running
     )
 
 
