@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
+from kafka_dr.domain.plan import cell
 
 from lab.brokers import start_broker
 from lab.mirror_maker import connector_name, start_worker
@@ -254,7 +255,7 @@ def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene)
         == opened.payload["cool_down"]
     )
     question = urgent.questions["approve_failover"]
-    assert f"**{first.procedure_id} ended as returned at " in question
+    assert f"**{cell(first.procedure_id)} ended as returned at " in question
     assert "The starter does not wait for that, because:** the site burns" in question
     evidence = scene.give_back(urgent)
     assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
