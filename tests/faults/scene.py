@@ -318,11 +318,11 @@ class Scene:
         return {place: {held.offset: held.digest for held in log} for place, log in logs.items()}
 
     def _lost(self, logs: dict[Place, dict[int, int]]) -> list[str]:
-        told = self.diary.acknowledged[SOURCE]
+        newest = {place: max(log, default=-1) for place, log in logs.items()}
         return [
             f"{place} offset {offset} was acknowledged and is not in the log"
-            for place, offset, digest, _ in told
-            if offset < max(logs[place], default=-1) and logs[place].get(offset) != digest
+            for place, offset, digest, _ in self.diary.acknowledged[SOURCE]
+            if offset < newest[place] and logs[place].get(offset) != digest
         ]
 
     def _skipped(self, logs: dict[Place, dict[int, int]]) -> list[str]:
@@ -330,8 +330,8 @@ class Scene:
         for group in self.client_groups:
             started = self.diary.started[SOURCE, group]
             for place, offsets in self.diary.consumed[SOURCE, group].items():
-                first = started.get(place, min(offsets))
-                missed = [offset for offset in logs[place] if first <= offset < max(offsets) and offset not in offsets]
+                first, last = started.get(place, min(offsets)), max(offsets)
+                missed = [offset for offset in logs[place] if first <= offset < last and offset not in offsets]
                 found += (
                     [f"{group} skipped {len(missed)} records of {place}, the first at {missed[0]}"] if missed else []
                 )
