@@ -31,11 +31,9 @@ class Refused(LabError):
         self.status = status
 
 
-def _database_busy(error: BaseException) -> bool:
-    failed = (
-        isinstance(error, Refused) and error.status == requests.codes.server_error and "Database error" in str(error)
-    )
-    return failed or isinstance(error, requests.Timeout)
+def database_is_busy(error: BaseException) -> bool:
+    """Whether Airflow did nothing, because another writer had its SQLite database."""
+    return isinstance(error, Refused) and error.status == requests.codes.server_error and "Database error" in str(error)
 
 
 class AirflowApi:
@@ -70,7 +68,12 @@ class AirflowApi:
         )
 
     # The lab's Airflow lives on SQLite, which has one writer. Asked again under the same id, no run starts twice.
-    @retry(retry=retry_if_exception(_database_busy), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
+    @retry(
+        retry=retry_if_exception(database_is_busy) | retry_if_exception_type(requests.Timeout),
+        stop=stop_after_attempt(3),
+        wait=wait_fixed(1),
+        reraise=True,
+    )
     def _start(self, dag_id: str, body: Json) -> str:
         try:
             started = self._call("POST", f"/dags/{quote(dag_id)}/dagRuns", body)
