@@ -31,8 +31,7 @@ class Refused(LabError):
         self.status = status
 
 
-def database_is_busy(error: BaseException) -> bool:
-    """Whether Airflow did nothing, because another writer had its SQLite database."""
+def _database_is_busy(error: BaseException) -> bool:
     return isinstance(error, Refused) and error.status == requests.codes.server_error and "Database error" in str(error)
 
 
@@ -67,12 +66,9 @@ class AirflowApi:
             dag_id, {"dag_run_id": f"manual__{datetime.now(UTC).isoformat()}", "logical_date": None, "conf": conf}
         )
 
-    # The lab's Airflow lives on SQLite, which has one writer. Asked again under the same id, no run starts twice.
+    # Asked again under the same id, no run starts twice.
     @retry(
-        retry=retry_if_exception(database_is_busy) | retry_if_exception_type(requests.Timeout),
-        stop=stop_after_attempt(3),
-        wait=wait_fixed(1),
-        reraise=True,
+        retry=retry_if_exception_type(requests.Timeout), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True
     )
     def _start(self, dag_id: str, body: Json) -> str:
         try:
@@ -126,6 +122,8 @@ class AirflowApi:
             if not page[key] or len(rows) >= page["total_entries"]:
                 return rows
 
+    # The lab's Airflow lives on SQLite, which has one writer. What took effect all the same is refused as a conflict.
+    @retry(retry=retry_if_exception(_database_is_busy), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
     def _call(self, method: str, path: str, body: Json | None = None, query: Json | None = None) -> Json:
         answer = self._send(method, path, body, query)
         if answer.status_code == requests.codes.unauthorized:

@@ -24,9 +24,8 @@ from confluent_kafka.admin import (
 )
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.vocabulary import Entry
-from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
 
-from lab.airflow_api import AirflowApi, database_is_busy
+from lab.airflow_api import AirflowApi
 from lab.airflow_settings import environment
 from lab.mirror_maker import call
 from lab.procedure_run import procedure_id
@@ -79,7 +78,6 @@ class AttackedLab(Lab):
 class User(AirflowApi):
     """One of the lab's users, who may send what no page offers."""
 
-    @retry(retry=retry_if_exception(database_is_busy), stop=stop_after_attempt(5), wait=wait_fixed(1), reraise=True)
     def send(self, method: str, path: str, body: Any = None) -> Any:
         """Any request."""
         return self._call(method, path, body)

@@ -1,4 +1,4 @@
-"""Starting a run while the lab's database is busy."""
+"""Requests to Airflow while its database is busy, or its answer late."""
 
 from __future__ import annotations
 
@@ -75,6 +75,14 @@ def test_a_database_that_stays_away_is_told(airflow: _Airflow) -> None:
     with pytest.raises(Refused, match="Database error"):
         _trigger(airflow, BUSY, BUSY, BUSY)
     assert len(airflow.asked) == 3
+
+
+def test_a_gates_answer_is_given_again_while_the_database_is_busy(airflow: _Airflow) -> None:
+    """As every request is, not only the start of a run."""
+    airflow.answers = [BUSY, (200, {"responded_by": None})]
+    api = AirflowApi(f"http://127.0.0.1:{airflow.server_port}", "operator", "secret")
+    assert api.answer("a_dag", "r1", {"task_id": "approve_plan"}, "Approve", {}) == {"responded_by": None}
+    assert len(airflow.asked) == 2
 
 
 def test_another_refusal_is_told_at_once(airflow: _Airflow) -> None:
