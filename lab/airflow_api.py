@@ -122,7 +122,7 @@ class AirflowApi:
             if not page[key] or len(rows) >= page["total_entries"]:
                 return rows
 
-    # The lab's Airflow lives on SQLite, which has one writer. What took effect all the same is refused as a conflict.
+    # SQLite has one writer. A write may take effect although its answer is this error: a repeated one then conflicts.
     @retry(retry=retry_if_exception(_database_is_busy), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
     def _call(self, method: str, path: str, body: Json | None = None, query: Json | None = None) -> Json:
         answer = self._send(method, path, body, query)
