@@ -98,6 +98,10 @@ class Clusters:
             raise RuntimeError(f"{len(refused) + left} records were not written to {alias}: {refused[:1]}")
         return time.monotonic() - began
 
+    def mirrored_name(self, topic: str) -> str:
+        """Return the name that a topic of the source has on the target."""
+        return topic if self.status["policy"] == "identity" else f"{SOURCE}.{topic}"
+
     def ends(self, alias: str, topics: Mapping[str, int]) -> dict[TopicPartition, int]:
         """Return the log ends of topics."""
         return self.cluster(alias).ends(
@@ -106,11 +110,14 @@ class Clusters:
 
     def await_mirrored(self, topics: Mapping[str, int], seconds: float = 600) -> float:
         """Wait until MirrorMaker 2 has brought both sides to the same ends; return the seconds."""
-        began, wanted = time.monotonic(), self.ends(SOURCE, topics)
-        target = self.cluster(TARGET)
+        began, target = time.monotonic(), self.cluster(TARGET)
+        counts = {self.mirrored_name(name): count for name, count in topics.items()}
+        wanted = {
+            TopicPartition(self.mirrored_name(name), p): end for (name, p), end in self.ends(SOURCE, topics).items()
+        }
         while True:
-            there = target.topics(list(topics))
-            if {n: len(t.partitions) for n, t in there.items()} == dict(topics) and target.ends(list(wanted)) == wanted:
+            there = target.topics(list(counts))
+            if {n: len(t.partitions) for n, t in there.items()} == counts and target.ends(list(wanted)) == wanted:
                 return time.monotonic() - began
             if time.monotonic() - began > seconds:
                 raise TimeoutError(
@@ -136,12 +143,12 @@ class Clusters:
 
 
 @contextmanager
-def clusters(airflow: bool = False) -> Iterator[Clusters]:
-    """Bring a lab up with brokers of 3 GB, and take it down again."""
+def clusters(airflow: bool = False, policy: str = "identity") -> Iterator[Clusters]:
+    """Bring a lab up with brokers of 3 GB and the naming of a policy, and take it down again."""
     os.environ["SWITCHBACK_BROKER_HEAP"] = HEAP
     state = Path(tempfile.mkdtemp(prefix="switchback-bench-"))
     try:
-        up(state, airflow=airflow, policy="identity", progress=Progress(quiet=True))
+        up(state, airflow=airflow, policy=policy, progress=Progress(quiet=True))
         say(f"  lab is up, brokers with {HEAP} of heap")
         yield Clusters(state)
     finally:
