@@ -4,7 +4,7 @@ VENV := .venv/bin/python
 COMPILE := .venv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock check lab lab-down demo demo-unplanned demo-failback test faults bench
+.PHONY: help setup lock check lab lab-down demo demo-unplanned demo-failback compose-demo test faults bench
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -35,6 +35,9 @@ demo-unplanned: setup ## the source is killed with -9 under load, clients go on 
 
 demo-failback: setup ## the source is killed with -9, clients go on without it, it comes back, and they return (TAMPER=position|record, APPROVE=ask)
 	@$(VENV) -m lab.demo failback
+
+compose-demo: setup ## the stack of docker-compose.yaml: a planned failover, a killed site, and the way back, judged (TAMPER, APPROVE as above)
+	@$(VENV) -m lab.demo containers
 
 test: check ## the checks, then every test but the faults
 	@$(VENV) -m pytest tests --ignore=tests/faults -n 2
