@@ -67,7 +67,7 @@ def test_brokers_name_one_address_inside_and_one_outside(lab: Lab) -> None:
 
 def test_the_topology_is_one_that_the_product_takes(lab: Lab) -> None:
     """Clients are redirected over HTTP, for product and application share no file."""
-    topology = check_topology(lab.topology.read_text(), "topology.yaml")
+    topology = check_topology(yaml.safe_load(lab.topology.read_text()), "topology.yaml")
     assert (topology.routing.kind, topology.routing.connection) == ("http", "client_routing")
 
 
