@@ -1,7 +1,8 @@
 # The images of docker-compose.yaml, a target each: kafka, airflow, spark, postgres. Everything comes from one Debian image
 # and from the registries: Debian's packages, PyPI by the hashes of requirements.txt, Maven Central by those of
 # lab/jars.sha256. Official images can take the place of the bases (KAFKA_BASE, AIRFLOW_BASE, SPARK_BASE, POSTGRES_BASE);
-# none of them has been tried.
+# none of them has been tried. A base of Kafka needs Java 17 or newer and bash, one of Airflow and of Spark besides
+# /usr/bin/python3 of version 3.11, one of PostgreSQL its programs on the path.
 #
 # What fetches runs under `with-ca`, which trusts the certificates of the secret `ca` as well.
 ARG KAFKA_BASE=java
@@ -43,14 +44,18 @@ RUN --mount=type=secret,id=ca with-ca python3 -c \
 
 # One user in all images, for they share volumes: a volume takes its first owner from the image.
 FROM ${KAFKA_BASE} AS kafka
-COPY lab/containers/bin/ /usr/local/bin/
+USER root
+COPY lab/containers/bin/user-with-folders /usr/local/bin/
 RUN user-with-folders lab/arguments lab/brokers/primary lab/brokers/standby lab/tmp
 COPY --from=jars /opt/switchback/ /opt/switchback/
 COPY lab/containers/log4j2.properties /opt/switchback/lab/containers/
+COPY lab/containers/bin/ /usr/local/bin/
+RUN chmod -R a+rX /usr/local/bin /opt/switchback/lab
 USER 1000:1000
 
 FROM ${AIRFLOW_BASE} AS airflow
-COPY lab/containers/bin/ /usr/local/bin/
+USER root
+COPY lab/containers/bin/user-with-folders /usr/local/bin/
 RUN user-with-folders lab/arguments lab/postgres clients
 COPY --from=packages /opt/switchback/.venv/ /opt/switchback/.venv/
 COPY --from=jars /opt/switchback/ /opt/switchback/
@@ -60,14 +65,20 @@ COPY spark/ spark/
 COPY lab/ lab/
 COPY plugins/ plugins/
 COPY dags/ dags/
+COPY lab/containers/bin/ /usr/local/bin/
+# A checkout may be readable by its owner alone.
+RUN chmod -R a+rX /usr/local/bin spark lab plugins dags
 USER 1000:1000
 
 FROM ${SPARK_BASE} AS spark
-COPY lab/containers/bin/ /usr/local/bin/
+USER root
+COPY lab/containers/bin/user-with-folders /usr/local/bin/
 RUN user-with-folders lab
 COPY --from=packages /opt/switchback/.venv/ /opt/switchback/.venv/
 ENV PATH=/opt/switchback/.venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1
 WORKDIR /opt/switchback
+COPY lab/containers/bin/ /usr/local/bin/
+RUN chmod -R a+rX /usr/local/bin
 USER 1000:1000
 
 FROM debian:bookworm-slim AS postgresql
@@ -78,6 +89,7 @@ RUN --mount=type=secret,id=ca with-ca sh -c 'apt-get update -q && apt-get instal
     && apt-get install -qy --no-install-recommends postgresql-15 && rm -rf /var/lib/apt/lists/*'
 
 FROM ${POSTGRES_BASE} AS postgres
+USER root
 COPY lab/containers/bin/ /usr/local/bin/
-RUN user-with-folders lab/postgres && mkdir -p /var/lib/postgresql/data && chown 1000:1000 /var/lib/postgresql/data
+RUN chmod -R a+rX /usr/local/bin && user-with-folders lab/postgres && mkdir -p /var/lib/postgresql/data && chown 1000:1000 /var/lib/postgresql/data
 USER 1000:1000

@@ -12,6 +12,8 @@ from lab.progress import wait_until
 from lab.state import LOOPBACK, PRINCIPALS, Lab, write_private
 
 READY_SECONDS = 240.0
+#: Of a broker in a container, for clients outside.
+OUTSIDE_PORT = 9094
 LARGEST_MESSAGE = 10 * 1024 * 1024
 
 
@@ -80,7 +82,7 @@ def _properties(lab: Lab, alias: str) -> dict[str, object]:
     if record.published:
         # The machine outside reaches a container under another address, which the broker must name in its answers.
         clients["OUTSIDE"] = f"{LOOPBACK}:{record.published[alias]}"
-        bound["OUTSIDE"] = f"{record.hosts[alias]}:{record.published[alias]}"
+        bound["OUTSIDE"] = f"{record.hosts[alias]}:{OUTSIDE_PORT}"
     login = scram_login("admin", record.passwords["admin"])
     return {
         "process.roles": "broker,controller",

@@ -225,7 +225,7 @@ class Rehearsal:
         conf = {"source": self.source, "target": self.target, "reason": reason, **params}
         try:
             return run_on(self.lab, self.dag_id, conf, approver, seconds)
-        except LabError as error:
+        except (LabError, requests.RequestException) as error:
             print(f"lab: {error}", file=sys.stderr)
             return 1
 

@@ -49,9 +49,12 @@ class Service(Supervisor):
         return record
 
     def redirect(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the routing record, whole; clients follow it within a moment."""
-        Route.of(record)
+        """Replace the routing record, whole; clients follow it within a moment, and a drain ends with the change."""
+        wanted = Route.of(record)
+        changed = wanted != Route.of(self.route())
         write_whole(self._folder / ROUTE, record)
+        if changed:
+            self.stay_stopped(None)
         return self.route()
 
     def employ_named(self, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class Supervisor:
         with self._lock:
             # A second procedure does not take over: only the one that drained may resume.
             if self._drained_for is None:
-                self._stay_stopped(procedure_id)
+                self.stay_stopped(procedure_id)
             self._ask_to_stop()
             return self.state()
 
@@ -73,7 +73,7 @@ class Supervisor:
         """Let clients run again after a procedure; a drain for another procedure stays."""
         with self._lock:
             if self._drained_for == procedure_id:
-                self._stay_stopped(None)
+                self.stay_stopped(None)
             return self.state()
 
     def employ(self, clients: Sequence[ClientPlan], folder: Path) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Supervisor:
         route = Route.read(self._application.routing)
         return view_of(self._application.properties[route.cluster]["producer"], route.bootstrap_servers)
 
-    def _stay_stopped(self, procedure_id: str | None) -> None:
+    def stay_stopped(self, procedure_id: str | None) -> None:
         """Keep for which procedure clients are stopped; None lets them run."""
         if self._memory is not None:
             write_whole(self._memory, procedure_id)
@@ -112,7 +112,7 @@ class Supervisor:
     def _follow(self) -> None:
         route = Route.read(self._application.routing)
         if self._route is not None and route != self._route:
-            self._stay_stopped(None)
+            self.stay_stopped(None)
             self._stop_clients(STOP_SECONDS if route.cluster == self._route.cluster else LEAVE_SECONDS)
         self._route = route
         if self._drained_for is not None:

@@ -44,8 +44,8 @@ class ServiceClients:
         self._lab.stack.copy_out(_CLIENTS, inside, self._folder)
 
     def stop(self) -> None:
-        """Stop every client, and copy what each wrote down; of a container that is away nobody runs."""
-        with suppress(requests.ConnectionError):
+        """Stop every client, and copy what each wrote down; a container that is away runs none."""
+        with suppress(requests.RequestException):
             self._employ((), ())
         self.collect()
 

@@ -42,9 +42,11 @@ def demonstrate(choices: Choices, kind: type[Demo] = Demo) -> int:
         # A second Ctrl-C must not leave half of the lab running.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        demo.stop()
-        take_down(state)
-        guard.dismiss()
+        try:
+            demo.stop()
+        finally:
+            take_down(state)
+            guard.dismiss()
 
 
 def _interrupt(*_: object) -> NoReturn:

@@ -12,12 +12,12 @@ from lab.containers.round_trips import ContainerRoundTrips
 from lab.demo.demonstration import APPROVER, EVIDENCE, GROUPS, PERSON_SECONDS, RUN_SECONDS, SCALE, SEED
 from lab.demo.failback import MORE, RATE, STRANDED, FailbackDemo
 from lab.demo.lost_source import AFTER
+from lab.errors import LabError
 from lab.failback_rehearsal import Leaving, Returning
 from lab.judge import Verdict
 from lab.judge.round_trip_exhibits import FAILBACK, PLANNED, UNPLANNED
 from lab.lost_source_rehearsal import Accident
 
-PROJECT_NAME = "switchback-demo"
 LOAD = f"Load of {RATE:,} records/s"
 
 
@@ -32,17 +32,14 @@ class ContainersDemo(FailbackDemo):
 
     def run(self) -> int:
         """Go through all stages; return the exit code. Where something fails, every service's log is kept."""
-        stack = Stack.with_free_ports(PROJECT_NAME)
+        stack = Stack.in_folder(self._state)
         stack.require_docker()
-        stack.remember(self._state)
         code = 1
         try:
             code = self._run(stack)
         finally:
             if code:
-                kept = EVIDENCE / f"containers-{time.strftime('%Y%m%dT%H%M%S')}"
-                stack.keep_logs(kept)
-                self._stages.say(f"logs of every service: {kept}")
+                self._keep_logs(stack)
         return code
 
     def _run(self, stack: Stack) -> int:
@@ -75,11 +72,19 @@ class ContainersDemo(FailbackDemo):
         made.approver, made.seconds = (None, PERSON_SECONDS) if self._choices.ask else (APPROVER, RUN_SECONDS)
         return made
 
+    def _keep_logs(self, stack: Stack) -> None:
+        kept = EVIDENCE / f"containers-{time.strftime('%Y%m%dT%H%M%S')}"
+        try:
+            stack.keep_logs(kept)
+        except LabError as error:
+            self._stages.say(f"not every log could be kept: {error}")
+        self._stages.say(f"logs of every service: {kept}")
+
     def _change_sides(self, status: Mapping[str, Any], changes: list[tuple[str, str, Callable[[], Verdict]]]) -> int:
         for title, dag_id, change in changes[:-1]:
             self._stages.begin(title)
             found = self._changed(status, dag_id, change)
-            if not found[0].passed:
+            if self._choices.tamper or not found[0].passed:
                 return self._conclude(*found)
             self._show(*found)
             for line in found[0].lines(limit=10):

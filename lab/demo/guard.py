@@ -32,8 +32,7 @@ class Guard:
 
 def take_down(state: Path) -> None:
     """Stop a lab, or the stack of containers that a folder belongs to, and remove the folder."""
-    stack = Stack.of(state)
-    if stack is not None:
+    if stack := Stack.of(state):
         stack.down()
     down(state)
     shutil.rmtree(state, ignore_errors=True)

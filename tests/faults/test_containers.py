@@ -66,12 +66,13 @@ def back_since(service: str, before: str) -> bool:
 @pytest.fixture(scope="module")
 def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerRoundTrips]:
     """Round trips on a stack that is up; nothing of it is left after the last test."""
-    stack, folder = Stack.with_free_ports(PROJECT), tmp_path_factory.mktemp("containers")
+    folder = tmp_path_factory.mktemp("containers") / PROJECT
+    folder.mkdir()
+    stack = Stack.in_folder(folder)
     try:
         stack.require_docker()
     except LabError as error:
         pytest.skip(str(error))
-    stack.remember(folder)
     stack.down()
     try:
         stack.build()
@@ -149,7 +150,7 @@ def test_a_second_start_is_quick(rehearsal: ContainerRoundTrips) -> None:
     """Containers are removed, volumes stay: clusters, journal and clients are as before."""
     stack = rehearsal.lab.stack
     route = json.loads(stack.read_file("demo-clients", ROOT / "clients" / "routing.json"))
-    stack._compose("down", "--timeout", "5")
+    stack._compose("down", "--timeout", "5", seconds=SECOND_START_SECONDS)
     began = time.monotonic()
     stack.up()
     assert time.monotonic() - began < SECOND_START_SECONDS

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import shlex
 import stat
 import subprocess
@@ -22,6 +24,7 @@ from kafka_dr.settings import check_topology
 
 from lab.clients.application import ClientPlan
 from lab.clients.service import Service, clients_of
+from lab.containers import compose
 from lab.containers.compose import STACK_FILE, ContainerLab, Stack
 from lab.containers.prepare import main, prepare
 from lab.containers.stack import HOSTS, PUBLISHED, published_ports
@@ -57,7 +60,7 @@ def test_brokers_name_one_address_inside_and_one_outside(lab: Lab) -> None:
     """Clients in containers are sent to the service, clients of the machine to the published port."""
     found = properties(lab, "broker-primary")
     assert found["advertised.listeners"] == "CLIENTS://kafka-primary:9092,OUTSIDE://127.0.0.1:19092"
-    assert found["listeners"].startswith("CLIENTS://kafka-primary:9092,OUTSIDE://kafka-primary:19092,CONTROLLER://")
+    assert found["listeners"].startswith("CLIENTS://kafka-primary:9092,OUTSIDE://kafka-primary:9094,CONTROLLER://")
     assert found["listener.security.protocol.map"] == (
         "CLIENTS:SASL_PLAINTEXT,OUTSIDE:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
     )
@@ -231,11 +234,55 @@ def test_no_topics_mean_no_clients() -> None:
 def test_a_stack_is_found_again_by_its_folder(tmp_path: Path) -> None:
     """Whoever takes it down needs no more than the folder of a demo that was killed."""
     assert Stack.of(tmp_path) is None
-    stack = Stack.with_free_ports("some-project")
-    stack.remember(tmp_path)
+    stack = Stack.in_folder(tmp_path)
     assert Stack.of(tmp_path) == stack and (tmp_path / STACK_FILE).exists()
-    assert set(stack.settings) == {setting for setting, _ in PUBLISHED.values()}
     assert len(set(published_ports(stack.settings).values())) == len(PUBLISHED)
+
+
+def test_a_judged_stack_takes_nobodys_own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one's own clusters nor another naming, from the environment or from `.env`; only how images are built."""
+    for name in ("SWITCHBACK_SETTINGS", "NAMING", "DEMO_TOPICS", "SWITCHBACK_CA_FILE"):
+        monkeypatch.setenv(name, "mine")
+    printed = f"{sys.executable} -c 'import os; print(dict(os.environ)); import sys; print(sys.argv)' \"$@\""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "docker").write_text(f"#!/bin/sh\n{printed}\n")
+    (tmp_path / "bin" / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    stack = Stack.in_folder(tmp_path)
+    environment, arguments = (ast.literal_eval(line) for line in stack._compose("config").splitlines())
+    assert environment["SWITCHBACK_SETTINGS"] == str(tmp_path / "settings")
+    assert list((tmp_path / "settings").iterdir()) == []
+    assert {"NAMING", "DEMO_TOPICS"}.isdisjoint(environment) and environment["SWITCHBACK_CA_FILE"] == "mine"
+    assert arguments[arguments.index("--env-file") + 1] == os.devnull
+
+
+def test_a_docker_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With everything that it has started."""
+    monkeypatch.setattr(compose, "REQUEST_SECONDS", 0.5)
+    with pytest.raises(LabError, match="had not ended after 0 s"):
+        compose._run(["sh", "-c", f"sleep 600 & echo $! > {tmp_path}/pid; wait"], dict(os.environ), 0.4)
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(50):
+        if not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text():
+            return
+        time.sleep(0.1)
+    pytest.fail("a child of the command still lives")
+
+
+@pytest.mark.parametrize(
+    ("row", "state"),
+    [
+        ({"State": "running", "Health": "healthy", "ExitCode": 0}, "healthy"),
+        ({"State": "running", "Health": "starting", "ExitCode": 0}, "starting"),
+        ({"State": "running", "Health": "", "ExitCode": 0}, "running"),
+        ({"State": "exited", "Health": "", "ExitCode": 0}, "ended"),
+        ({"State": "exited", "Health": "", "ExitCode": 137}, "exited"),
+        ({"State": "restarting", "Health": "starting", "ExitCode": 1}, "restarting"),
+    ],
+)
+def test_only_healthy_services_and_ended_jobs_count(row: dict[str, Any], state: str) -> None:
+    """Whatever else Docker says is the state itself."""
+    assert compose._state(row) == state
 
 
 def test_the_lab_outside_has_the_published_addresses(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
