@@ -24,7 +24,7 @@ FILE = PROJECT / "docker-compose.yaml"
 STACK_FILE = "compose.json"
 #: Its container lives as long as the stack, and sees the volume with evidence and archive.
 KEEPER = "airflow-scheduler"
-OLDEST_COMPOSE = (2, 20)
+OLDEST_COMPOSE = (2, 21)
 BUILD_SECONDS, READY_SECONDS, REQUEST_SECONDS = 3600, 900, 120
 #: What of the environment reaches docker-compose.yaml also in a stack that is judged: how images are built.
 BUILD_SETTINGS = ("SWITCHBACK_CA_FILE", "KAFKA_BASE", "AIRFLOW_BASE", "SPARK_BASE", "POSTGRES_BASE")
@@ -92,9 +92,8 @@ class Stack:
         for _ in range(5):
             self._compose("down", "--volumes", "--remove-orphans", "--timeout", "5", seconds=READY_SECONDS)
             time.sleep(1)
-            if not _answer(
-                ["docker", "ps", "--all", "--quiet", "--filter", f"label={_LABEL}={self.project}"], ""
-            ).strip():
+            left = ["docker", "ps", "--all", "--quiet", "--filter", f"label={_LABEL}={self.project}"]
+            if not _run(left, os.environ, REQUEST_SECONDS).strip():
                 return
         raise LabError(f"containers of {self.project} come back; look for a `docker compose up` that still runs")
 
