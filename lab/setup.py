@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from lab.jars import PROJECT, ensure_jars, jars_folder, ready_jars
 
@@ -22,6 +23,11 @@ LOCK = PROJECT / "requirements.lock"
 BUILD_LOCK = PROJECT / "requirements-build.txt"
 STAMP = VENV / "installed-from"
 FAST_SPARK = VENV / "spark-classes.jsa"
+POSTGRESQL = Path("/usr/lib/postgresql")
+NO_POSTGRESQL = (
+    "no PostgreSQL server is installed here; install Debian's postgresql package, or give a server's URL in"
+    " SWITCHBACK_TEST_POSTGRES"
+)
 
 
 def main() -> int:
@@ -78,6 +84,12 @@ def ensure_java() -> None:
         raise SystemExit(
             f"Java was installed, but {java()} is not {OLDEST_JAVA} or newer; unset JAVA_HOME or correct it"
         )
+
+
+def postgresql_programs() -> Path | None:
+    """The folder of the newest PostgreSQL server's programs as Debian lays them out; None without one."""
+    folders = [found.parent for found in POSTGRESQL.glob("*/bin/initdb") if (found.parent / "postgres").exists()]
+    return max(folders, key=lambda folder: float(folder.parent.name), default=None)
 
 
 def ensure_packages() -> None:

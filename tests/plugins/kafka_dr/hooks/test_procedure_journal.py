@@ -1,4 +1,7 @@
-"""Journal and leases on SQLite, and on the empty PostgreSQL database of SWITCHBACK_TEST_POSTGRES."""
+"""Journal and leases on SQLite, and on a PostgreSQL server of the tests' own.
+
+SWITCHBACK_TEST_POSTGRES may name an empty database of another server instead.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +48,12 @@ def url(request, tmp_path: Path) -> str:
     """A fresh database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'journal.db'}"
-    if not POSTGRES:
-        pytest.skip("SWITCHBACK_TEST_POSTGRES is not set")
-    with create_engine(POSTGRES).begin() as connection:
-        connection.execute(text("DROP TABLE IF EXISTS entries, leases, signs_of_life"))
-    return POSTGRES
+    if POSTGRES:
+        with create_engine(POSTGRES).begin() as connection:
+            connection.execute(text("DROP TABLE IF EXISTS entries, leases, signs_of_life"))
+        return POSTGRES
+    server = request.getfixturevalue("postgresql")
+    return server.url(server.make_database())
 
 
 @pytest.fixture
