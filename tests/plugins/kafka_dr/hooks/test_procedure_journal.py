@@ -140,6 +140,33 @@ def test_what_is_not_json_is_refused(journal: Journal, payload: object) -> None:
     assert journal.entries() == []
 
 
+@pytest.mark.parametrize("wrong", ["nul\0", "half \ud800", "long" * 100])
+def test_names_that_one_of_the_databases_would_not_keep_are_refused(journal: Journal, wrong: str) -> None:
+    """By both alike and before anything is touched: a NUL, half a surrogate pair, more characters than are kept."""
+    journal.take_lease(PAIR, "p1", NOON)
+    for act in (
+        lambda: journal.append(wrong, "s", "note", 0, {}),
+        lambda: journal.append("p", wrong, "note", 0, {}),
+        lambda: journal.append("p", "s", wrong, 0, {}),
+        lambda: journal.take_lease(wrong, "p", NOON),
+        lambda: journal.take_lease("north|south", wrong, NOON),
+        lambda: journal.release_lease(PAIR, "p1", 1, wrong),
+        lambda: journal.pass_lease(PAIR, "p1", wrong, "continued", ("p1", "s", "note", {})),
+        lambda: journal.pass_lease(PAIR, "p1", "p2", "continued", ("p1", "s", wrong, {})),
+        lambda: journal.show_life(wrong),
+    ):
+        with pytest.raises(BadInput, match="cannot keep"):
+            act()
+    journal.check_lease(PAIR, "p1", 1)
+    assert journal.entries() == []
+
+
+def test_the_longest_names_and_any_payload_are_kept(journal: Journal) -> None:
+    """Counted in characters, whatever their bytes; in a payload NULs and half surrogate pairs are escaped."""
+    wrote = journal.append("日" * 300, "é" * 100, "😀" * 50, 0, {"\0": "\ud800\0"})
+    assert journal.entries("日" * 300) == [wrote] and journal.verify() is None
+
+
 def test_processes_appending_at_once_never_fork_the_chain(url: str) -> None:
     """Three processes that open a new journal together and write 50 entries each leave one chain of 150."""
     processes(APPENDER, url, ["a", "b", "c"], "50")
@@ -353,11 +380,11 @@ def test_a_full_disk_is_an_error_that_says_so(file: Path, monkeypatch) -> None:
     def small(connection, _record) -> None:
         connection.execute("PRAGMA max_page_count = 12")
 
-    event.listen(journal._engine, "connect", small)
+    event.listen(journal._database.engine, "connect", small)
     with pytest.raises(SystemUnavailable, match="not writable.*full.*without a journal nothing is done"):
         for _ in range(100):
             journal.append("p", "s", "note", 0, "x" * 4000)
-    event.remove(journal._engine, "connect", small)
+    event.remove(journal._database.engine, "connect", small)
     assert journal.verify() is None
     journal.append("p", "s", "note", 0, "x" * 4000)
 
@@ -410,6 +437,6 @@ def test_addresses_that_cannot_be_used_are_named_without_secrets() -> None:
 def test_sqlite_is_durable(file: Path) -> None:
     """The file is in WAL mode and every connection syncs fully."""
     journal = Journal(f"sqlite:///{file}")
-    with journal._engine.connect() as connection:
+    with journal._database.engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
