@@ -1,4 +1,4 @@
-"""Where the journal's tables lie: opened by one SQLAlchemy URL, read and written in transactions; here on SQLite.
+"""Where the journal's tables lie, behind one SQLAlchemy URL: how they are read and written; here on SQLite.
 
 Invariants
 1. One writer at a time: a transaction that writes has its turn from its beginning to its end.
@@ -41,7 +41,7 @@ def open_database(url: str, lock_seconds: float) -> Database:
     if parsed is None or "@" in (parsed.host or ""):
         raise BadInput(
             "the journal's address is not a SQLAlchemy URL",
-            next_step=f"give it as {_WRITTEN}; in a password @ is written %40, several hosts as ?host=a:5432&host=b:5432",
+            next_step=f"give it as {_WRITTEN}; write an @ in a password as %40, several hosts as ?host=a&host=b",
         )
     if parsed.get_backend_name() == "sqlite":
         return SqliteDatabase(parsed, lock_seconds)

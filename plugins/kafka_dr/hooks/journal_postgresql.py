@@ -33,10 +33,10 @@ TURN = 1937204578
 _WORK_SECONDS = 5
 _READ_ONLY = ("read-only", "read-write mode")
 _MAY_NOT = ("42501", "3F000")
-_WHO_HAS_IT = f"""
+_WHO_HAS_IT = """
 SELECT pid, application_name, client_addr, state, xact_start
 FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database ON pg_database.oid = database
-WHERE granted AND locktype = 'advisory' AND (classid, objid, objsubid) = (0, {TURN}, 1)
+WHERE granted AND locktype = 'advisory' AND (classid, objid, objsubid) = (0, %s, 1)
   AND pg_database.datname = current_database()
 """
 
@@ -89,7 +89,7 @@ class PostgresqlDatabase(Database):
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
-        """A connection that is dropped after an error: it may still wait for an answer, and the server ends the rest."""
+        """A connection that is dropped after an error, as it may still wait for an answer; the server does the rest."""
         with self.engine.connect() as connection:
             try:
                 yield connection
@@ -122,7 +122,7 @@ class PostgresqlDatabase(Database):
     def _no_turn(self, connection: Connection) -> SystemUnavailable:
         """Say who has the turn; what PostgreSQL does not show to our role stays empty."""
         waited = f"another writer kept its turn for all of the {self.lock_seconds:g} s that this one waited"
-        row = connection.exec_driver_sql(_WHO_HAS_IT).first()
+        row = connection.exec_driver_sql(_WHO_HAS_IT, (TURN,)).first()
         if row is None:
             return SystemUnavailable(
                 f"the journal is not writable: {self.name}", f"{waited}; now it is free", "try again"
@@ -153,7 +153,7 @@ class PostgresqlDatabase(Database):
         return SystemUnavailable(
             f"it is unknown whether the journal was written: {self.name}",
             one_line(seen.partition("\n")[0]),
-            "see that the database and its standby are well; a step that is tried again looks at what stands there first",
+            "see that the database and its standby are well; a step that is tried again looks at what was written",
         )
 
     def _next_step(self, error: Exception) -> str:
@@ -162,9 +162,9 @@ class PostgresqlDatabase(Database):
             return "name the server that takes writes, or all of them (?host=a:5432&host=b:5432); no other one is read"
         if getattr(cause, "sqlstate", None) in _MAY_NOT:
             return (
-                "GRANT the journal's role SELECT, INSERT on entries, SELECT, INSERT, UPDATE on leases and SELECT, INSERT,"
-                " DELETE on signs_of_life; where they are missing, CREATE on the schema, or open the journal once as their"
-                " owner"
+                "GRANT the journal's role SELECT, INSERT on entries, SELECT, INSERT, UPDATE on leases and SELECT,"
+                " INSERT, DELETE on signs_of_life; where these are missing, open the journal once as a role that may"
+                " make them"
             )
         return super()._next_step(error)
 
@@ -181,7 +181,7 @@ SET LOCAL lock_timeout = {wait};
 SET LOCAL statement_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = {pause};
 SET LOCAL client_min_messages = warning;
-SELECT set_config('synchronous_commit',
-                  CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true);
+SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+                                        WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true);
 SELECT pg_advisory_xact_lock({TURN})
 """

@@ -206,7 +206,9 @@ class Journal:
         """
         taken_at = now or self._clock()
         _refuse_unkept(_LEASES, pair=pair, holder=procedure_id)
-        return self._database.write(lambda connection: _take(connection, pair, procedure_id, taken_at, cool_down_seconds, renew))
+        return self._database.write(
+            lambda connection: _take(connection, pair, procedure_id, taken_at, cool_down_seconds, renew)
+        )
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
         """Read the cool-down that ran when a procedure took the pair; None if none ran or the pair was never taken."""
@@ -238,7 +240,9 @@ class Journal:
         """
         released_at = now or self._clock()
         _refuse_unkept(_LEASES, outcome=outcome)
-        self._database.write(lambda connection: _release(connection, pair, procedure_id, epoch, str(outcome), released_at))
+        self._database.write(
+            lambda connection: _release(connection, pair, procedure_id, epoch, str(outcome), released_at)
+        )
 
     def pass_lease(
         self,
@@ -467,7 +471,11 @@ def _refuse_unkept(table: Table, **names: str) -> None:
             problem = "it holds a NUL or half a surrogate pair"
         else:
             continue
-        raise BadInput(f"the journal cannot keep a {column} of its {table.name}", f"{text[:60]!r}: {problem}", "shorten or correct it")
+        raise BadInput(
+            f"the journal cannot keep a {column} of its {table.name}",
+            f"{text[:60]!r}: {problem}",
+            "shorten or correct it",
+        )
 
 
 def _canonical(value: Any) -> str:

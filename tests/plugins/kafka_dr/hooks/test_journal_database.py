@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import select
 import signal
 import socket
@@ -119,7 +118,9 @@ def test_who_has_the_turn_is_named(postgresql: Server, url: str, turn_taken: int
         note(journal)
     told = str(refused.value)
     assert "not writable" in told and "0.5 s" in told
-    assert "the other writer" in told and f"process {turn_taken}" in told and f"pg_terminate_backend({turn_taken})" in told
+    assert (
+        "the other writer" in told and f"process {turn_taken}" in told and f"pg_terminate_backend({turn_taken})" in told
+    )
     assert journal.entries() == []
 
 
@@ -517,7 +518,7 @@ def test_nothing_is_prepared_on_the_server(postgresql: Server, url: str, databas
     )
     for _ in range(8):
         note(journal)
-    assert {row for row in postgresql.execute("SELECT count FROM seen", database=database)} == {(0,)}
+    assert set(postgresql.execute("SELECT count FROM seen", database=database)) == {(0,)}
 
 
 # Addresses and secrets.
@@ -531,7 +532,8 @@ def test_an_address_without_driver_takes_psycopg(postgresql: Server, database: s
 
 
 @pytest.mark.parametrize(
-    "address", ["postgresql+psycopg2://me:hunter2@db/x", "postgresql+asyncpg://me:hunter2@db/x", "mysql://me:hunter2@db/x"]
+    "address",
+    ["postgresql+psycopg2://me:hunter2@db/x", "postgresql+asyncpg://me:hunter2@db/x", "mysql://me:hunter2@db/x"],
 )
 def test_other_drivers_and_databases_are_refused(address: str) -> None:
     """By name, with those that serve, and without the password."""
@@ -569,9 +571,7 @@ SECRET = "hunter2secret"
         "postgresql://locked:{secret}@/no_such_database?host={folder}",
     ],
 )
-def test_no_error_shows_a_password(
-    postgresql: Server, caplog: pytest.LogCaptureFixture, address: str
-) -> None:
+def test_no_error_shows_a_password(postgresql: Server, caplog: pytest.LogCaptureFixture, address: str) -> None:
     """Not in the error, in what caused it, in the journal's own name, nor in a log of any level."""
     caplog.set_level(logging.DEBUG)
     if not postgresql.execute("SELECT 1 FROM pg_roles WHERE rolname = 'locked'"):
