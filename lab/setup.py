@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from lab.jars import PROJECT, ensure_jars, jars_folder, ready_jars
@@ -99,13 +100,16 @@ def ensure_postgresql() -> None:
     if os.environ.get("SWITCHBACK_TEST_POSTGRES"):
         _step("postgresql", False, "the server of SWITCHBACK_TEST_POSTGRES is used")
         return
-    there = postgresql_programs() is not None
-    if not there and not _may_apt_install():
-        _step("postgresql", False, f"{NO_POSTGRESQL}; tests on it are skipped")
+    if postgresql_programs() is not None:
+        _step("postgresql", True, "")
         return
-    _step("postgresql", there, "installing postgresql, without a cluster of its own")
-    if not there:
-        _install_without_cluster()
+    if _may_apt_install():
+        _step("postgresql", False, "installing postgresql, without a cluster of its own")
+        # apt-get says what went wrong.
+        with suppress(subprocess.CalledProcessError):
+            _install_without_cluster()
+    if postgresql_programs() is None:
+        _step("postgresql", False, f"{NO_POSTGRESQL}; tests on it are skipped")
 
 
 def _install_without_cluster() -> None:
@@ -120,8 +124,6 @@ def _install_without_cluster() -> None:
         for folder in made:
             if not any(folder.iterdir()):
                 folder.rmdir()
-    if postgresql_programs() is None:
-        raise SystemExit(f"postgresql was installed, but no server's programs are below {POSTGRESQL}")
 
 
 def _may_apt_install() -> bool:

@@ -83,7 +83,7 @@ class Database:
     def make_tables(self, tables: MetaData) -> None:
         """Make the tables that are missing; writes nothing where all are there."""
         with self._translated("usable"):
-            if not set(tables.tables) <= self._reading(lambda connection: set(inspect(connection).get_table_names())):
+            if not set(tables.tables) <= self._opening(lambda connection: set(inspect(connection).get_table_names())):
                 self._writing(tables.create_all)
 
     def read(self, query: Any) -> list[Row[Any]]:
@@ -95,6 +95,9 @@ class Database:
         """Do work in one transaction that has its turn; it is on disk when this returns."""
         with self._translated("writable"):
             return self._writing(work)
+
+    def _opening(self, work: Callable[[Connection], _T]) -> _T:
+        return self._reading(work)
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
         raise NotImplementedError
@@ -130,26 +133,30 @@ class SqliteDatabase(Database):
         event.listen(self.engine, "connect", _prepare_sqlite)
         event.listen(self.engine, "begin", _begin_sqlite)
 
+    def _opening(self, work: Callable[[Connection], _T]) -> _T:
+        """Another process may be giving the new file its mode."""
+        return self._repeated(lambda: self._reading(work))
+
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
-        return self._transaction(work, writes=False)
+        with self.engine.connect() as connection:
+            return work(connection)
 
     def _writing(self, work: Callable[[Connection], _T]) -> _T:
-        return self._transaction(work, writes=True)
-
-    def _transaction(self, work: Callable[[Connection], _T], writes: bool) -> _T:
         """One transaction; repeated when another writer was first."""
+        return self._repeated(lambda: self._transaction(work))
 
-        def once() -> _T:
-            with self.engine.connect().execution_options(switchback_write=writes) as connection, connection.begin():
-                return work(connection)
+    def _transaction(self, work: Callable[[Connection], _T]) -> _T:
+        with self.engine.connect().execution_options(switchback_write=True) as connection, connection.begin():
+            return work(connection)
 
+    def _repeated(self, work: Callable[[], _T]) -> _T:
         attempts = Retrying(
             retry=retry_if_exception(_another_was_first),
             stop=stop_after_delay(self.lock_seconds),
             wait=wait_random_exponential(0.01, max=0.5),
             reraise=True,
         )
-        return attempts(once)
+        return attempts(work)
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

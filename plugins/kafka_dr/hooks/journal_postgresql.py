@@ -48,8 +48,9 @@ class Session(psycopg.Connection[Any]):
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Wait for the server; an answer that does not come in time closes the connection."""
+        left = max(0.0, self.ends - time.monotonic())
         try:
-            return super().wait(gen, interval, min(max(0.0, self.ends - time.monotonic()), timeout or math.inf))
+            return super().wait(gen, interval, left if timeout is None else min(left, timeout))
         except psycopg.OperationalError:
             if time.monotonic() < self.ends:
                 raise
@@ -83,7 +84,7 @@ class PostgresqlDatabase(Database):
             )
         session.ends = time.monotonic() + self.lock_seconds + _WORK_SECONDS
         session.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-        # Asked of the server at each BEGIN: behind a pool it may not be the one that was connected to.
+        # Told to the server at each BEGIN, which a standby refuses: behind a pool it may be another one by now.
         session.read_only = False
         return session
 

@@ -387,6 +387,13 @@ def test_a_server_that_takes_connections_and_never_answers_ends_in_time() -> Non
             Journal(f"postgresql+psycopg://me@127.0.0.1:{mute.getsockname()[1]}/x", lock_seconds=3)
 
 
+def test_an_interrupt_ends_connecting() -> None:
+    """At once and as itself."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        with within(8), pytest.raises(DeadlinePassed), interrupted_after(0.5, 0.2):
+            Journal(f"postgresql+psycopg://me@127.0.0.1:{mute.getsockname()[1]}/x", lock_seconds=60)
+
+
 @pytest.mark.parametrize(
     ("act", "word"), [(Journal.entries, b"FROM entries"), (note, b"INSERT")], ids=["read", "write"]
 )

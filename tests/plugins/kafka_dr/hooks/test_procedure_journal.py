@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from kafka_dr.errors import BadInput, Contradiction, LeaseLost, NotReady, Superseded, SystemUnavailable
 from kafka_dr.hooks.procedure_journal import CoolDown, Journal
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 
 PAIR = "east|west"
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -49,7 +49,7 @@ def url(request, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'journal.db'}"
     if POSTGRES:
-        with create_engine(POSTGRES).begin() as connection:
+        with create_engine(make_url(POSTGRES).set(drivername="postgresql+psycopg")).begin() as connection:
             connection.execute(text("DROP TABLE IF EXISTS entries, leases, signs_of_life"))
         return POSTGRES
     server = request.getfixturevalue("postgresql")
