@@ -4,7 +4,7 @@ VENV := .venv/bin/python
 COMPILE := .venv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock check lab lab-down demo demo-unplanned demo-failback test faults bench
+.PHONY: help setup lock check lab lab-down demo demo-unplanned demo-failback compose-demo test faults bench
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -16,7 +16,7 @@ lock: ## renew the requirements files from pyproject.toml
 	@$(VENV) -m pip install --quiet --require-hashes -r requirements-build.txt
 	@$(COMPILE) --group build -o requirements-build.txt
 	@$(COMPILE) pyproject.toml --all-extras -o requirements.lock
-	@$(COMPILE) pyproject.toml --extra s3 -c requirements.lock -o requirements.txt
+	@$(COMPILE) pyproject.toml --extra s3 --extra postgres -c requirements.lock -o requirements.txt
 
 check: setup ## format, lint, types, layers, requirements, house rules
 	@$(VENV) -m tests.check
@@ -36,10 +36,15 @@ demo-unplanned: setup ## the source is killed with -9 under load, clients go on 
 demo-failback: setup ## the source is killed with -9, clients go on without it, it comes back, and they return (TAMPER=position|record, APPROVE=ask)
 	@$(VENV) -m lab.demo failback
 
+compose-demo: setup ## the stack of docker-compose.yaml: a planned failover, a killed site, and the way back, judged (TAMPER, APPROVE as above)
+	@$(VENV) -m lab.demo containers
+
 test: check ## the checks, then every test but the faults
+	@$(PYTHON) -m lab.setup postgresql
 	@$(VENV) -m pytest tests --ignore=tests/faults -n 2
 
 faults: setup ## every fault that the product must survive, and all examples of property tests (SHARD=2/3: the second third)
+	@$(PYTHON) -m lab.setup postgresql
 	@$(VENV) -m pytest tests -p tests.support.fault_results --hypothesis-profile=full $(if $(SHARD),--shard=$(SHARD))
 
 bench: setup ## speed beside the peers, and what the recorder takes; every figure beside its bound (ONLY=a,b; SWITCHBACK_BENCH_SCALE=0.1 for a quick look)

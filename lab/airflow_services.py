@@ -49,17 +49,22 @@ def start_airflow(lab: Lab, progress: Progress) -> None:
             lab.processes.start(f"airflow-{component}", _argv(component), env, lab.airflow_home)
 
 
-def wait_for_airflow(lab: Lab, progress: Progress) -> None:
+def components_live(lab: Lab) -> None:
+    """Raise LabError if one of the processes has died."""
+    lab.processes.must_live(*(f"airflow-{component}" for component in COMPONENTS))
+
+
+def wait_for_airflow(lab: Lab, progress: Progress, alive: Callable[[], None]) -> None:
     """Wait until all components are healthy, every DAG file is parsed, and a task has run.
+
+    Args:
+        lab: of which nothing but Airflow's address is used.
+        progress: where lines about it go.
+        alive: raises LabError when waiting has become pointless.
 
     Raises:
         LabError: a component has died, or a DAG file cannot be imported.
     """
-    names = [f"airflow-{component}" for component in COMPONENTS]
-
-    def alive() -> None:
-        lab.processes.must_live(*names)
-
     wait_until(lambda: _get(lab, "/execution/health").ok, "Airflow's task API", READY_SECONDS, still_possible=alive)
     wait_until(lambda: _is_healthy(lab), "Airflow's components to be healthy", READY_SECONDS, still_possible=alive)
     progress.say(f"Airflow answers on {lab.airflow_url}")

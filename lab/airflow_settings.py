@@ -13,11 +13,10 @@ from lab.jars import LAB, PROJECT
 from lab.jvm import temporary_folder
 from lab.spark_cluster import master_url
 from lab.spark_start import spark_environment
-from lab.state import ALIASES, ROLES, Lab, write_private
+from lab.state import ALIASES, DATABASE_HOST, LOOPBACK, ROLES, Lab, Record, write_private
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 DAG_FOLDERS = {"switchback": PROJECT / "dags", "lab": LAB / "dags"}
-_LOCAL = "127.0.0.1,localhost"
 SQLITE_SECONDS = 60  # that a writer waits for the one before; the default of 5 is not enough while a disk is busy
 
 
@@ -31,6 +30,7 @@ def environment(lab: Lab) -> dict[str, str]:
 def own_environment(lab: Lab) -> dict[str, str]:
     """What the lab sets: settings, connections, and where the product finds its topology."""
     venv = Path(sys.executable).parent
+    no_proxy = ",".join([LOOPBACK, "localhost", *sorted(set(lab.load().hosts.values()))])
     return {
         **_settings(lab),
         **_secrets(lab),
@@ -40,8 +40,8 @@ def own_environment(lab: Lab) -> dict[str, str]:
         **spark_environment(),
         "SPARK_LOCAL_DIRS": str(temporary_folder(lab)),
         "TMPDIR": str(temporary_folder(lab)),
-        "NO_PROXY": _LOCAL,
-        "no_proxy": _LOCAL,
+        "NO_PROXY": no_proxy,
+        "no_proxy": no_proxy,
         "PATH": f"{venv}:{os.environ.get('PATH', os.defpath)}",
     }
 
@@ -65,12 +65,13 @@ def connections(lab: Lab) -> dict[str, dict[str, Any]]:
         for alias in ALIASES
         if not record.runs_dedicated(alias)
     }
+    web |= {"client_routing": {"conn_type": "http", "host": lab.drain_url}} if record.published else {}
     web |= {"stop_mirror_maker": {"conn_type": "http", "host": lab.stop_hook_url}} if record.dedicated else {}
     login = {"login": "switchback", "password": record.passwords["airflow_switchback"]}
     return kafka | web | {
         "airflow_api": {"conn_type": "http", "host": lab.airflow_url, **login},
         "drain_app": {"conn_type": "http", "host": lab.drain_url},
-        "kafka_dr_journal": {"conn_type": "generic", "extra": {"url": f"sqlite:///{lab.journal}"}},
+        "kafka_dr_journal": {"conn_type": "generic", "extra": {"url": _database_url(record, "journal", lab.journal)}},
         "spark_default": {"conn_type": "spark", "host": master_url(lab)},
     }  # fmt: skip
 
@@ -100,7 +101,25 @@ def _secrets(lab: Lab) -> dict[str, str]:
     }
 
 
+def _database(lab: Lab) -> dict[str, str]:
+    """Where Airflow keeps its own data; PostgreSQL's driver serves Airflow's asynchronous engine as well."""
+    record = lab.load()
+    url = _database_url(record, "airflow", database_path(lab))
+    if DATABASE_HOST not in record.hosts:
+        return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"{url}?timeout={SQLITE_SECONDS}"}
+    return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": url, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": url}
+
+
+def _database_url(record: Record, name: str, file: Path) -> str:
+    """A database of the lab's PostgreSQL if there is one, else a file of SQLite's."""
+    if DATABASE_HOST not in record.hosts:
+        return f"sqlite:///{file}"
+    login = f"{name}:{record.passwords[f'database_{name}']}"
+    return f"postgresql+psycopg://{login}@{record.address(DATABASE_HOST)}/{name}"
+
+
 def _settings(lab: Lab) -> dict[str, str]:
+    record = lab.load()
     bundle = "airflow.dag_processing.bundles.local.LocalDagBundle"
     bundles = [{"name": name, "classpath": bundle, "kwargs": {"path": str(path)}} for name, path in DAG_FOLDERS.items()]
     return {
@@ -110,16 +129,22 @@ def _settings(lab: Lab) -> dict[str, str]:
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{lab.airflow_url}/execution/",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in ROLES.items()),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_path(lab)),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database_path(lab)}?timeout={SQLITE_SECONDS}",
+        **_database(lab),
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(lab.logs / "airflow"),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
-        "AIRFLOW__API__BASE_URL": lab.airflow_url,
-        "AIRFLOW__API__HOST": "127.0.0.1",
-        "AIRFLOW__API__PORT": str(lab.load().ports["airflow"]),
+        "AIRFLOW__API__BASE_URL": f"http://{LOOPBACK}:{record.published.get('airflow', record.ports['airflow'])}",
+        "AIRFLOW__API__HOST": record.hosts.get("airflow", LOOPBACK),
+        "AIRFLOW__API__PORT": str(record.ports["airflow"]),
+        **(_IN_CONTAINERS if record.published else {}),
         **_ALWAYS,
     }
 
 
+# What Docker asks to know whether the scheduler lives.
+_IN_CONTAINERS = {
+    "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "True",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_HOST": LOOPBACK,
+}
 _ALWAYS = {
     "AIRFLOW__API__EXPOSE_STACKTRACE": "True",
     "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",

@@ -9,9 +9,11 @@ from confluent_kafka.admin import AdminClient
 
 from lab.jvm import command, properties_text, run_to_end
 from lab.progress import wait_until
-from lab.state import PRINCIPALS, Lab, write_private
+from lab.state import LOOPBACK, PRINCIPALS, Lab, write_private
 
 READY_SECONDS = 240.0
+#: Of a broker in a container, for clients outside.
+OUTSIDE_PORT = 9094
 LARGEST_MESSAGE = 10 * 1024 * 1024
 
 
@@ -19,10 +21,10 @@ def start_broker(lab: Lab, alias: str) -> bool:
     """Start a cluster's broker unless it lives, and wait until it answers; True if it was started."""
     name = f"broker-{alias}"
     if started := lab.processes.pid(name) is None:
-        _format_storage(lab, alias)
-        heap = os.environ.get("SWITCHBACK_BROKER_HEAP", "512m")
-        argv = command(lab, name, heap, "kafka.Kafka", str(_properties_path(lab, alias)))
-        lab.processes.start(name, argv, dict(os.environ), lab.home)
+        write_broker_settings(lab, alias)
+        if not (_data_folder(lab, alias) / "meta.properties").exists():
+            run_to_end(f"format-{alias}", format_command(lab, alias))
+        lab.processes.start(name, broker_command(lab, alias), dict(os.environ), lab.home)
     client = admin(lab, alias)
     wait_until(
         lambda: client.list_topics(timeout=2.0).brokers,
@@ -44,17 +46,25 @@ def scram_login(name: str, password: str) -> str:
     return f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{name}" password="{password}";'
 
 
-def _format_storage(lab: Lab, alias: str) -> None:
-    """Make the node's storage with its users, once; the users' passwords travel in the argument file."""
-    record = lab.load()
+def write_broker_settings(lab: Lab, alias: str) -> None:
+    """Write the node's server.properties."""
     write_private(_properties_path(lab, alias), properties_text(_properties(lab, alias)))
-    if (_data_folder(lab, alias) / "meta.properties").exists():
-        return
+
+
+def broker_command(lab: Lab, alias: str) -> list[str]:
+    """Return the command that runs a node."""
+    heap = os.environ.get("SWITCHBACK_BROKER_HEAP", "512m")
+    return command(lab, f"broker-{alias}", heap, "kafka.Kafka", str(_properties_path(lab, alias)))
+
+
+def format_command(lab: Lab, alias: str) -> list[str]:
+    """Return the command that makes a node's storage and users; their passwords are in the argument file."""
+    record = lab.load()
     users = [f"SCRAM-SHA-512=[name={name},password={record.passwords[name]}]" for name in PRINCIPALS]
     arguments = ["format", "-t", record.cluster_ids[alias], "-c", str(_properties_path(lab, alias))]
     for user in users:
         arguments += ["--add-scram", user]
-    run_to_end(lab, f"format-{alias}", "kafka.tools.StorageTool", *arguments)
+    return command(lab, f"format-{alias}", "256m", "kafka.tools.StorageTool", *arguments)
 
 
 def _data_folder(lab: Lab, alias: str) -> Path:
@@ -67,23 +77,35 @@ def _properties_path(lab: Lab, alias: str) -> Path:
 
 def _properties(lab: Lab, alias: str) -> dict[str, object]:
     record = lab.load()
-    clients, controller = record.ports[alias], record.ports[f"controller_{alias}"]
+    clients, controller = {"CLIENTS": record.address(alias)}, record.address(f"controller_{alias}")
+    bound = dict(clients)
+    if record.published:
+        # The machine outside reaches a container under another address, which the broker must name in its answers.
+        clients["OUTSIDE"] = f"{LOOPBACK}:{record.published[alias]}"
+        bound["OUTSIDE"] = f"{record.hosts[alias]}:{OUTSIDE_PORT}"
+    login = scram_login("admin", record.passwords["admin"])
     return {
         "process.roles": "broker,controller",
         "node.id": 1,
-        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"CLIENTS://127.0.0.1:{clients},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"CLIENTS://127.0.0.1:{clients}",
-        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": _listeners(bound | {"CONTROLLER": controller}),
+        "advertised.listeners": _listeners(clients),
+        "listener.security.protocol.map": ",".join(
+            [*(f"{name}:SASL_PLAINTEXT" for name in clients), "CONTROLLER:PLAINTEXT"]
+        ),
         "inter.broker.listener.name": "CLIENTS",
         "controller.listener.names": "CONTROLLER",
         "sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
-        "listener.name.clients.scram-sha-512.sasl.jaas.config": scram_login("admin", record.passwords["admin"]),
+        **{f"listener.name.{name.lower()}.scram-sha-512.sasl.jaas.config": login for name in clients},
         "log.dirs": _data_folder(lab, alias),
         **_AUTHORIZATION,
         **_SMALL_AND_QUICK,
     }
+
+
+def _listeners(addresses: dict[str, str]) -> str:
+    return ",".join(f"{name}://{address}" for name, address in addresses.items())
 
 
 _AUTHORIZATION = {

@@ -18,7 +18,6 @@ from lab.judge.readers import PROBE_DIGEST, ClusterReader, Place
 from lab.judge.records import Held
 from lab.judge.round_trip_exhibits import FAILBACK, PLANNED, UNPLANNED
 from lab.lost_source_rehearsal import Accident, LostSourceRehearsal
-from lab.mirror_maker import start_worker
 from lab.rehearsal import RESTART_SECONDS, Rehearsal, uncollected, until
 from lab.state import ALIASES
 from lab.workload import GroundTruth, Load, Workload, leave_transactions_open, write_more
@@ -302,7 +301,7 @@ class RoundTrips(LostSourceRehearsal):
     def bring_source_back(self) -> None:
         """Start the source's broker again on the log that it left, and the worker beside it."""
         super().bring_source_back()
-        start_worker(self.lab, self.source)
+        self.start_again(f"connect-{self.source}")
 
     def await_copies(self) -> None:
         """Wait until what clients wrote on the target has flowed on to the source."""

@@ -75,6 +75,8 @@ def ensure_jars(ivy_jar: Path, java: str = "java") -> Path:
 def _fetch(folder: Path, ivy_jar: Path, java: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    # In an image it is root who makes the folder, and another user who reads it.
+    aside.chmod(0o755)
     try:
         _run_ivy(aside, ivy_jar, java)
         wrong = wrong_jars(aside)

@@ -10,9 +10,8 @@ import javaproperties
 
 from lab.errors import LabError
 from lab.jars import LAB, ready_jars
+from lab.java_flags import FLAGS
 from lab.state import Lab, write_private
-
-FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 
 
 def java() -> str:
@@ -35,8 +34,7 @@ def command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> list[
     options = [
         f"-Xmx{heap}",
         *FLAGS,
-        f"-Dlab.log={lab.logs / name}.log",
-        f"-Dlog4j2.configurationFile={LAB / 'log4j2.properties'}",
+        *_logging(lab, name),
         f"-Djava.io.tmpdir={temporary_folder(lab)}",
         "-cp",
         f"{jars / 'kafka'}/*",
@@ -48,9 +46,9 @@ def command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> list[
     return [java(), f"@{file}"]
 
 
-def run_to_end(lab: Lab, name: str, main: str, *arguments: str) -> None:
-    """Run a short Java program, and raise with its output if it fails."""
-    done = subprocess.run(command(lab, name, "256m", main, *arguments), capture_output=True, text=True, check=False)
+def run_to_end(name: str, command: list[str]) -> None:
+    """Run a short program, and raise with its output if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LabError(f"{name} failed with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
 
@@ -65,6 +63,13 @@ def temporary_folder(lab: Lab) -> Path:
 def properties_text(properties: dict[str, object]) -> str:
     """A Java properties file, in printable ASCII."""
     return javaproperties.dumps({key: str(value) for key, value in properties.items()}, timestamp=None)
+
+
+def _logging(lab: Lab, name: str) -> list[str]:
+    """A file for each process; in containers the output, which Docker keeps."""
+    if lab.load().published:
+        return [f"-Dlog4j2.configurationFile={LAB / 'containers' / 'log4j2.properties'}"]
+    return [f"-Dlab.log={lab.logs / name}.log", f"-Dlog4j2.configurationFile={LAB / 'log4j2.properties'}"]
 
 
 def _quoted(argument: str) -> str:

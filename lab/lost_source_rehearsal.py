@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import threading
 import time
 from collections import defaultdict, deque
@@ -19,7 +17,6 @@ from typing import Any
 import pyarrow.parquet as pq
 from confluent_kafka import KafkaException
 
-from lab.brokers import start_broker
 from lab.judge import LostExhibits, LostSourceJudge, Verdict
 from lab.judge.readers import ClusterReader, Place
 from lab.mirror_maker import connector_config
@@ -182,7 +179,7 @@ class LostSourceRehearsal(Rehearsal):
         # A sample takes a moment: by so much the looks of two samples at one partition may lie further apart than their
         # beginnings.
         if self._recorded:
-            longest = longest_sample(self.lab.archive / FLOW, self.died_at)  # type: ignore[arg-type]  # suffer() set it
+            longest = longest_sample(self.lab.collected(self.lab.archive / FLOW), self.died_at)  # type: ignore[arg-type]  # suffer() set it
             self._most = self._watch.most(SAMPLING_SECONDS + longest)
 
     def suffer(self, accident: Accident) -> None:
@@ -207,12 +204,7 @@ class LostSourceRehearsal(Rehearsal):
 
     def kill_cluster(self, alias: str) -> None:
         """The same of either cluster."""
-        names = [f"{kind}-{alias}" for kind in ("broker", "connect")]
-        pids = self.status["clusters"][alias]["pids"]
-        for kind in ("broker", "connect"):
-            os.kill(pids[kind], signal.SIGKILL)
-        if not until(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
-            raise TimeoutError(f"{' or '.join(names)} still lives {RESTART_SECONDS:.0f} s after kill -9")
+        self.kill(f"broker-{alias}", f"connect-{alias}")
 
     def await_rest(self) -> None:
         """Wait until what was on its way when the source died has arrived."""
@@ -229,7 +221,7 @@ class LostSourceRehearsal(Rehearsal):
     def bring_source_back(self) -> None:
         """Start the source's broker again on the log that it left; nothing that writes or reads runs any more."""
         self.stop()
-        start_broker(self.lab, self.source)
+        self.start_again(f"broker-{self.source}")
 
     def await_samples(self) -> None:
         """Wait until the recorder has written twice: the second sample was begun after this was called."""
@@ -310,7 +302,7 @@ class LostSourceRehearsal(Rehearsal):
     def _newest_sample(self) -> float:
         times = []
         # Samples are named by the time of day: one that is being written aside, or a merged one, is no new sample.
-        for path in (self.lab.archive / FLOW).rglob("[0-9]*.parquet"):
+        for path in self.lab.collected(self.lab.archive / FLOW).rglob("[0-9]*.parquet"):
             try:
                 times.append(path.stat().st_mtime)
             except FileNotFoundError:

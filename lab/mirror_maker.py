@@ -38,12 +38,8 @@ def start_worker(lab: Lab, alias: str) -> bool:
     """Start a cluster's worker unless it lives, and wait until it serves connectors; True if started."""
     name = f"connect-{alias}"
     if started := lab.processes.pid(name) is None:
-        write_login(lab)
-        write_private(_properties_path(lab, alias), properties_text(_worker_properties(lab, alias)))
-        heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
-        main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        argv = command(lab, name, heap, main, str(_properties_path(lab, alias)))
-        lab.processes.start(name, argv, dict(os.environ), lab.home)
+        write_worker_settings(lab, alias)
+        lab.processes.start(name, worker_command(lab, alias), dict(os.environ), lab.home)
     wait_until(
         lambda: call(lab, alias, "GET", "/connectors").status_code == requests.codes.ok,
         f"{name} to serve its connectors",
@@ -51,6 +47,19 @@ def start_worker(lab: Lab, alias: str) -> bool:
         still_possible=lambda: lab.processes.must_live(name),
     )
     return started
+
+
+def write_worker_settings(lab: Lab, alias: str) -> None:
+    """Write a worker's properties, and MirrorMaker 2's login."""
+    write_login(lab)
+    write_private(_properties_path(lab, alias), properties_text(_worker_properties(lab, alias)))
+
+
+def worker_command(lab: Lab, alias: str) -> list[str]:
+    """Return the command that runs a worker."""
+    heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
+    main = "org.apache.kafka.connect.cli.ConnectDistributed"
+    return command(lab, f"connect-{alias}", heap, main, str(_properties_path(lab, alias)))
 
 
 def create_flow(lab: Lab, worker: str) -> None:
@@ -175,7 +184,7 @@ def _worker_properties(lab: Lab, alias: str) -> dict[str, object]:
         **cluster_client(lab, alias, "admin."),
         "group.id": group,
         "listeners": lab.connect_url(alias),
-        "rest.advertised.host.name": "127.0.0.1",
+        "rest.advertised.host.name": lab.load().address(f"connect_{alias}").partition(":")[0],
         "key.converter": _BYTES,
         "value.converter": _BYTES,
         "header.converter": _BYTES,
@@ -207,7 +216,7 @@ def write_login(lab: Lab) -> None:
 
 
 def _secrets_path(lab: Lab) -> Path:
-    return lab.home / "secrets" / "mirror-maker.properties"
+    return lab.home / "arguments" / "mirror-maker" / "login.properties"
 
 
 def _properties_path(lab: Lab, alias: str) -> Path:

@@ -42,7 +42,18 @@ def run(
     Returns:
         The exit code: 0 for the outcome ``completed`` (without waiting: for a run that was accepted), else 1.
     """
-    lab = Lab(state)
+    return run_on(Lab(state), dag_id, conf, approve_as, timeout, wait)
+
+
+def run_on(
+    lab: Lab,
+    dag_id: str,
+    conf: dict[str, Any],
+    approve_as: str | None = None,
+    timeout: float = 1800.0,
+    wait: bool = True,
+) -> int:
+    """The same on a lab that is given."""
     api = AirflowApi.of(lab, STARTER)
     approver = AirflowApi.of(lab, approve_as) if approve_as else None
     run_id = api.trigger(dag_id, conf)
@@ -140,7 +151,7 @@ def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str
     """Outcome, failing step and reason: from the evidence, or from the run where a DAG leaves none."""
     if run_state == "timeout":
         return "failed", "", "the run has not ended in time and goes on; see it in Airflow"
-    evidence = lab.evidence / procedure_id(dag_id, run_id) / "evidence.json"
+    evidence = lab.collected(lab.evidence / procedure_id(dag_id, run_id)) / "evidence.json"
     if not evidence.exists():
         return (
             ("completed", "", "")

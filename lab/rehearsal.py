@@ -7,21 +7,23 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import requests
 
-from lab.jars import PROJECT
+from lab.brokers import start_broker
+from lab.clients.starting import Clients, OwnProcess
+from lab.errors import LabError
 from lab.judge import Finding, Ledger, LostSourceJudge, Names, RoundTripExhibits, Trip, TripJudge, Verdict
 from lab.judge.client_logs import ClientLogs
 from lab.judge.readers import ClusterReader, Place
 from lab.mirror_maker import call, connector_name, start_worker
+from lab.procedure_run import run_on
 from lab.state import ALIASES, Lab
 from lab.workload import GroundTruth, Load, Workload
 from lab.workload.seeding import await_mirrored
@@ -31,7 +33,6 @@ CLIENT_KINDS = ("plain", "wide")
 CLIENT_SECONDS = 60.0
 STEADY_SECONDS = 4.0
 RESTART_SECONDS = 90.0
-STOP_SECONDS = 30.0
 
 
 class Rehearsal:
@@ -64,7 +65,7 @@ class Rehearsal:
         groups: int | None = None,
         load_topics: Mapping[str, int] | None = None,
     ) -> None:
-        self.lab = Lab(state)
+        self.lab = self.open_lab(state)
         self.folder = folder
         self.seed, self.rate = seed, rate
         self.source, self.target = SOURCE, TARGET
@@ -72,12 +73,20 @@ class Rehearsal:
         self.truth = GroundTruth(seed, SOURCE)
         self._rng = random.Random(seed)
         self._scale, self._groups = scale, groups
-        self._application: subprocess.Popen[bytes] | None = None
+        self._application: Clients | None = None
         self._client_groups: list[str] = []
         self._client_topics: list[str] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._client_folder = folder / f"clients-{seed}"
         self.load = Load(self.status, folder / f"load-{seed}", rate, seed, load_topics) if rate else None
+
+    def open_lab(self, state: Path) -> Lab:
+        """Return the lab of a folder."""
+        return Lab(state)
+
+    def make_application(self) -> Clients:
+        """Return a demo application that does not run yet."""
+        return OwnProcess(self.lab, self._client_folder, self.folder / "clients.log")
 
     @property
     def status(self) -> dict[str, Any]:
@@ -119,22 +128,8 @@ class Rehearsal:
 
     def start_clients(self) -> None:
         """Start the demo application and wait until its producers write and its consumers read."""
-        argv = [
-            sys.executable,
-            "-m",
-            "lab.clients",
-            "--state",
-            str(self.lab.root),
-            "--folder",
-            str(self._client_folder),
-            "--until-eof",
-        ]
-        argv += [f"--topic={topic}" for topic in self._client_topics]
-        argv += [f"--group={group}" for group in self._client_groups]
-        with (self.folder / "clients.log").open("ab") as log:
-            self._application = subprocess.Popen(
-                argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-            )
+        self._application = self.make_application()
+        self._application.start(self._client_topics, self._client_groups)
         if not self._clients_work(self.source):
             raise TimeoutError(
                 f"the demo clients did not all work on {self.source} within {CLIENT_SECONDS:.0f} s; see"
@@ -151,17 +146,28 @@ class Rehearsal:
     def restart_mirror_maker(self, seconds: float = 4.0) -> None:
         """Kill MirrorMaker 2 with -9 and start it again, so that the target gets repeated blocks under load."""
         self.crashed = True
-        os.kill(self.status["clusters"][self.target]["pids"]["connect"], signal.SIGKILL)
-        # A process that is still dying would be taken for a living one, and no other would be started.
-        if not until(lambda: self.lab.processes.pid(f"connect-{self.target}") is None, RESTART_SECONDS):
-            raise TimeoutError(f"MirrorMaker 2's worker still lives {RESTART_SECONDS:.0f} s after kill -9")
-        start_worker(self.lab, self.target)
+        self.kill(f"connect-{self.target}")
+        self.start_again(f"connect-{self.target}")
         mirrored = self.mirrored_counter()
         before = mirrored()
         # Connect may go on telling the killed worker's states: only records that arrive show that it runs.
         if not until(lambda: mirrored() > before, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart")
         time.sleep(seconds)
+
+    def kill(self, *names: str) -> None:
+        """Kill processes of the lab with -9, and wait until they are gone."""
+        for pid in [self.lab.processes.pid(name) for name in names]:
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
+        # A process that is still dying would be taken for a living one, and no other would be started.
+        if not until(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
+            raise TimeoutError(f"{' or '.join(names)} still lives {RESTART_SECONDS:.0f} s after kill -9")
+
+    def start_again(self, name: str) -> None:
+        """Start a killed broker or Connect worker, and wait until it answers."""
+        kind, _, alias = name.partition("-")
+        {"broker": start_broker, "connect": start_worker}[kind](self.lab, alias)
 
     def await_state(self, wanted: str, seconds: float = 0.0) -> None:
         """Wait until the source connector and all its tasks have been in a state for some seconds."""
@@ -208,7 +214,7 @@ class Rehearsal:
         return findings
 
     def run(self, approver: str | None, reason: str, seconds: int = 900, **params: Any) -> int:
-        """Run the procedure through `python -m lab run`; return its exit code.
+        """Run the procedure and print each step as it ends; return 0 if it completed.
 
         Args:
             approver: user who answers the gates; None waits for a person.
@@ -216,24 +222,12 @@ class Rehearsal:
             seconds: how long to wait for the end.
             params: of the run, beside source, target and reason.
         """
-        conf = json.dumps({"source": self.source, "target": self.target, "reason": reason, **params})
-        argv = [
-            sys.executable,
-            "-m",
-            "lab",
-            "run",
-            self.dag_id,
-            "--state",
-            str(self.lab.root),
-            "--conf",
-            conf,
-            "--timeout",
-            str(seconds),
-            "--wait",
-        ]
-        return subprocess.run(
-            argv + (["--approve-as", approver] if approver else []), cwd=PROJECT, check=False
-        ).returncode
+        conf = {"source": self.source, "target": self.target, "reason": reason, **params}
+        try:
+            return run_on(self.lab, self.dag_id, conf, approver, seconds)
+        except (LabError, requests.RequestException) as error:
+            print(f"lab: {error}", file=sys.stderr)
+            return 1
 
     def conclude(self, approver: str, **params: Any) -> Verdict:
         """Run the failover, let the clients settle, and judge; a run that did not complete is a finding.
@@ -262,13 +256,7 @@ class Rehearsal:
         if self.load:
             self.load.stop()
         if self._application:
-            self._application.send_signal(signal.SIGTERM)
-            try:
-                self._application.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._application.kill()
-                self._application.wait()
-            cast("IO[bytes]", self._application.stdin).close()
+            self._application.stop()
             self._application = None
 
     def evidence(self) -> tuple[Path, dict[str, Any]]:
@@ -277,9 +265,10 @@ class Rehearsal:
         Raises:
             FileNotFoundError: the procedure left none.
         """
-        found = sorted(Path(self.status["evidence"]).glob("*/evidence.json"), key=lambda path: path.stat().st_mtime)
+        folder = self.lab.collected(self.lab.evidence)
+        found = sorted(folder.glob("*/evidence.json"), key=lambda path: path.stat().st_mtime)
         if not found:
-            raise FileNotFoundError(f"no evidence.json under {self.status['evidence']}")
+            raise FileNotFoundError(f"no evidence.json under {folder}")
         return found[-1].parent, json.loads(found[-1].read_text(encoding="utf-8"))
 
     def judge(self, evidence: Mapping[str, Any], approver: str | None) -> Verdict:
@@ -324,6 +313,8 @@ class Rehearsal:
 
     def _clients_work(self, cluster: str) -> bool:
         def working() -> bool:
+            if self._application:
+                self._application.collect()
             logs = ClientLogs.read(self._client_folder) if self._client_folder.exists() else ClientLogs()
             reading = {
                 group for (where, group), places in logs.consumed.items() if where == cluster and any(places.values())

@@ -1,5 +1,7 @@
 """Set-up before anything is installed: Java, the virtual environment, the jars. Run by the system's Python.
 
+`python -m lab.setup postgresql` installs the server that tests of the journal start.
+
 Each step looks first whether it has been done, can be cut short at any moment, and is then done again.
 """
 
@@ -12,6 +14,8 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 from lab.jars import PROJECT, ensure_jars, jars_folder, ready_jars
 
@@ -22,6 +26,13 @@ LOCK = PROJECT / "requirements.lock"
 BUILD_LOCK = PROJECT / "requirements-build.txt"
 STAMP = VENV / "installed-from"
 FAST_SPARK = VENV / "spark-classes.jsa"
+POSTGRESQL = Path("/usr/lib/postgresql")
+#: Read by Debian's packages before they make a database cluster of their own.
+CREATE_CLUSTER = Path("/etc/postgresql-common/createcluster.d/switchback.conf")
+NO_POSTGRESQL = (
+    "no PostgreSQL server is installed here; install Debian's postgresql package, or give an empty database's URL in"
+    " SWITCHBACK_TEST_POSTGRES"
+)
 
 
 def main() -> int:
@@ -30,6 +41,9 @@ def main() -> int:
         raise SystemExit(
             f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]}"
         )
+    if sys.argv[1:] == ["postgresql"]:
+        ensure_postgresql()
+        return 0
     ensure_java()
     ensure_packages()
     ensure_fast_spark()
@@ -63,21 +77,63 @@ def ensure_java() -> None:
     _step("java", suitable, "installing openjdk-17-jre-headless")
     if suitable:
         return
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
+    if not _may_apt_install():
         raise SystemExit(
             f"Java {OLDEST_JAVA} or newer is needed, found {version or 'none'}; install openjdk-17-jre-headless or the"
             " like"
         )
-    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (
-        ["apt-get", "update"],
-        ["apt-get", "install", "-y", "--no-install-recommends", "openjdk-17-jre-headless"],
-    ):
-        subprocess.run(command, check=True, env=quiet)
+    _apt_install("openjdk-17-jre-headless")
     if (java_version() or 0) < OLDEST_JAVA:
         raise SystemExit(
             f"Java was installed, but {java()} is not {OLDEST_JAVA} or newer; unset JAVA_HOME or correct it"
         )
+
+
+def postgresql_programs() -> Path | None:
+    """The folder of the newest PostgreSQL server's programs as Debian lays them out; None without one."""
+    folders = [found.parent for found in POSTGRESQL.glob("*/bin/initdb") if (found.parent / "postgres").exists()]
+    return max(folders, key=lambda folder: float(folder.parent.name), default=None)
+
+
+def ensure_postgresql() -> None:
+    """Install a PostgreSQL server where this may be done, else say what is missing; no server is started."""
+    if os.environ.get("SWITCHBACK_TEST_POSTGRES"):
+        _step("postgresql", False, "the server of SWITCHBACK_TEST_POSTGRES is used")
+        return
+    if postgresql_programs() is not None:
+        _step("postgresql", True, "")
+        return
+    if _may_apt_install():
+        _step("postgresql", False, "installing postgresql, without a cluster of its own")
+        # apt-get says what went wrong.
+        with suppress(subprocess.CalledProcessError):
+            _install_without_cluster()
+    if postgresql_programs() is None:
+        _step("postgresql", False, f"{NO_POSTGRESQL}; tests on it are skipped")
+
+
+def _install_without_cluster() -> None:
+    """Debian's package would make a cluster and start a server on it, now and whenever the machine starts."""
+    made = [folder for folder in (CREATE_CLUSTER.parent, *CREATE_CLUSTER.parent.parents) if not folder.exists()]
+    CREATE_CLUSTER.parent.mkdir(parents=True, exist_ok=True)
+    CREATE_CLUSTER.write_text("create_main_cluster = false\n")
+    try:
+        _apt_install("postgresql")
+    finally:
+        CREATE_CLUSTER.unlink()
+        for folder in made:
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def _may_apt_install() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def _apt_install(package: str) -> None:
+    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", package]):
+        subprocess.run(command, check=True, env=quiet)
 
 
 def ensure_packages() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import requests
 
-from lab.jvm import FLAGS, temporary_folder
+from lab.java_flags import FLAGS
+from lab.jvm import temporary_folder
 from lab.progress import Progress, wait_until
 from lab.state import Lab
 
@@ -18,7 +19,7 @@ READY_SECONDS = 120.0
 def master_url(lab: Lab) -> str:
     """Where Spark's jobs are submitted to: this cluster if the lab has one, else threads of the driver."""
     record = lab.load()
-    return f"spark://127.0.0.1:{record.ports['spark_master']}" if record.spark_workers else "local[2]"
+    return f"spark://{record.address('spark_master')}" if record.spark_workers else "local[2]"
 
 
 def start_spark(lab: Lab, progress: Progress) -> None:

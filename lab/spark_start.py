@@ -16,7 +16,7 @@ from importlib._bootstrap_external import _code_to_hash_pyc  # type: ignore[attr
 from pathlib import Path
 
 from lab.jars import LAB
-from lab.jvm import FLAGS
+from lab.java_flags import FLAGS
 
 ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
 

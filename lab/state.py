@@ -23,11 +23,20 @@ ROLES = {"operator": "op", "approver": "user", "viewer": "viewer", "switchback":
 #: The process that is MirrorMaker 2 of primary->standby where that runs in dedicated mode.
 DEDICATED = "dedicated-standby"
 DEFAULT_STATE = PROJECT / ".lab"
+LOOPBACK = "127.0.0.1"
+#: Name of PostgreSQL among a lab's hosts; a lab without one keeps journal and Airflow's data in SQLite.
+DATABASE_HOST = "postgres"
 
 
 @dataclass
 class Record:
-    """What is chosen once for a lab and kept until it is taken down; holds secrets, stored 0600."""
+    """What is chosen once for a lab and kept until it is taken down; holds secrets, stored 0600.
+
+    Args:
+        hosts: host of a name in `ports`; 127.0.0.1 where a name is absent.
+        published: of a lab in containers, as its containers see it: ports on 127.0.0.1 under which the machine outside
+            reaches them.
+    """
 
     policy: str
     isolation: str
@@ -39,6 +48,12 @@ class Record:
     airflow: bool = False
     spark_workers: int = 0
     dedicated: bool = False
+    hosts: dict[str, str] = field(default_factory=dict)
+    published: dict[str, int] = field(default_factory=dict)
+
+    def address(self, name: str) -> str:
+        """Host and port of a service."""
+        return f"{self.hosts.get(name, LOOPBACK)}:{self.ports[name]}"
 
     def runs_dedicated(self, worker: str) -> bool:
         """Whether the flow that the worker beside a cluster would run has a process of its own instead."""
@@ -92,28 +107,32 @@ class Lab:
             mark.parent.mkdir(exist_ok=True)
             mark.touch()
 
+    def collected(self, folder: Path) -> Path:
+        """A folder of the lab with what is in it now; a lab in containers copies it out of them first."""
+        return folder
+
     def bootstrap_servers(self, alias: str) -> str:
         """Where clients reach a cluster."""
-        return f"127.0.0.1:{self.load().ports[alias]}"
+        return self.load().address(alias)
 
     def connect_url(self, alias: str) -> str:
         """Where the Connect worker beside a cluster answers."""
-        return f"http://127.0.0.1:{self.load().ports[f'connect_{alias}']}"
+        return f"http://{self.load().address(f'connect_{alias}')}"
 
     @property
     def airflow_url(self) -> str:
         """Where Airflow's API and pages are."""
-        return f"http://127.0.0.1:{self.load().ports['airflow']}"
+        return f"http://{self.load().address('airflow')}"
 
     @property
     def stop_hook_url(self) -> str:
         """Where a hook that stops MirrorMaker 2 in dedicated mode is looked for; whoever wants one serves it."""
-        return f"http://127.0.0.1:{self.load().ports['stop_hook']}"
+        return f"http://{self.load().address('stop_hook')}"
 
     @property
     def drain_url(self) -> str:
         """Where the demo application serves its drain hook, if it runs."""
-        return f"http://127.0.0.1:{self.load().ports['drain']}"
+        return f"http://{self.load().address('drain')}"
 
     def client_properties(self, alias: str, principal: str) -> dict[str, str]:
         """All librdkafka keys with which a principal reaches a cluster, password included."""

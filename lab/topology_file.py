@@ -36,7 +36,7 @@ def topology(lab: Lab) -> dict[str, Any]:
         "drain": {"connection": "drain_app"},
         # The same application: while no demo client runs it says nothing.
         "source_probe": {"connection": "drain_app"},
-        "routing": {"kind": "file", "path": str(lab.routing)},
+        "routing": _routing(lab),
         "journal": {"connection": "kafka_dr_journal"},
         "airflow_api": {"connection": "airflow_api"},
         "spark": {"connection": "spark_default"},
@@ -45,6 +45,13 @@ def topology(lab: Lab) -> dict[str, Any]:
         "recorder": {"archive": f"file://{lab.archive}"},
         "cool_down_seconds": 0,
     }
+
+
+def _routing(lab: Lab) -> dict[str, str]:
+    """A file that product and clients share; in containers the application serves the record."""
+    if lab.load().published:
+        return {"kind": "http", "connection": "client_routing"}
+    return {"kind": "file", "path": str(lab.routing)}
 
 
 def _cluster(alias: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from lab.bring_up import up
+from lab.setup import NO_POSTGRESQL, postgresql_programs
 from lab.take_down import down
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +58,17 @@ def dag_bag(root: Path) -> object:
     from airflow.dag_processing.dagbag import DagBag
 
     return DagBag(str(root / "dags"))
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Any]:
+    """A PostgreSQL server of this session's (with xdist, this worker's) own."""
+    if postgresql_programs() is None:
+        pytest.skip(NO_POSTGRESQL)
+    from tests.support.postgresql import running_server
+
+    with running_server() as server:
+        yield server
 
 
 Maker = Callable[..., Path]

@@ -49,13 +49,17 @@ class Application:
     @classmethod
     def on(cls, status: Mapping[str, Any], clients: Sequence[ClientPlan], folder: Path) -> Application:
         """Make the application of a running lab."""
-        aliases = list(status["clusters"])
-        identity = status["policy"] == "identity"
-        prefixes = {
-            alias: () if identity else tuple(f"{other}." for other in aliases if other != alias) for alias in aliases
-        }
-        properties = {alias: status["clusters"][alias]["client_properties"] for alias in aliases}
+        properties = {alias: cluster["client_properties"] for alias, cluster in status["clusters"].items()}
+        prefixes = prefixes_of(status["policy"], list(properties))
         return cls(tuple(clients), properties, Path(status["routing"]), status["drain_url"], prefixes, folder)
+
+
+def prefixes_of(policy: str, aliases: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return what mirrored topics' names begin with, on each alias."""
+    return {
+        alias: () if policy == "identity" else tuple(f"{other}." for other in aliases if other != alias)
+        for alias in aliases
+    }
 
 
 @dataclass(frozen=True)
@@ -69,5 +73,20 @@ class Route:
     @classmethod
     def read(cls, path: Path) -> Route:
         """Read the routing record."""
-        record = json.loads(path.read_text(encoding="utf-8"))
-        return cls(record["cluster"], record["bootstrap_servers"], int(record["version"]))
+        return cls.of(json.loads(path.read_text(encoding="utf-8")))
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Route:
+        """Take the fields of a routing record.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is none.
+        """
+        return cls(str(record["cluster"]), str(record["bootstrap_servers"]), int(record["version"]))
+
+
+def write_whole(path: Path, document: object) -> None:
+    """Replace a file by a JSON document, so that nobody reads half of it."""
+    aside = path.with_name(f".{path.name}.writing")
+    aside.write_text(json.dumps(document), encoding="utf-8")
+    aside.replace(path)

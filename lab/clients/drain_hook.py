@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
 BODY_LIMIT = 10_000
@@ -29,56 +29,65 @@ class Drainable(Protocol):
         """Return how the cluster looks that the clients use."""
 
 
-def hook_handler(application: Drainable) -> type[BaseHTTPRequestHandler]:
-    """Return the request handler of both hooks."""
+class DrainHook(BaseHTTPRequestHandler):
+    """Answers `/state`, `/source`, `/drain` and `/resume` with JSON.
 
-    class DrainHook(BaseHTTPRequestHandler):
-        """Answers `/state`, `/source`, `/drain` and `/resume` with JSON."""
+    Attributes:
+        application: what is asked; a subclass for each application has it.
+    """
 
-        def do_GET(self) -> None:
-            """Tell the state, or how the source looks."""
-            tell = {"/state": application.state, "/source": application.source}.get(self.path)
-            self._answer(200, tell()) if tell else self._answer(404, {"error": f"no {self.path} here"})
+    application: ClassVar[Drainable]
 
-        def do_POST(self) -> None:
-            """Drain or resume."""
-            act = {"/drain": application.drain, "/resume": application.resume}.get(self.path)
-            if act is None:
-                return self._answer(404, {"error": f"no {self.path} here"})
-            procedure_id = self._procedure_id()
-            if procedure_id is None:
-                return self._answer(
-                    400, {"error": "the body must be a JSON object with a non-empty string procedure_id"}
-                )
-            return self._answer(200, act(procedure_id))
+    def do_GET(self) -> None:
+        """Tell the state, or how the source looks."""
+        tell = {"/state": self.application.state, "/source": self.application.source}.get(self.path)
+        self.answer(200, tell()) if tell else self.answer_unknown()
 
-        def _procedure_id(self) -> str | None:
-            try:
-                body = json.loads(self.rfile.read(min(BODY_LIMIT, int(self.headers.get("Content-Length", 0)))))
-                return body["procedure_id"] if isinstance(body["procedure_id"], str) and body["procedure_id"] else None
-            except (ValueError, KeyError, TypeError):
-                return None
+    def do_POST(self) -> None:
+        """Drain or resume."""
+        act = {"/drain": self.application.drain, "/resume": self.application.resume}.get(self.path)
+        if act is None:
+            return self.answer_unknown()
+        procedure_id = self._procedure_id()
+        if procedure_id is None:
+            return self.answer(400, {"error": "the body must be a JSON object with a non-empty string procedure_id"})
+        return self.answer(200, act(procedure_id))
 
-        def _answer(self, code: int, document: Mapping[str, Any]) -> None:
-            content = json.dumps(document).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    def document(self) -> Any:
+        """Read the request's body; raises ValueError where it is no JSON."""
+        return json.loads(self.rfile.read(min(BODY_LIMIT, int(self.headers.get("Content-Length", 0)))))
 
-        def log_message(self, *_: Any) -> None:
-            """Keep calls out of the client's log."""
-            return
+    def answer_unknown(self) -> None:
+        """Answer a path that is not served."""
+        self.answer(404, {"error": f"no {self.path} here"})
 
-    return DrainHook
+    def answer(self, code: int, document: Mapping[str, Any]) -> None:
+        """Answer with a JSON document."""
+        content = json.dumps(document).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Keep calls out of the client's log."""
+        return
+
+    def _procedure_id(self) -> str | None:
+        try:
+            body = self.document()
+            return body["procedure_id"] if isinstance(body["procedure_id"], str) and body["procedure_id"] else None
+        except (ValueError, KeyError, TypeError):
+            return None
 
 
 @contextmanager
-def serving(url: str, application: Drainable) -> Iterator[None]:
-    """Serve both hooks while the block runs."""
+def serving(url: str, application: Drainable, hook: type[DrainHook] = DrainHook) -> Iterator[None]:
+    """Serve an application's hooks while the block runs."""
     address = urlsplit(url)
-    server = ThreadingHTTPServer((address.hostname or "127.0.0.1", address.port or 0), hook_handler(application))
+    handler = type(hook.__name__, (hook,), {"application": application})
+    server = ThreadingHTTPServer((address.hostname or "127.0.0.1", address.port or 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
     try:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
-from lab.clients.application import Application, ClientPlan, Route
+from lab.clients.application import Application, ClientPlan, Route, write_whole
 from lab.clients.drain_hook import serving
 from lab.clients.source_view import view_of
 from lab.clients.working import client_process
@@ -24,16 +28,24 @@ LEAVE_SECONDS = 3.0
 
 
 class Supervisor:
-    """Keeps the clients where the routing record says, or stopped."""
+    """Keeps the clients where the routing record says, or stopped.
 
-    def __init__(self, application: Application) -> None:
-        self._application = application
+    Args:
+        application: what runs.
+        memory: file that keeps for which procedure clients were stopped, so that a restart does not start them; None
+            for an application that is not restarted.
+    """
+
+    def __init__(self, application: Application, memory: Path | None = None) -> None:
+        self._application, self._memory = application, memory
         self._processes: dict[str, tuple[Any, Connection]] = {}
         self._context = multiprocessing.get_context("spawn")
         self._started_at: dict[str, float] = {}
         self._lock = threading.RLock()
         self._route: Route | None = None
         self._drained_for: str | None = None
+        if memory is not None and memory.exists():
+            self._drained_for = json.loads(memory.read_text(encoding="utf-8"))
         self._ending = False
 
     def watch(self) -> None:
@@ -53,7 +65,7 @@ class Supervisor:
         with self._lock:
             # A second procedure does not take over: only the one that drained may resume.
             if self._drained_for is None:
-                self._drained_for = procedure_id
+                self.stay_stopped(procedure_id)
             self._ask_to_stop()
             return self.state()
 
@@ -61,7 +73,15 @@ class Supervisor:
         """Let clients run again after a procedure; a drain for another procedure stays."""
         with self._lock:
             if self._drained_for == procedure_id:
-                self._drained_for = None
+                self.stay_stopped(None)
+            return self.state()
+
+    def employ(self, clients: Sequence[ClientPlan], folder: Path) -> dict[str, Any]:
+        """Stop every client and run others, which write what they do into a folder; return the state."""
+        with self._lock:
+            self._stop_clients()
+            folder.mkdir(parents=True, exist_ok=True)
+            self._application = replace(self._application, clients=tuple(clients), folder=folder)
             return self.state()
 
     def state(self) -> dict[str, Any]:
@@ -83,10 +103,16 @@ class Supervisor:
         route = Route.read(self._application.routing)
         return view_of(self._application.properties[route.cluster]["producer"], route.bootstrap_servers)
 
+    def stay_stopped(self, procedure_id: str | None) -> None:
+        """Keep for which procedure clients are stopped; None lets them run."""
+        if self._memory is not None:
+            write_whole(self._memory, procedure_id)
+        self._drained_for = procedure_id
+
     def _follow(self) -> None:
         route = Route.read(self._application.routing)
         if self._route is not None and route != self._route:
-            self._drained_for = None
+            self.stay_stopped(None)
             self._stop_clients(STOP_SECONDS if route.cluster == self._route.cluster else LEAVE_SECONDS)
         self._route = route
         if self._drained_for is not None:

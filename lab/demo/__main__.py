@@ -1,4 +1,4 @@
-"""`make demo`, `demo-unplanned`, `demo-failback`: move clients on a fresh lab, judge, keep only the evidence.
+"""`make demo`, `demo-unplanned`, `demo-failback`, `compose-demo`: move clients, judge, keep only the evidence.
 
 Environment: `APPROVE=ask` waits for a person at the gate; `TAMPER=position` or `TAMPER=record` spoils the result before
 the check, which must then fail and name what was spoilt.
@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from lab.demo.containers import ContainersDemo
 from lab.demo.demonstration import Choices, Demo
 from lab.demo.failback import FailbackDemo
 from lab.demo.guard import Guard, take_down
 from lab.demo.lost_source import LostSourceDemo
 from lab.demo.showing import make_console
+from lab.errors import LabError
 
-DEMOS = {"planned": Demo, "unplanned": LostSourceDemo, "failback": FailbackDemo}
+DEMOS = {"planned": Demo, "unplanned": LostSourceDemo, "failback": FailbackDemo, "containers": ContainersDemo}
 
 
 def demonstrate(choices: Choices, kind: type[Demo] = Demo) -> int:
@@ -30,6 +32,9 @@ def demonstrate(choices: Choices, kind: type[Demo] = Demo) -> int:
     guard, demo = Guard(state), kind(choices, state, console)
     try:
         return demo.run()
+    except LabError as error:
+        console.print(f"FAILED: {error}", markup=False)
+        return 1
     except KeyboardInterrupt:
         console.print("interrupted; taking everything down")
         return 130
@@ -37,9 +42,11 @@ def demonstrate(choices: Choices, kind: type[Demo] = Demo) -> int:
         # A second Ctrl-C must not leave half of the lab running.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        demo.stop()
-        take_down(state)
-        guard.dismiss()
+        try:
+            demo.stop()
+        finally:
+            take_down(state)
+            guard.dismiss()
 
 
 def _interrupt(*_: object) -> NoReturn:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lab.containers.compose import Stack
 from lab.jars import PROJECT
 from lab.take_down import down
 
@@ -30,7 +31,9 @@ class Guard:
 
 
 def take_down(state: Path) -> None:
-    """Stop a lab and remove its folder."""
+    """Stop a lab, or the stack of containers that a folder belongs to, and remove the folder."""
+    if stack := Stack.of(state):
+        stack.down()
     down(state)
     shutil.rmtree(state, ignore_errors=True)
 

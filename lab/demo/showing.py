@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import requests
@@ -55,6 +55,7 @@ class GateWatcher:
         self._airflow, self._console, self._ask = airflow, console, ask
         self._url = f"{airflow['url']}/api/v2/dags/{dag_id}/dagRuns/~/hitlDetails"
         self._seen: set[tuple[str, str]] = set()
+        self._since = datetime.now(UTC)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -92,7 +93,8 @@ class GateWatcher:
         answer.raise_for_status()
         for gate in answer.json()["hitl_details"]:
             task = gate["task_instance"]
-            if (task["task_id"], gate["created_at"]) not in self._seen:
+            is_new = datetime.fromisoformat(gate["created_at"]) >= self._since
+            if is_new and (task["task_id"], gate["created_at"]) not in self._seen:
                 self._seen.add((task["task_id"], gate["created_at"]))
                 self._show(gate, task)
 

@@ -173,7 +173,7 @@ def _start_second_broker(stage: Stage) -> None:
     path = lab.home / "arguments" / "broker-second.properties"
     write_private(path, properties_text(brokers._properties(lab, "primary") | own))
     format_as = ["format", "-t", lab.load().cluster_ids["primary"], "-c", str(path)]
-    run_to_end(lab, "format-second", "kafka.tools.StorageTool", *format_as)
+    run_to_end("format-second", command(lab, "format-second", "256m", "kafka.tools.StorageTool", *format_as))
     lab.processes.start(
         "broker-second", command(lab, "broker-second", "512m", "kafka.Kafka", str(path)), dict(os.environ), lab.home
     )

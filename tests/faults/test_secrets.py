@@ -98,7 +98,7 @@ def plant(lab: Lab, secrets: Secrets, parrots: dict[str, str], good: Callable[[L
     wrong = {"sasl.password": secrets["kafka password that is wrong"]}
     torn = '{"bootstrap.servers": "127.0.0.1:1", "sasl.password": "' + secrets["broken extra"]
     extras = {"kafka_wrong": kafka | wrong, "kafka_java": kafka | java, "kafka_text": torn, "kafka_pem": kafka | pem}
-    away = f"postgresql+psycopg2://journal:{secrets['journal password']}@127.0.0.1:1/journal?password={token}"
+    away = f"postgresql+psycopg://journal:{secrets['journal password']}@127.0.0.1:1/journal?password={token}"
     journals = {"journal_away": away, "journal_nowhere": f"sqlite:////nowhere/journal.db?password={token}"}
     connect, api = secrets.login("connect", "connect password"), secrets.login("switchback", "airflow password")
     logged_in = f"http://connect:{secrets['connect password in its address']}@127.0.0.1:1"

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from lab.clients import supervisor
 from lab.clients.application import Application, ClientPlan
 from lab.clients.drain_hook import serving
 from lab.clients.supervisor import Supervisor
-from lab.state import Lab
+from lab.state import Lab, Record
 from lab.topology_file import topology
 
 
@@ -127,6 +126,6 @@ def test_a_source_that_answers_is_told_as_reachable(tmp_path: Path) -> None:
 def test_the_labs_topology_names_the_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Served where the drain hook is."""
     lab = Lab(tmp_path)
-    monkeypatch.setattr(lab, "load", lambda: SimpleNamespace(policy="identity", runs_dedicated=lambda target: False))
+    monkeypatch.setattr(lab, "load", lambda: Record("identity", "read_committed", {}, {}, {}, {}))
     named = topology(lab)
     assert named["source_probe"] == named["drain"]

@@ -3,8 +3,8 @@
 Invariants
 1. Entries are numbered 1, 2, 3, ... and each carries the hash of the one before; writers never fork the chain.
 2. The epoch of a pair of clusters only grows; nothing older than the newest epoch is written.
-3. What is not on disk did not happen: SQLite runs with synchronous=FULL, and a journal that cannot be written is an
-   error.
+3. What is not on disk did not happen: a journal that cannot be written is an error. How that is kept on SQLite and on
+   PostgreSQL, `journal_database` and `journal_postgresql` say.
 """
 
 from __future__ import annotations
@@ -12,35 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Integer,
-    MetaData,
-    Row,
-    String,
-    Table,
-    Text,
-    create_engine,
-    event,
-    inspect,
-    select,
-)
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    stop_after_delay,
-    wait_random_exponential,
-)
+from sqlalchemy import Column, Connection, Integer, MetaData, Row, String, Table, Text, select
 
 from kafka_dr.errors import (
     BadInput,
@@ -48,19 +25,15 @@ from kafka_dr.errors import (
     LeaseLost,
     NotReady,
     Superseded,
-    SystemUnavailable,
 )
-from kafka_dr.hooks.outside_text import one_line
+from kafka_dr.hooks.journal_database import open_database
 
-_T = TypeVar("_T")
 _NO_HASH = "0" * 64
 _RENEWED = "renewed"
 #: What ends the lease of a procedure that another one goes on from.
 CONTINUED = "continued"
 #: Ends of a lease after which nothing has to cool down: nothing was touched, or the same move goes on.
 _NO_END = ("refused", _RENEWED, CONTINUED)
-#: PostgreSQL: serialisation failure, deadlock, duplicate key, table made meanwhile.
-_LOST_RACES = ("40001", "40P01", "23505", "42P07")
 _TABLES = MetaData()
 _ENTRIES = Table(
     "entries",
@@ -136,42 +109,21 @@ def utc_now() -> datetime:
 
 
 class Journal:
-    """Journal and leases behind one SQLAlchemy URL; SQLite and PostgreSQL have been tried.
-
-    Connections are not kept, so that a forked task never shares one.
-    """
+    """Journal and leases behind one SQLAlchemy URL, on SQLite or PostgreSQL."""
 
     def __init__(self, url: str, clock: Callable[[], datetime] = utc_now, lock_seconds: float = 30.0) -> None:
         """Open the journal and make its tables where they are missing.
 
         Args:
-            url: such as `sqlite:////var/lib/switchback/journal.db`.
+            url: such as `sqlite:////var/lib/switchback/journal.db`, or `postgresql+psycopg://user@host/database`.
             clock: gives the time of entries and releases.
             lock_seconds: how long to wait for other writers.
         """
-        try:
-            parsed = make_url(url)
-        except ArgumentError:
-            raise BadInput(
-                "the journal's address is not a SQLAlchemy URL", next_step="give it as sqlite:////path/journal.db"
-            ) from None
-        self._clock, self._lock_seconds = clock, lock_seconds
-        # A query may hold a password too.
-        self._name = parsed.set(query={}).render_as_string(hide_password=True)
-        sqlite = parsed.get_backend_name() == "sqlite"
-        options: dict[str, Any] = (
-            {"connect_args": {"timeout": lock_seconds}} if sqlite else {"isolation_level": "SERIALIZABLE"}
-        )
-        with self._translated("usable"):
-            self._engine = create_engine(parsed, poolclass=NullPool, hide_parameters=True, **options)
-            if sqlite:
-                event.listen(self._engine, "connect", _prepare_sqlite)
-                event.listen(self._engine, "begin", _begin_sqlite)
-            if not self._repeated(self._has_tables):
-                self._write(_TABLES.create_all)
+        self._clock, self._database = clock, open_database(url, lock_seconds)
+        self._database.make_tables(_TABLES)
 
     def __repr__(self) -> str:
-        return f"Journal({self._name!r})"
+        return f"Journal({self._database.name!r})"
 
     def append(self, procedure_id: str, step: str, kind: str, epoch: int, payload: Any) -> JournalEntry:
         """Add one entry; it is on disk when this returns.
@@ -183,16 +135,18 @@ class Journal:
         Raises:
             Superseded: a newer process of the same procedure goes on.
             LeaseLost: another procedure took a pair that this one held.
-            BadInput: the payload is not JSON.
-            SystemUnavailable: the journal is not writable; then nothing may be done.
+            BadInput: the payload is not JSON, or a name cannot be kept.
+            SystemUnavailable: the journal is not writable, or it is unknown whether it was written; then nothing may be
+                done.
         """
         text = _canonical(payload)
+        _refuse_unkept(_ENTRIES, procedure_id=procedure_id, step=step, kind=kind)
 
         def add(connection: Connection) -> JournalEntry:
             _refuse_old_epoch(connection, procedure_id, epoch)
             return _add(connection, procedure_id, step, kind, epoch, self._clock(), text)
 
-        return self._write(add)
+        return self._database.write(add)
 
     def entries(
         self, procedure_id: str | None = None, step: str | None = None, kind: str | None = None
@@ -206,14 +160,14 @@ class Journal:
         ):
             if value is not None:
                 query = query.where(column == str(value))
-        return [_entry(row._mapping) for row in self._read(query)]
+        return [_entry(row._mapping) for row in self._database.read(query)]
 
     def last(self, procedure_id: str, step: str, kind: str) -> JournalEntry | None:
         """The newest entry of one kind of one step."""
         query = select(_ENTRIES).where(
             _ENTRIES.c.procedure_id == procedure_id, _ENTRIES.c.step == str(step), _ENTRIES.c.kind == str(kind)
         )
-        rows = self._read(query.order_by(_ENTRIES.c.sequence.desc()).limit(1))
+        rows = self._database.read(query.order_by(_ENTRIES.c.sequence.desc()).limit(1))
         return _entry(rows[0]._mapping) if rows else None
 
     def verify(self) -> int | None:
@@ -222,7 +176,7 @@ class Journal:
         Entries cut off at the end cannot be seen here: compare the last hash with the one kept in evidence.
         """
         expected, previous = 1, _NO_HASH
-        for row in self._read(select(_ENTRIES).order_by(_ENTRIES.c.sequence)):
+        for row in self._database.read(select(_ENTRIES).order_by(_ENTRIES.c.sequence)):
             values = dict(row._mapping)
             stored = values.pop("hash")
             if values["sequence"] != expected or values["previous_hash"] != previous or stored != _hash(values):
@@ -251,11 +205,14 @@ class Journal:
             NotReady: a cool-down runs; says what ended when, and how long it still lasts.
         """
         taken_at = now or self._clock()
-        return self._write(lambda connection: _take(connection, pair, procedure_id, taken_at, cool_down_seconds, renew))
+        _refuse_unkept(_LEASES, pair=pair, holder=procedure_id)
+        return self._database.write(
+            lambda connection: _take(connection, pair, procedure_id, taken_at, cool_down_seconds, renew)
+        )
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
         """Read the cool-down that ran when a procedure took the pair; None if none ran or the pair was never taken."""
-        first = self._read(
+        first = self._database.read(
             select(_LEASES)
             .where(_LEASES.c.pair == pair, _LEASES.c.holder == procedure_id)
             .order_by(_LEASES.c.epoch)
@@ -264,12 +221,12 @@ class Journal:
         if not first:
             return None
         taken = _lease(first[0])
-        ended = self._read(_last_end(pair, taken.epoch))
+        ended = self._database.read(_last_end(pair, taken.epoch))
         return _cool_down(ended[0] if ended else None, taken.taken_at, cool_down_seconds)
 
     def check_lease(self, pair: str, procedure_id: str, epoch: int) -> None:
         """Raise LeaseLost unless the procedure holds the pair under this epoch; Superseded for its own newer epoch."""
-        rows = self._read(_newest_lease(pair))
+        rows = self._database.read(_newest_lease(pair))
         _held_lease(_lease(rows[0]) if rows else None, pair, procedure_id, epoch)
 
     def release_lease(
@@ -282,7 +239,10 @@ class Journal:
             Contradiction: it was already released with another outcome.
         """
         released_at = now or self._clock()
-        self._write(lambda connection: _release(connection, pair, procedure_id, epoch, str(outcome), released_at))
+        _refuse_unkept(_LEASES, outcome=outcome)
+        self._database.write(
+            lambda connection: _release(connection, pair, procedure_id, epoch, str(outcome), released_at)
+        )
 
     def pass_lease(
         self,
@@ -309,94 +269,36 @@ class Journal:
             BadInput: the payload is not JSON.
         """
         at, text = now or self._clock(), _canonical(told[3])
+        _refuse_unkept(_LEASES, pair=pair, holder=taker, outcome=outcome)
+        _refuse_unkept(_ENTRIES, procedure_id=told[0], step=told[1], kind=told[2])
 
         def hand_over(connection: Connection) -> int:
             epoch = _pass(connection, pair, giver, taker, outcome, at, seen)
             _add(connection, *told[:3], epoch, at, text)
             return epoch
 
-        return self._write(hand_over)
+        return self._database.write(hand_over)
 
     def lease(self, pair: str) -> Lease | None:
         """The newest lease of a pair, released or not."""
-        rows = self._read(_newest_lease(pair))
+        rows = self._database.read(_newest_lease(pair))
         return _lease(rows[0]) if rows else None
 
     def show_life(self, name: str) -> None:
         """Store a service's sign of life. Only the newest is kept; it is no entry, and proves nothing later."""
         at = _iso(self._clock())
+        _refuse_unkept(_SIGNS, name=name)
 
         def replace(connection: Connection) -> None:
             connection.execute(_SIGNS.delete().where(_SIGNS.c.name == str(name)))
             connection.execute(_SIGNS.insert().values(name=str(name), at=at))
 
-        self._write(replace)
+        self._database.write(replace)
 
     def last_sign(self, name: str) -> datetime | None:
         """When something which always runs showed life last, in UTC; None if it never did."""
-        rows = self._read(select(_SIGNS.c.at).where(_SIGNS.c.name == str(name)))
+        rows = self._database.read(select(_SIGNS.c.at).where(_SIGNS.c.name == str(name)))
         return datetime.fromisoformat(rows[0].at) if rows else None
-
-    def _read(self, query: Any) -> list[Row[Any]]:
-        with self._translated("readable"), self._engine.connect() as connection:
-            return list(connection.execute(query))
-
-    def _write(self, work: Callable[[Connection], _T]) -> _T:
-        """One transaction; repeated when another writer was first."""
-        with self._translated("writable"):
-            return self._repeated(lambda: self._transaction(work))
-
-    def _repeated(self, work: Callable[[], _T]) -> _T:
-        attempts = Retrying(
-            retry=retry_if_exception(_another_was_first),
-            stop=stop_after_delay(self._lock_seconds),
-            wait=wait_random_exponential(0.01, max=0.5),
-            reraise=True,
-        )
-        return attempts(work)
-
-    def _has_tables(self) -> bool:
-        return set(_TABLES.tables) <= set(inspect(self._engine).get_table_names())
-
-    def _transaction(self, work: Callable[[Connection], _T]) -> _T:
-        with self._engine.connect().execution_options(switchback_write=True) as connection, connection.begin():
-            return work(connection)
-
-    @contextmanager
-    def _translated(self, ability: str) -> Iterator[None]:
-        try:
-            yield
-        except (SQLAlchemyError, ImportError) as error:
-            seen = getattr(error, "orig", None) or error
-            next_step = "make room or repair the database; without a journal nothing is done"
-            raise SystemUnavailable(
-                f"the journal is not {ability}: {self._name}", one_line(str(seen).partition("\n")[0]), next_step
-            ) from None
-
-
-def _prepare_sqlite(connection: Any, _record: Any) -> None:
-    """Durable and shared between processes; transactions are begun by us (see `_begin_sqlite`)."""
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    if cursor.execute("PRAGMA journal_mode").fetchone()[0] not in ("wal", "memory"):
-        cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.close()
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    """Writers lock at once: two that upgrade from reading would fail each other."""
-    writes = connection.get_execution_options().get("switchback_write")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _another_was_first(error: BaseException) -> bool:
-    """Whether a transaction lost against another writer: same sequence, same epoch, or not serialisable."""
-    if not isinstance(error, DBAPIError):
-        return False
-    sqlstate = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
-    text = str(error.orig)
-    return sqlstate in _LOST_RACES or "database is locked" in text or "UNIQUE constraint failed" in text
 
 
 def _newest_lease(pair: str) -> Any:
@@ -557,6 +459,23 @@ def _refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> 
     if newer:
         seen = f"epoch {newer.epoch} was taken by {newer.holder} at {newer.taken_at}"
         raise LeaseLost(f"{procedure_id} acts under the old epoch {epoch}", seen, "stop; nothing was written")
+
+
+def _refuse_unkept(table: Table, **names: str) -> None:
+    """Refuse what one of the databases would not keep as it is, so that both keep the same."""
+    for column, name in names.items():
+        longest, text = table.c[column].type.length, str(name)  # type: ignore[attr-defined]
+        if len(text) > longest:
+            problem = f"it has {len(text)} characters, {longest} are kept"
+        elif any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
+            problem = "it holds a NUL or half a surrogate pair"
+        else:
+            continue
+        raise BadInput(
+            f"the journal cannot keep a {column} of its {table.name}",
+            f"{text[:60]!r}: {problem}",
+            "shorten or correct it",
+        )
 
 
 def _canonical(value: Any) -> str:

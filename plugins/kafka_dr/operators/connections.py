@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from airflow.sdk import BaseHook
@@ -67,6 +68,6 @@ class Connections:
     def journal_url(self, connection_id: str) -> str:
         """SQLAlchemy's URL of the journal: `url` in the connection's extra, or the connection's own URI."""
         connection = BaseHook.get_connection(connection_id)
-        return connection.extra_dejson.get("url") or connection.get_uri().replace(
-            "postgres://", "postgresql+psycopg2://", 1
-        )
+        url = str(connection.extra_dejson.get("url") or connection.get_uri())
+        # Airflow's and libpq's spelling, which SQLAlchemy does not know.
+        return re.sub(r"^postgres://", "postgresql+psycopg://", url)

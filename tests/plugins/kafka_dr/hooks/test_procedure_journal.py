@@ -1,4 +1,7 @@
-"""Journal and leases on SQLite, and on the empty PostgreSQL database of SWITCHBACK_TEST_POSTGRES."""
+"""Journal and leases on SQLite, and on a PostgreSQL server of the tests' own.
+
+SWITCHBACK_TEST_POSTGRES may name an empty database of another server instead.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from pathlib import Path
 import pytest
 from kafka_dr.errors import BadInput, Contradiction, LeaseLost, NotReady, Superseded, SystemUnavailable
 from kafka_dr.hooks.procedure_journal import CoolDown, Journal
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 
 PAIR = "east|west"
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -45,11 +48,12 @@ def url(request, tmp_path: Path) -> str:
     """A fresh database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'journal.db'}"
-    if not POSTGRES:
-        pytest.skip("SWITCHBACK_TEST_POSTGRES is not set")
-    with create_engine(POSTGRES).begin() as connection:
-        connection.execute(text("DROP TABLE IF EXISTS entries, leases, signs_of_life"))
-    return POSTGRES
+    if POSTGRES:
+        with create_engine(make_url(POSTGRES).set(drivername="postgresql+psycopg")).begin() as connection:
+            connection.execute(text("DROP TABLE IF EXISTS entries, leases, signs_of_life"))
+        return POSTGRES
+    server = request.getfixturevalue("postgresql")
+    return server.url(server.make_database())
 
 
 @pytest.fixture
@@ -134,6 +138,33 @@ def test_what_is_not_json_is_refused(journal: Journal, payload: object) -> None:
     with pytest.raises(BadInput, match="JSON"):
         journal.append("p", "s", "note", 0, payload)
     assert journal.entries() == []
+
+
+@pytest.mark.parametrize("wrong", ["nul\0", "half \ud800", "long" * 100])
+def test_names_that_one_of_the_databases_would_not_keep_are_refused(journal: Journal, wrong: str) -> None:
+    """By both alike and before anything is touched: a NUL, half a surrogate pair, more characters than are kept."""
+    journal.take_lease(PAIR, "p1", NOON)
+    for act in (
+        lambda: journal.append(wrong, "s", "note", 0, {}),
+        lambda: journal.append("p", wrong, "note", 0, {}),
+        lambda: journal.append("p", "s", wrong, 0, {}),
+        lambda: journal.take_lease(wrong, "p", NOON),
+        lambda: journal.take_lease("north|south", wrong, NOON),
+        lambda: journal.release_lease(PAIR, "p1", 1, wrong),
+        lambda: journal.pass_lease(PAIR, "p1", wrong, "continued", ("p1", "s", "note", {})),
+        lambda: journal.pass_lease(PAIR, "p1", "p2", "continued", ("p1", "s", wrong, {})),
+        lambda: journal.show_life(wrong),
+    ):
+        with pytest.raises(BadInput, match="cannot keep"):
+            act()
+    journal.check_lease(PAIR, "p1", 1)
+    assert journal.entries() == []
+
+
+def test_the_longest_names_and_any_payload_are_kept(journal: Journal) -> None:
+    """Counted in characters, whatever their bytes; in a payload NULs and half surrogate pairs are escaped."""
+    wrote = journal.append("日" * 300, "é" * 100, "😀" * 50, 0, {"\0": "\ud800\0"})
+    assert journal.entries("日" * 300) == [wrote] and journal.verify() is None
 
 
 def test_processes_appending_at_once_never_fork_the_chain(url: str) -> None:
@@ -349,11 +380,11 @@ def test_a_full_disk_is_an_error_that_says_so(file: Path, monkeypatch) -> None:
     def small(connection, _record) -> None:
         connection.execute("PRAGMA max_page_count = 12")
 
-    event.listen(journal._engine, "connect", small)
+    event.listen(journal._database.engine, "connect", small)
     with pytest.raises(SystemUnavailable, match="not writable.*full.*without a journal nothing is done"):
         for _ in range(100):
             journal.append("p", "s", "note", 0, "x" * 4000)
-    event.remove(journal._engine, "connect", small)
+    event.remove(journal._database.engine, "connect", small)
     assert journal.verify() is None
     journal.append("p", "s", "note", 0, "x" * 4000)
 
@@ -406,6 +437,6 @@ def test_addresses_that_cannot_be_used_are_named_without_secrets() -> None:
 def test_sqlite_is_durable(file: Path) -> None:
     """The file is in WAL mode and every connection syncs fully."""
     journal = Journal(f"sqlite:///{file}")
-    with journal._engine.connect() as connection:
+    with journal._database.engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2

@@ -50,3 +50,18 @@ def test_spark_here_and_standalone_clusters_are_taken(connection: dict, monkeypa
     """Their logins travel in the process's environment."""
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({"conn_type": "spark", **connection}))
     Connections().check_spark("spark_x")
+
+
+@pytest.mark.parametrize(
+    ("connection", "url"),
+    [
+        ({"conn_type": "postgres", "host": "db", "login": "me", "schema": "x"}, "postgresql+psycopg://me@db/x"),
+        ({"conn_type": "generic", "extra": {"url": "postgres://me@db/x"}}, "postgresql+psycopg://me@db/x"),
+        ({"conn_type": "generic", "extra": {"url": "postgresql+psycopg2://db/x"}}, "postgresql+psycopg2://db/x"),
+        ({"conn_type": "generic", "extra": {"url": "sqlite:////postgres://x"}}, "sqlite:////postgres://x"),
+    ],
+)
+def test_the_journal_on_postgresql_takes_psycopg(connection: dict, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's own spelling names no driver; a driver that is named stays."""
+    monkeypatch.setenv("AIRFLOW_CONN_JOURNAL_X", json.dumps(connection))
+    assert Connections().journal_url("journal_x") == url

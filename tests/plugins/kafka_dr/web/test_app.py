@@ -187,7 +187,7 @@ def test_a_journal_that_cannot_be_read_is_said(site: Site, monkeypatch: pytest.M
     assert answer.status_code == 503 and "cannot be shown" in answer.text and "the journal is not" in answer.text
     monkeypatch.setenv(
         "AIRFLOW_CONN_JOURNAL",
-        json.dumps({"conn_type": "generic", "extra": {"url": "postgresql+psycopg2://u:hunter2@127.0.0.1:1/x"}}),
+        json.dumps({"conn_type": "generic", "extra": {"url": "postgresql+psycopg://u:hunter2@127.0.0.1:1/x"}}),
     )
     answer = site.get()
     assert answer.status_code == 503 and "hunter2" not in answer.text

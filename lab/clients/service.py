@@ -1,0 +1,122 @@
+"""The demo application as a service of its own: `python -m lab.clients.service FOLDER`.
+
+Beside the hooks of `lab.clients` it serves
+
+- `GET /route`, `PUT /route {"cluster", "bootstrap_servers", "version"}`: the routing record that its clients follow;
+- `PUT /clients {"name", "topics", "groups"}`: one producer and a consumer for each group take the place of the clients
+  that run, and write what they do into the folder of that name.
+
+FOLDER holds application.json (what `lab.containers.prepare` wrote), and whatever must outlive a restart: the routing
+record, who runs, and for which procedure clients were stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lab.clients.application import Application, ClientPlan, Route, write_whole
+from lab.clients.drain_hook import DrainHook, serving
+from lab.clients.supervisor import Supervisor
+
+ROUTE, CLIENTS, DRAINED, APPLICATION = "routing.json", "clients.json", "drained.json", "application.json"
+_NAME = re.compile(r"[a-z0-9-]{1,100}")
+
+
+class Service(Supervisor):
+    """The application of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read what runs and where; nothing starts yet."""
+        self._folder = folder
+        given = json.loads((folder / APPLICATION).read_text(encoding="utf-8"))
+        name, clients = clients_of(json.loads((folder / CLIENTS).read_text(encoding="utf-8")))
+        prefixes = {alias: tuple(found) for alias, found in given["prefixes"].items()}
+        logs = self._logs_of(name)
+        logs.mkdir(parents=True, exist_ok=True)
+        self.url: str = given["url"]
+        application = Application(clients, given["properties"], folder / ROUTE, self.url, prefixes, logs)
+        super().__init__(application, folder / DRAINED)
+
+    def route(self) -> dict[str, Any]:
+        """Return the routing record."""
+        record: dict[str, Any] = json.loads((self._folder / ROUTE).read_text(encoding="utf-8"))
+        return record
+
+    def redirect(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace the routing record, whole; clients follow it within a moment, and a drain ends with the change."""
+        wanted = Route.of(record)
+        changed = wanted != Route.of(self.route())
+        write_whole(self._folder / ROUTE, record)
+        if changed:
+            self.stay_stopped(None)
+        return self.route()
+
+    def employ_named(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Run other clients, also after a restart; return the state."""
+        name, clients = clients_of(document)
+        write_whole(self._folder / CLIENTS, document)
+        return self.employ(clients, self._logs_of(name))
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.end())
+        with serving(self.url, self, ServiceHook):
+            self.watch()
+
+    def _logs_of(self, name: str) -> Path:
+        return self._folder / "logs" / name
+
+
+class ServiceHook(DrainHook):
+    """Answers `/route` and `/clients`, too."""
+
+    application: ClassVar[Service]
+
+    def do_GET(self) -> None:  # noqa: N802 (http.server calls it so)
+        """Tell the routing record, or what the drain hook tells."""
+        if self.path == "/route":
+            return self.answer(200, self.application.route())
+        return super().do_GET()
+
+    def do_PUT(self) -> None:  # noqa: N802 (http.server calls it so)
+        """Take a routing record, or other clients."""
+        act = {"/route": self.application.redirect, "/clients": self.application.employ_named}.get(self.path)
+        if act is None:
+            return self.answer_unknown()
+        try:
+            return self.answer(200, act(self.document()))
+        except (KeyError, TypeError, ValueError) as error:
+            return self.answer(400, {"error": f"not what {self.path} takes: {error!r}"})
+
+
+def clients_of(document: Mapping[str, Any]) -> tuple[str, tuple[ClientPlan, ...]]:
+    """Return the folder's name and the clients of a `/clients` document.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    name, topics, groups = document["name"], document["topics"], document["groups"]
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"name {name!r}: letters a-z, digits and hyphens")
+    if not all(isinstance(text, str) for text in [*topics, *groups]):
+        raise TypeError("topics and groups are lists of names")
+    if not topics:
+        return name, ()
+    consumers = [ClientPlan(f"consumer-{number}", tuple(topics), group) for number, group in enumerate(groups)]
+    return name, (ClientPlan("producer-0", tuple(topics)), *consumers)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the service of a folder."""
+    Service(Path(arguments[0])).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,197 @@
+"""The stack of docker-compose.yaml as the machine outside handles it: through the docker command alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from lab.containers.stack import PUBLISHED, ROOT
+from lab.errors import LabError
+from lab.jars import PROJECT
+from lab.ports import free_ports
+from lab.state import Lab, Record
+
+FILE = PROJECT / "docker-compose.yaml"
+#: Keeps in a demo's folder which stack belongs to it.
+STACK_FILE = "compose.json"
+#: Its container lives as long as the stack, and sees the volume with evidence and archive.
+KEEPER = "airflow-scheduler"
+OLDEST_COMPOSE = (2, 21)
+BUILD_SECONDS, READY_SECONDS, REQUEST_SECONDS = 3600, 900, 120
+#: What of the environment reaches docker-compose.yaml also in a stack that is judged: how images are built.
+BUILD_SETTINGS = ("SWITCHBACK_CA_FILE", "KAFKA_BASE", "AIRFLOW_BASE", "SPARK_BASE", "POSTGRES_BASE")
+_LABEL = "com.docker.compose.project"
+_TAIL = 3000
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One Compose project.
+
+    Args:
+        project: its name; containers, volumes and networks carry it.
+        settings: of docker-compose.yaml. Those of the environment and of a file `.env` do not count: a stack that is
+            judged must never work on somebody's own clusters.
+    """
+
+    project: str
+    settings: Mapping[str, str]
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> Stack:
+        """Make a stack with ports that nobody uses, named like the folder, which remembers the stack."""
+        ports, own = free_ports(list(PUBLISHED)), folder / "settings"
+        own.mkdir(exist_ok=True)
+        published = {setting: str(ports[name]) for name, (setting, _) in PUBLISHED.items()}
+        stack = cls(folder.name.lower(), {"SWITCHBACK_SETTINGS": str(own), **published})
+        (folder / STACK_FILE).write_text(json.dumps(asdict(stack)), encoding="utf-8")
+        return stack
+
+    @classmethod
+    def of(cls, folder: Path) -> Stack | None:
+        """Return the stack that a folder remembers, if there is one."""
+        path = folder / STACK_FILE
+        return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+    def require_docker(self) -> None:
+        """Raise LabError where Docker's engine, or a Compose that is new enough, does not answer."""
+        _answer(["docker", "version"], "start Docker's engine, and see that you may use it")
+        need = f"install Compose {'.'.join(map(str, OLDEST_COMPOSE))} or newer as plugin of the docker command"
+        version = _answer(["docker", "compose", "version", "--short"], need)
+        found = re.match(r"v?(\d+)\.(\d+)", version)
+        if found is None or (int(found[1]), int(found[2])) < OLDEST_COMPOSE:
+            raise LabError(f"docker compose is of version {version.strip()!r}; {need}")
+
+    def build(self) -> None:
+        """Build the images; what has not changed is taken from Docker's cache."""
+        self._compose("build", seconds=BUILD_SECONDS, shown=True)
+
+    def up(self) -> None:
+        """Start every service, and return when a failover can be triggered."""
+        # Not --wait-timeout: Compose 2.40 ends without an error when that time is over.
+        self._compose("up", "--wait", seconds=READY_SECONDS, shown=True)
+        wrong = [f"{name} is {state}" for name, state in self.states().items() if state not in ("healthy", "ended")]
+        if wrong:
+            raise LabError(f"the stack is up, but {'; '.join(wrong)}")
+
+    def states(self) -> dict[str, str]:
+        """Return `healthy`, `ended` (with success) or what Docker says instead, for each service with a container."""
+        rows = [json.loads(line) for line in self._compose("ps", "--all", "--format", "json").splitlines()]
+        return {row["Service"]: _state(row) for row in rows}
+
+    def down(self) -> None:
+        """Remove containers, networks and volumes; repeated until nothing is left, as an `up` may still be at work."""
+        for _ in range(5):
+            self._compose("down", "--volumes", "--remove-orphans", "--timeout", "5", seconds=READY_SECONDS)
+            time.sleep(1)
+            left = ["docker", "ps", "--all", "--quiet", "--filter", f"label={_LABEL}={self.project}"]
+            if not _run(left, os.environ, REQUEST_SECONDS).strip():
+                return
+        raise LabError(f"containers of {self.project} come back; look for a `docker compose up` that still runs")
+
+    def kill(self, *services: str) -> None:
+        """Kill services with -9; Docker does not start again what was killed so."""
+        self._compose("kill", *services)
+
+    def start(self, service: str) -> None:
+        """Start a killed service, and wait until it is healthy."""
+        self._compose("up", "--wait", "--no-deps", "--no-recreate", "--no-build", service, seconds=READY_SECONDS)
+        if (state := self.states()[service]) != "healthy":
+            raise LabError(f"{service} was started again and is {state}")
+
+    def read_file(self, service: str, inside: Path) -> str:
+        """Return the text of a file of a running container."""
+        return self._compose("exec", "--no-TTY", service, "cat", str(inside))
+
+    def copy_out(self, service: str, inside: Path, outside: Path) -> None:
+        """Copy what is in a folder of a container; nothing is copied where there is no such folder."""
+        outside.mkdir(parents=True, exist_ok=True)
+        try:
+            self._compose("cp", f"{service}:{inside}/.", str(outside))
+        except LabError as error:
+            if not re.search("no such file or directory|could not find the file", str(error), re.IGNORECASE):
+                raise
+
+    def keep_logs(self, folder: Path) -> None:
+        """Write what each service logged into a folder, jobs included, and the logs of Airflow's tasks."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for service in self._compose("config", "--services").split():
+            text = self._compose("logs", "--no-color", "--no-log-prefix", "--timestamps", service)
+            (folder / f"{service}.log").write_text(text, encoding="utf-8")
+        self.copy_out(KEEPER, ROOT / "lab" / "logs" / "airflow", folder / "airflow")
+
+    def _compose(self, *arguments: str, seconds: float = REQUEST_SECONDS, shown: bool = False) -> str:
+        # Without --env-file Compose would read the checkout's `.env`.
+        command = ["docker", "compose", "--file", str(FILE), "--project-name", self.project, "--env-file", os.devnull]
+        return _run([*command, "--progress", "plain", *arguments], self._environment(), seconds, shown)
+
+    def _environment(self) -> dict[str, str]:
+        named = set(re.findall(r"\$\{([A-Z_]+)", FILE.read_text(encoding="utf-8"))) - set(BUILD_SETTINGS)
+        inherited = {name: value for name, value in os.environ.items() if name not in named}
+        return inherited | {"DOCKER_BUILDKIT": "1", **self.settings}
+
+
+class ContainerLab(Lab):
+    """A lab in containers, seen from outside: its addresses are the published ports, its files are copied out."""
+
+    def __init__(self, state: Path, stack: Stack) -> None:
+        """Name folder and stack; nothing is read or written yet."""
+        super().__init__(state)
+        self.stack = stack
+
+    def adopt(self) -> None:
+        """Take over the record that secrets-init has made, with the addresses outside."""
+        inside = Record(**json.loads(self.stack.read_file(KEEPER, Lab(ROOT).record_path)))
+        self.save(replace(inside, hosts={}, ports=inside.ports | inside.published, published={}, project=str(PROJECT)))
+
+    def collected(self, folder: Path) -> Path:
+        """Copy a folder's files out of the containers, and return the copy."""
+        self.stack.copy_out(KEEPER, ROOT / folder.relative_to(self.root), folder)
+        return folder
+
+
+def _state(row: Mapping[str, object]) -> str:
+    if row["State"] == "exited" and row["ExitCode"] == 0:
+        return "ended"
+    return str((row["State"] == "running" and row["Health"]) or row["State"])
+
+
+def _answer(command: list[str], need: str) -> str:
+    """Run a short docker command; an error says what is needed."""
+    try:
+        return _run(command, dict(os.environ), REQUEST_SECONDS)
+    except (OSError, LabError) as error:
+        raise LabError(f"{error}; {need}") from None
+
+
+def _run(command: list[str], environment: Mapping[str, str], seconds: float, shown: bool = False) -> str:
+    """Run a command in a session of its own, which ends as a whole when this process is interrupted or time is over.
+
+    Raises:
+        LabError: it failed or took longer.
+    """
+    taken = None if shown else subprocess.PIPE
+    process = subprocess.Popen(
+        command, cwd=PROJECT, env=dict(environment), stdout=taken, stderr=taken, text=True, start_new_session=True
+    )
+    try:
+        output, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{' '.join(command)} had not ended after {seconds:.0f} s") from None
+    finally:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    if process.returncode:
+        said = "see above" if shown else f"{output}{errors}".strip()[-_TAIL:]
+        raise LabError(f"{' '.join(command)} failed with {process.returncode}: {said}")
+    return output or ""

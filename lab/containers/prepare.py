@@ -1,0 +1,127 @@
+"""secrets-init: makes passwords and keys, and writes what every other container reads; each `up` runs it again.
+
+Passwords, keys and cluster ids are made once and kept in the volumes. Settings are written anew, so that new code and
+other published ports take effect.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+
+from lab.airflow_settings import write_environment, write_passwords
+from lab.bring_up import ISOLATIONS, POLICIES, make_record
+from lab.brokers import broker_command, format_command, write_broker_settings
+from lab.clients.application import prefixes_of, write_whole
+from lab.clients.service import APPLICATION, CLIENTS, ROUTE
+from lab.containers.stack import DATABASES, HOSTS, PORTS, ROOT, SPARK_WORKERS, published_ports
+from lab.errors import LabError
+from lab.mirror_maker import worker_command, write_worker_settings
+from lab.state import ALIASES, Lab, write_private
+from lab.topology_file import write_topology
+
+CLIENT_PRINCIPALS = ("producer", "consumer")
+
+
+def prepare(lab: Lab, settings: Mapping[str, str]) -> None:
+    """Write everything that the other containers read.
+
+    Args:
+        settings: NAMING, ISOLATION, DEMO_TOPICS, DEMO_GROUPS and the published ports, as docker-compose.yaml has them.
+
+    Raises:
+        LabError: a setting is wrong, or asks for something else than the volumes hold.
+    """
+    _open(lab, settings)
+    for alias in ALIASES:
+        write_broker_settings(lab, alias)
+        write_worker_settings(lab, alias)
+        for write_arguments in (broker_command, format_command, worker_command):
+            write_arguments(lab, alias)
+    write_topology(lab)
+    for folder in (lab.evidence, lab.archive, lab.airflow_home, lab.logs):
+        folder.mkdir(parents=True, exist_ok=True)
+    # Without the file each component writes one of its own making, all at once.
+    (lab.airflow_home / "airflow.cfg").touch()
+    write_passwords(lab)
+    write_environment(lab)
+    _write_databases(lab)
+    _write_application(lab, settings)
+
+
+def _open(lab: Lab, settings: Mapping[str, str]) -> None:
+    naming, isolation = settings.get("NAMING") or "identity", settings.get("ISOLATION") or "read_uncommitted"
+    for name, value, allowed in (("NAMING", naming, POLICIES), ("ISOLATION", isolation, ISOLATIONS)):
+        if value not in allowed:
+            raise LabError(f"{name}={value!r} is unknown; use one of: {', '.join(allowed)}")
+    if not lab.exists():
+        lab.save(make_record(naming, isolation, PORTS, DATABASES, hosts=HOSTS, spark_workers=SPARK_WORKERS))
+    record = lab.load()
+    if (record.policy, record.isolation) != (naming, isolation):
+        raise LabError(
+            f"the volumes hold clusters with {record.policy} naming and {record.isolation}, not {naming} and"
+            f" {isolation}; keep these, or remove the volumes with: docker compose down -v"
+        )
+    record.airflow, record.published = True, published_ports(settings)
+    lab.save(record)
+
+
+def _write_databases(lab: Lab) -> None:
+    """Write what PostgreSQL's first start reads: the superuser's password, and a role with a database for each user."""
+    folder, record = lab.home / "postgres", lab.load()
+    if not (folder / "password").exists():
+        write_private(folder / "password", secrets.token_hex(16))
+    lines = [
+        line
+        for name in DATABASES
+        for line in (
+            f"CREATE ROLE {name} LOGIN PASSWORD '{record.passwords[f'database_{name}']}';",
+            f"CREATE DATABASE {name} OWNER {name};",
+        )
+    ]
+    write_private(folder / "databases.sql", "\n".join(lines) + "\n")
+
+
+def _write_application(lab: Lab, settings: Mapping[str, str]) -> None:
+    """Write what the demo clients read; where they connect, and who runs, is theirs after the first time."""
+    folder = lab.root / "clients"
+    properties = {
+        alias: {principal: lab.client_properties(alias, principal) for principal in CLIENT_PRINCIPALS}
+        for alias in ALIASES
+    }
+    prefixes = prefixes_of(lab.load().policy, ALIASES)
+    document = {"properties": properties, "prefixes": prefixes, "url": lab.drain_url}
+    write_private(folder / APPLICATION, json.dumps(document))
+    if not (folder / ROUTE).exists():
+        record = {"cluster": "primary", "bootstrap_servers": lab.bootstrap_servers("primary"), "version": 1}
+        write_whole(folder / ROUTE, record)
+    if not (folder / CLIENTS).exists():
+        write_whole(folder / CLIENTS, {"name": "demo", "topics": topics_of(settings), "groups": groups_of(settings)})
+
+
+def topics_of(settings: Mapping[str, str]) -> list[str]:
+    """Return the topics of the demo clients."""
+    return settings.get("DEMO_TOPICS", "").split()
+
+
+def groups_of(settings: Mapping[str, str]) -> list[str]:
+    """Return the groups of the demo clients."""
+    return settings.get("DEMO_GROUPS", "").split()
+
+
+def main() -> int:
+    """Prepare the stack's folder; return the exit code."""
+    try:
+        prepare(Lab(ROOT), os.environ)
+    except LabError as error:
+        print(f"secrets-init: {error}", file=sys.stderr)
+        return 1
+    print("secrets-init: passwords, keys and settings are in the volumes", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

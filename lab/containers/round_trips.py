@@ -1,0 +1,91 @@
+"""Round trips on the lab in containers; the rehearsal and its judge run outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from lab.brokers import admin
+from lab.clients.starting import Clients
+from lab.containers.compose import ContainerLab, Stack
+from lab.containers.stack import ROOT, SERVICES
+from lab.errors import LabError
+from lab.failback_rehearsal import RoundTrips
+from lab.progress import wait_until
+from lab.state import Lab
+
+REQUEST_SECONDS = 40.0
+ANSWER_SECONDS = 120.0
+_CLIENTS = "demo-clients"
+
+
+class ServiceClients:
+    """The demo application in its container, told over HTTP who runs.
+
+    Args:
+        lab: whose demo-clients it is.
+        folder: where the logs of its clients are copied to.
+    """
+
+    def __init__(self, lab: ContainerLab, folder: Path) -> None:
+        self._lab, self._folder = lab, folder
+
+    def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
+        """Have one producer, and a consumer for each group, take the place of whoever runs."""
+        self._employ(topics, groups)
+
+    def collect(self) -> None:
+        """Copy what clients wrote down until now."""
+        inside = ROOT / "clients" / "logs" / self._folder.name
+        self._lab.stack.copy_out(_CLIENTS, inside, self._folder)
+
+    def stop(self) -> None:
+        """Stop every client, and copy what each wrote down; a container that is away runs none."""
+        with suppress(requests.RequestException):
+            self._employ((), ())
+        self.collect()
+
+    def _employ(self, topics: Sequence[str], groups: Sequence[str]) -> None:
+        document = {"name": self._folder.name, "topics": list(topics), "groups": list(groups)}
+        with requests.Session() as session:
+            session.trust_env = False
+            answer = session.put(f"{self._lab.drain_url}/clients", json=document, timeout=REQUEST_SECONDS)
+        if not answer.ok:
+            raise LabError(f"{_CLIENTS} refused {document}: {answer.status_code} {answer.text[:300]}")
+
+
+class ContainerRoundTrips(RoundTrips):
+    """Round trips whose sites are killed and brought back as containers."""
+
+    lab: ContainerLab
+
+    def open_lab(self, state: Path) -> Lab:
+        """Return the lab of the folder's stack.
+
+        Raises:
+            LabError: the folder belongs to no stack.
+        """
+        stack = Stack.of(state)
+        if stack is None:
+            raise LabError(f"{state} belongs to no stack of containers")
+        return ContainerLab(state, stack)
+
+    def make_application(self) -> Clients:
+        """Return the service demo-clients, which writes into a folder named like the rehearsal's."""
+        return ServiceClients(self.lab, self._client_folder)
+
+    def kill(self, *names: str) -> None:
+        """Kill containers with -9; they stay away until they are started again."""
+        self.lab.stack.kill(*(SERVICES[name] for name in names))
+
+    def start_again(self, name: str) -> None:
+        """Start a container, and wait until it is healthy and, of a broker, reachable from outside."""
+        self.lab.stack.start(SERVICES[name])
+        kind, _, alias = name.partition("-")
+        if kind == "broker":
+            client: Any = admin(self.lab, alias)
+            wait_until(lambda: client.list_topics(timeout=2.0).brokers, f"{name} to answer", ANSWER_SECONDS)

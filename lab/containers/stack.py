@@ -1,0 +1,68 @@
+"""Where things are in the stack of docker-compose.yaml: hosts and ports inside, published ports outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.state import DATABASE_HOST
+
+#: The lab's folder in every container.
+ROOT = Path("/var/lib/switchback")
+#: What a process of the lab is called, and the service that is this process.
+SERVICES = {
+    "broker-primary": "kafka-primary",
+    "broker-standby": "kafka-standby",
+    "connect-primary": "connect-primary",
+    "connect-standby": "connect-standby",
+}
+SPARK_WORKERS = 2
+DATABASES = ("airflow", "journal")
+HOSTS = {
+    "primary": "kafka-primary",
+    "standby": "kafka-standby",
+    "connect_primary": "connect-primary",
+    "connect_standby": "connect-standby",
+    "airflow": "airflow-api-server",
+    "drain": "demo-clients",
+    "spark_master": "spark-master",
+    DATABASE_HOST: "postgres",
+}
+PORTS = {
+    "primary": 9092,
+    "standby": 9092,
+    "controller_primary": 9093,
+    "controller_standby": 9093,
+    "connect_primary": 8083,
+    "connect_standby": 8083,
+    "airflow": 8080,
+    "drain": 8090,
+    "spark_master": 7077,
+    DATABASE_HOST: 5432,
+}
+#: Published ports: name of the setting in docker-compose.yaml, and the default that stands there, too.
+PUBLISHED = {
+    "primary": ("KAFKA_PRIMARY_PORT", 19092),
+    "standby": ("KAFKA_STANDBY_PORT", 29092),
+    "connect_primary": ("CONNECT_PRIMARY_PORT", 18083),
+    "connect_standby": ("CONNECT_STANDBY_PORT", 28083),
+    "airflow": ("AIRFLOW_PORT", 18080),
+    "drain": ("DEMO_CLIENTS_PORT", 18090),
+    "spark_page": ("SPARK_PAGE_PORT", 18081),
+}
+
+
+def published_ports(settings: Mapping[str, str]) -> dict[str, int]:
+    """Read the published ports from settings.
+
+    Raises:
+        LabError: one is no port.
+    """
+    ports = {}
+    for name, (setting, default) in PUBLISHED.items():
+        text = settings.get(setting) or str(default)
+        if not text.isdigit() or not 1 <= int(text) <= 65535:
+            raise LabError(f"{setting}={text!r} is no port; give a number from 1 to 65535")
+        ports[name] = int(text)
+    return ports

@@ -1,0 +1,299 @@
+"""What secrets-init writes, and the demo application as a service; on this machine, without Docker."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import javaproperties
+import pytest
+import requests
+import yaml
+from kafka_dr.hooks.client_routing import HttpRouting, Route
+from kafka_dr.settings import check_topology
+
+from lab.clients.application import ClientPlan
+from lab.clients.service import Service, clients_of
+from lab.containers import compose
+from lab.containers.compose import STACK_FILE, ContainerLab, Stack
+from lab.containers.prepare import main, prepare
+from lab.containers.stack import HOSTS, PUBLISHED, published_ports
+from lab.errors import LabError
+from lab.jars import PROJECT
+from lab.ports import free_ports
+from lab.state import Lab
+
+SETTINGS = {"DEMO_TOPICS": "demo-orders demo-payments", "DEMO_GROUPS": "demo-billing"}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    """The stack's folder as secrets-init leaves it."""
+    lab = Lab(tmp_path / "switchback")
+    prepare(lab, SETTINGS)
+    return lab
+
+
+def properties(lab: Lab, name: str) -> dict[str, str]:
+    """One of the Java properties files."""
+    found: dict[str, str] = javaproperties.loads((lab.home / "arguments" / f"{name}.properties").read_text())
+    return found
+
+
+def secrets_of(lab: Lab) -> list[str]:
+    """Every password and key."""
+    record = lab.load()
+    return [*record.passwords.values(), *record.airflow_secrets.values(), (lab.home / "postgres/password").read_text()]
+
+
+def test_brokers_name_one_address_inside_and_one_outside(lab: Lab) -> None:
+    """Clients in containers are sent to the service, clients of the machine to the published port."""
+    found = properties(lab, "broker-primary")
+    assert found["advertised.listeners"] == "CLIENTS://kafka-primary:9092,OUTSIDE://127.0.0.1:19092"
+    assert found["listeners"].startswith("CLIENTS://kafka-primary:9092,OUTSIDE://kafka-primary:9094,CONTROLLER://")
+    assert found["listener.security.protocol.map"] == (
+        "CLIENTS:SASL_PLAINTEXT,OUTSIDE:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
+    )
+    logins = [found[f"listener.name.{name}.scram-sha-512.sasl.jaas.config"] for name in ("clients", "outside")]
+    assert logins[0] == logins[1] and lab.load().passwords["admin"] in logins[0]
+
+
+def test_the_topology_is_one_that_the_product_takes(lab: Lab) -> None:
+    """Clients are redirected over HTTP, for product and application share no file."""
+    topology = check_topology(yaml.safe_load(lab.topology.read_text()), "topology.yaml")
+    assert (topology.routing.kind, topology.routing.connection) == ("http", "client_routing")
+
+
+def test_airflow_and_journal_are_on_postgresql_and_spark_on_its_cluster(lab: Lab) -> None:
+    """Each with a role of its own, whose password stands in the file that makes the roles."""
+    given = dict(word.split("=", 1) for word in shlex.split(lab.airflow_env.read_text()))
+    passwords = lab.load().passwords
+    airflow = f"postgresql+psycopg://airflow:{passwords['database_airflow']}@postgres:5432/airflow"
+    assert given["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == given["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC"] == airflow
+    journal = json.loads(given["AIRFLOW_CONN_KAFKA_DR_JOURNAL"])["extra"]["url"]
+    assert journal == f"postgresql+psycopg://journal:{passwords['database_journal']}@postgres:5432/journal"
+    assert json.loads(given["AIRFLOW_CONN_SPARK_DEFAULT"])["host"] == "spark://spark-master:7077"
+    made = (lab.home / "postgres" / "databases.sql").read_text()
+    for name in ("airflow", "journal"):
+        assert f"CREATE ROLE {name} LOGIN PASSWORD '{passwords[f'database_{name}']}';" in made
+        assert f"CREATE DATABASE {name} OWNER {name};" in made
+
+
+def test_a_page_outside_and_tasks_inside_reach_the_api(lab: Lab) -> None:
+    """Links lead to the published port, tasks to the service."""
+    given = dict(word.split("=", 1) for word in shlex.split(lab.airflow_env.read_text()))
+    assert given["AIRFLOW__API__BASE_URL"] == "http://127.0.0.1:18080"
+    assert given["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://airflow-api-server:8080/execution/"
+    assert set(HOSTS.values()) <= set(given["NO_PROXY"].split(","))
+
+
+def test_files_with_secrets_are_private(lab: Lab) -> None:
+    """Whatever holds one can be read by its owner only."""
+    for path in lab.root.rglob("*"):
+        if path.is_file() and any(secret in path.read_text() for secret in secrets_of(lab)):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_a_second_start_keeps_what_the_volumes_hold(lab: Lab) -> None:
+    """Passwords, and where clients are; published ports are those of now."""
+    before = secrets_of(lab)
+    (lab.root / "clients" / "routing.json").write_text('{"cluster": "standby"}')
+    prepare(lab, SETTINGS | {"KAFKA_PRIMARY_PORT": "20000", "DEMO_TOPICS": "other"})
+    assert secrets_of(lab) == before
+    assert (lab.root / "clients" / "routing.json").read_text() == '{"cluster": "standby"}'
+    assert "OUTSIDE://127.0.0.1:20000" in properties(lab, "broker-primary")["advertised.listeners"]
+    assert "demo-orders" in (lab.root / "clients" / "clients.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"NAMING": "default"}, "hold clusters with identity naming"),
+        ({"NAMING": "sideways"}, "NAMING='sideways' is unknown"),
+        ({"ISOLATION": "none"}, "ISOLATION='none' is unknown"),
+        ({"AIRFLOW_PORT": "0"}, "AIRFLOW_PORT='0' is no port"),
+        ({"AIRFLOW_PORT": "x"}, "AIRFLOW_PORT='x' is no port"),
+    ],
+)
+def test_wrong_settings_are_refused_and_nothing_changes(lab: Lab, settings: dict[str, str], words: str) -> None:
+    """What was written before stays as it is."""
+    before = {path: path.read_bytes() for path in lab.root.rglob("*") if path.is_file()}
+    with pytest.raises(LabError, match=words):
+        prepare(lab, SETTINGS | settings)
+    assert {path: path.read_bytes() for path in lab.root.rglob("*") if path.is_file()} == before
+
+
+def test_a_refusal_is_the_jobs_last_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The container ends with 1 and says which setting is wrong."""
+    monkeypatch.setenv("NAMING", "sideways")
+    assert main() == 1
+    assert capsys.readouterr().err.startswith("secrets-init: NAMING='sideways' is unknown")
+
+
+@contextmanager
+def running(folder: Path, url: str) -> Iterator[None]:
+    """Run the service until the block ends; it is killed then, as a container may be."""
+    process = subprocess.Popen([sys.executable, "-m", "lab.clients.service", str(folder)], cwd=PROJECT)
+    try:
+        for _ in range(300):
+            try:
+                requests.get(f"{url}/state", timeout=5)
+                break
+            except requests.ConnectionError:
+                time.sleep(0.1)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def service(lab: Lab) -> tuple[Path, str]:
+    """Folder and address of a service without clients, on a port of this machine."""
+    folder, port = lab.root / "clients", free_ports(["drain"])["drain"]
+    url = f"http://127.0.0.1:{port}"
+    given = json.loads((folder / "application.json").read_text())
+    (folder / "application.json").write_text(json.dumps(given | {"url": url}))
+    (folder / "clients.json").write_text(json.dumps({"name": "none", "topics": [], "groups": []}))
+    return folder, url
+
+
+def test_the_service_is_a_routing_that_the_product_takes(service: tuple[Path, str]) -> None:
+    """Read, changed once, and kept over kill -9."""
+    folder, url = service
+    routing, there = HttpRouting(url), Route("standby", "kafka-standby:9092")
+    with running(folder, url):
+        assert routing.current().cluster == "primary"
+        assert routing.redirect(there).changed and not routing.redirect(there).changed
+    with running(folder, url):
+        assert (routing.current().cluster, routing.current().version) == ("standby", 2)
+
+
+def test_a_drained_application_stays_drained_over_a_restart(service: tuple[Path, str]) -> None:
+    """Only the procedure that drained it lets it go on."""
+    folder, url = service
+    with running(folder, url):
+        requests.post(f"{url}/drain", json={"procedure_id": "one"}, timeout=5).raise_for_status()
+    with running(folder, url):
+        assert requests.get(f"{url}/state", timeout=5).json()["drained_for"] == "one"
+        assert requests.post(f"{url}/resume", json={"procedure_id": "two"}, timeout=5).json()["drained_for"] == "one"
+        assert requests.post(f"{url}/resume", json={"procedure_id": "one"}, timeout=5).json()["drained_for"] is None
+
+
+def test_other_clients_take_the_place_of_those_that_run(service: tuple[Path, str]) -> None:
+    """Also after a restart; each set writes into a folder of its own."""
+    folder, url = service
+    wanted = {"name": "rehearsal-1", "topics": ["orders"], "groups": ["billing", "shipping"]}
+    (folder / "drained.json").write_text('"one"')
+    with running(folder, url):
+        requests.put(f"{url}/clients", json=wanted, timeout=30).raise_for_status()
+    made = Service(folder)
+    assert made._application.folder == folder / "logs" / "rehearsal-1"
+    assert [(plan.name, plan.group) for plan in made._application.clients] == [
+        ("producer-0", None), ("consumer-0", "billing"), ("consumer-1", "shipping"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        ("/clients", {"topics": [], "groups": []}),
+        ("/clients", {"name": "../up", "topics": [], "groups": []}),
+        ("/clients", {"name": "x", "topics": [1], "groups": []}),
+        ("/clients", []),
+        ("/route", {"cluster": "standby"}),
+        ("/route", None),
+    ],
+)
+def test_wrong_documents_are_refused(service: tuple[Path, str], path: str, document: Any) -> None:
+    """With 400, and nothing is changed."""
+    folder, url = service
+    before = {name: (folder / name).read_text() for name in ("routing.json", "clients.json")}
+    with running(folder, url):
+        assert requests.put(f"{url}{path}", json=document, timeout=5).status_code == 400
+        assert requests.put(f"{url}/elsewhere", json=document, timeout=5).status_code == 404
+    assert {name: (folder / name).read_text() for name in before} == before
+
+
+def test_no_topics_mean_no_clients() -> None:
+    """Groups without a topic have nothing to read."""
+    assert clients_of({"name": "none", "topics": [], "groups": ["billing"]}) == ("none", ())
+    assert clients_of({"name": "one", "topics": ["a"], "groups": []}) == ("one", (ClientPlan("producer-0", ("a",)),))
+
+
+def test_a_stack_is_found_again_by_its_folder(tmp_path: Path) -> None:
+    """Whoever takes it down needs no more than the folder of a demo that was killed."""
+    assert Stack.of(tmp_path) is None
+    stack = Stack.in_folder(tmp_path)
+    assert Stack.of(tmp_path) == stack and (tmp_path / STACK_FILE).exists()
+    assert len(set(published_ports(stack.settings).values())) == len(PUBLISHED)
+
+
+def test_a_judged_stack_takes_nobodys_own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one's own clusters nor another naming, from the environment or from `.env`; only how images are built."""
+    for name in ("SWITCHBACK_SETTINGS", "NAMING", "DEMO_TOPICS", "SWITCHBACK_CA_FILE"):
+        monkeypatch.setenv(name, "mine")
+    printed = f"{sys.executable} -c 'import os; print(dict(os.environ)); import sys; print(sys.argv)' \"$@\""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "docker").write_text(f"#!/bin/sh\n{printed}\n")
+    (tmp_path / "bin" / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    stack = Stack.in_folder(tmp_path)
+    environment, arguments = (ast.literal_eval(line) for line in stack._compose("config").splitlines())
+    assert environment["SWITCHBACK_SETTINGS"] == str(tmp_path / "settings")
+    assert list((tmp_path / "settings").iterdir()) == []
+    assert {"NAMING", "DEMO_TOPICS"}.isdisjoint(environment) and environment["SWITCHBACK_CA_FILE"] == "mine"
+    assert arguments[arguments.index("--env-file") + 1] == os.devnull
+
+
+def test_a_docker_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With everything that it has started."""
+    monkeypatch.setattr(compose, "REQUEST_SECONDS", 0.5)
+    with pytest.raises(LabError, match="had not ended after 0 s"):
+        compose._run(["sh", "-c", f"sleep 600 & echo $! > {tmp_path}/pid; wait"], dict(os.environ), 0.4)
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(50):
+        if not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text():
+            return
+        time.sleep(0.1)
+    pytest.fail("a child of the command still lives")
+
+
+@pytest.mark.parametrize(
+    ("row", "state"),
+    [
+        ({"State": "running", "Health": "healthy", "ExitCode": 0}, "healthy"),
+        ({"State": "running", "Health": "starting", "ExitCode": 0}, "starting"),
+        ({"State": "running", "Health": "", "ExitCode": 0}, "running"),
+        ({"State": "exited", "Health": "", "ExitCode": 0}, "ended"),
+        ({"State": "exited", "Health": "", "ExitCode": 137}, "exited"),
+        ({"State": "restarting", "Health": "starting", "ExitCode": 1}, "restarting"),
+    ],
+)
+def test_only_healthy_services_and_ended_jobs_count(row: dict[str, Any], state: str) -> None:
+    """Whatever else Docker says is the state itself."""
+    assert compose._state(row) == state
+
+
+def test_the_lab_outside_has_the_published_addresses(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the passwords of the lab inside."""
+    stack = Stack("some-project", {})
+    monkeypatch.setattr(Stack, "read_file", lambda self, service, path: lab.record_path.read_text())
+    outside = ContainerLab(tmp_path / "outside", stack)
+    outside.adopt()
+    status = outside.status()
+    assert status["clusters"]["standby"]["bootstrap_servers"] == "127.0.0.1:29092"
+    assert status["clusters"]["primary"]["connect_url"] == "http://127.0.0.1:18083"
+    assert (status["airflow"]["url"], status["drain_url"]) == ("http://127.0.0.1:18080", "http://127.0.0.1:18090")
+    assert outside.load().passwords == lab.load().passwords
+    assert yaml.safe_load(lab.topology.read_text())["naming"] == {"policy": outside.load().policy}

@@ -1,0 +1,153 @@
+"""PostgreSQL servers of the tests' own, from the programs of Debian's package, on a socket in a folder of their own.
+
+A guardian process makes folder and server, and removes both when its input ends: also when the tests are killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from lab.setup import postgresql_programs
+
+ROOT = Path(__file__).parents[2]
+#: Nothing here has to outlive the machine, and durability is asked of the settings, not of the disk.
+SETTINGS = (
+    "fsync = off\nfull_page_writes = off\nlisten_addresses = ''\nshared_buffers = 16MB\nlog_min_messages = log\n"
+    "log_destination = stderr\nautovacuum = off\nmax_wal_size = 64MB\nmin_wal_size = 32MB\n"
+)
+#: Whoever is called `locked...` needs a password.
+RULES = "local all /^locked scram-sha-256\nlocal all all trust\nlocal replication all trust\n"
+_DIES_WITH_PARENT = 1
+
+
+class Server:
+    """A running server; its superuser is `postgres`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._numbers = count(1)
+
+    def url(self, database: str = "postgres", user: str = "postgres") -> str:
+        """SQLAlchemy's URL of a database."""
+        return f"postgresql+psycopg://{user}@/{database}?host={self.folder}"
+
+    def execute(self, *statements: str, database: str = "postgres") -> list[Any]:
+        """Run statements as superuser, each in a transaction of its own; return the rows of the last."""
+        with self.connect(database) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def connect(self, database: str = "postgres", user: str = "postgres") -> psycopg.Connection:
+        """A connection whose statements are transactions."""
+        return psycopg.connect(host=str(self.folder), dbname=database, user=user, autocommit=True)
+
+    def make_database(self, options: str = "") -> str:
+        """A new and empty database; return its name."""
+        name = f"journal_{next(self._numbers)}"
+        self.execute(f"CREATE DATABASE {name} {options}")
+        return name
+
+
+@contextmanager
+def running_server(standby_of: Server | None = None) -> Iterator[Server]:
+    """A server that ends with the block, or with this process."""
+    command = [sys.executable, "-m", "tests.support.postgresql", *([str(standby_of.folder)] if standby_of else [])]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as guardian:
+        told = guardian.stdout.readline().strip()
+        try:
+            assert told, "the server did not start; its guardian says why on standard error"
+            yield Server(Path(told))
+        finally:
+            # A child that was forked meanwhile may hold the other end of the pipe, so that it does not close.
+            guardian.stdin.write("end\n")
+            guardian.stdin.flush()
+            guardian.wait()
+
+
+def guard(primary: str | None) -> None:
+    """Start a server in a new folder, print the folder, and end the server with our input."""
+    account = unprivileged_account()
+    folder = Path(tempfile.mkdtemp(prefix="switchback-postgresql-"))
+    try:
+        if account:
+            shutil.chown(folder, **account)
+        make_data(folder, account, primary)
+        server = subprocess.Popen(
+            [program("postgres"), "-D", folder / "data", "-k", folder],
+            stdin=subprocess.DEVNULL, stdout=(folder / "log").open("ab"), stderr=subprocess.STDOUT, cwd=folder,
+            preexec_fn=die_with_parent, **account,
+        )  # fmt: skip
+        try:
+            wait_until_ready(folder, server)
+            print(folder, flush=True)
+            sys.stdin.readline()
+        finally:
+            server.send_signal(signal.SIGQUIT)
+            server.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def unprivileged_account() -> dict[str, Any]:
+    """Whom the server runs as, in the words of `subprocess`: PostgreSQL refuses root."""
+    if os.geteuid() != 0:
+        return {}
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    name = "postgres" if "postgres" in names else "nobody"
+    return {"user": name, "group": pwd.getpwnam(name).pw_gid}
+
+
+def make_data(folder: Path, account: dict[str, Any], primary: str | None) -> None:
+    """An empty cluster, or a copy of the primary's that follows it."""
+    data = folder / "data"
+    if primary:
+        make = [program("pg_basebackup"), "-D", data, "-h", primary, "-U", "postgres", "-R", "-c", "fast", "--no-sync"]
+    else:
+        make = [program("initdb"), "-D", data, "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
+    done = subprocess.run(make, capture_output=True, text=True, cwd=folder, check=False, **account)
+    if done.returncode:
+        raise SystemExit(f"{make[0]} failed: {done.stderr.strip()}")
+    with (data / "postgresql.conf").open("a") as settings:
+        settings.write(SETTINGS)
+    (data / "pg_hba.conf").write_text(RULES)
+
+
+def wait_until_ready(folder: Path, server: subprocess.Popen[bytes]) -> None:
+    """Return when the server takes connections."""
+    deadline = time.monotonic() + 60
+    while subprocess.run([program("pg_isready"), "-q", "-h", folder], check=False).returncode:
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"the server did not start: {(folder / 'log').read_text()[-2000:]}")
+        time.sleep(0.05)
+
+
+def program(name: str) -> str:
+    """The path of one of the server's programs."""
+    return str(postgresql_programs() / name)
+
+
+def die_with_parent() -> None:
+    """Stop at once if the guardian is killed."""
+    ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGQUIT)
+
+
+if __name__ == "__main__":
+    guard(sys.argv[1] if len(sys.argv) > 1 else None)
