@@ -138,7 +138,7 @@ def test_no_secret_where_docker_shows_things(rehearsal: ContainerRoundTrips, tmp
     shown = [docker("history", "--no-trunc", image) for image in sorted(images)]
     shown += [docker("inspect", name) for name in [*of_project("container"), *sorted(images)]]
     rehearsal.lab.stack.keep_logs(tmp_path)
-    logs = {path.name: path.read_text(errors="replace") for path in tmp_path.iterdir()}
+    logs = {str(path): path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()}
     assert len(logs) > 15 and any("Kafka Server started" in text for text in logs.values())
     told = {name for name, text in logs.items() for secret in secrets if secret in text}
     assert (told, [text[:100] for text in shown for secret in secrets if secret in text]) == (set(), [])
