@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 TURN = 1937204578
 #: Beyond the wait for a turn: for what a transaction does in it.
 _WORK_SECONDS = 5
-_READ_ONLY = ("read-only", "read-write mode")
+_READ_ONLY = ("session is read-only", "read-only transaction", "cannot set transaction read-write mode")
 _MAY_NOT = ("42501", "3F000")
 _WHO_HAS_IT = """
 SELECT pid, application_name, client_addr, state, xact_start
