@@ -89,7 +89,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    return run(options.state, options.dag_id, options.conf, options.approve_as, options.timeout, options.wait)
+    return run(Lab(options.state), options.dag_id, options.conf, options.approve_as, options.timeout, options.wait)
 
 
 if __name__ == "__main__":

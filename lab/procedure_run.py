@@ -6,7 +6,6 @@ import json
 import re
 import time
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import requests
@@ -22,7 +21,7 @@ _ENDED = {"success", "failed", "skipped", "upstream_failed", "removed"}
 
 
 def run(
-    state: Path | str,
+    lab: Lab,
     dag_id: str,
     conf: dict[str, Any],
     approve_as: str | None = None,
@@ -32,7 +31,7 @@ def run(
     """Run one DAG as ``operator``; the last line printed is outcome, failing step and reason.
 
     Args:
-        state: the lab's folder.
+        lab: which is up, with Airflow.
         dag_id: which DAG.
         conf: its params.
         approve_as: the user who answers every gate with its first option; None waits for a person.
@@ -42,18 +41,6 @@ def run(
     Returns:
         The exit code: 0 for the outcome ``completed`` (without waiting: for a run that was accepted), else 1.
     """
-    return run_on(Lab(state), dag_id, conf, approve_as, timeout, wait)
-
-
-def run_on(
-    lab: Lab,
-    dag_id: str,
-    conf: dict[str, Any],
-    approve_as: str | None = None,
-    timeout: float = 1800.0,
-    wait: bool = True,
-) -> int:
-    """The same on a lab that is given."""
     api = AirflowApi.of(lab, STARTER)
     approver = AirflowApi.of(lab, approve_as) if approve_as else None
     run_id = api.trigger(dag_id, conf)

@@ -23,7 +23,7 @@ from lab.judge import Finding, Ledger, LostSourceJudge, Names, RoundTripExhibits
 from lab.judge.client_logs import ClientLogs
 from lab.judge.readers import ClusterReader, Place
 from lab.mirror_maker import call, connector_name, start_worker
-from lab.procedure_run import run_on
+from lab.procedure_run import run as run_dag
 from lab.state import ALIASES, Lab
 from lab.workload import GroundTruth, Load, Workload
 from lab.workload.seeding import await_mirrored
@@ -224,7 +224,7 @@ class Rehearsal:
         """
         conf = {"source": self.source, "target": self.target, "reason": reason, **params}
         try:
-            return run_on(self.lab, self.dag_id, conf, approver, seconds)
+            return run_dag(self.lab, self.dag_id, conf, approver, seconds)
         except (LabError, requests.RequestException) as error:
             print(f"lab: {error}", file=sys.stderr)
             return 1

@@ -119,7 +119,7 @@ def test_viewer_and_strangers_start_nothing(planned_lab: Lab) -> None:
 
 def test_a_run_is_followed_to_its_last_line(planned_lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     """`run` prints each step, and outcome, failing step and reason last."""
-    assert run(planned_lab.root, "lab_warm_up", {}, timeout=120) == 0
+    assert run(planned_lab, "lab_warm_up", {}, timeout=120) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "outcome=completed failing_step=- reason=-"
     assert any("run_once" in line and "success" in line for line in lines)

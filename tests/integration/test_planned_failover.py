@@ -83,12 +83,12 @@ def test_nothing_is_lost_nobody_moved_and_a_commit_is_undone(rehearsal: Rehearsa
     since = {next(place for place, offset in sorted(moved[later].items()) if offset): 0}
     groups.commit({later: since})
 
-    assert run(state, "restore_group_offsets", CONF, approve_as="approver", timeout=300) == 0
+    assert run(Lab(state), "restore_group_offsets", CONF, approve_as="approver", timeout=300) == 0
     now = groups.positions()
     for group, before in groups.before.items():
         assert now[group] == moved[group] | before, "single positions cannot be taken away"
     assert now[later] == moved[later] | since, "somebody committed since: the group is not deleted"
     assert [group for group in gone if now.get(group)] == []
 
-    assert run(state, "restore_group_offsets", CONF, timeout=300) == 0
+    assert run(Lab(state), "restore_group_offsets", CONF, timeout=300) == 0
     assert groups.positions() == now
