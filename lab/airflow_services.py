@@ -58,7 +58,7 @@ def wait_for_airflow(lab: Lab, progress: Progress, alive: Callable[[], None]) ->
     """Wait until all components are healthy, every DAG file is parsed, and a task has run.
 
     Args:
-        lab: of which nothing but Airflow's address is used.
+        lab: its Airflow is asked at its address; that a task has run is noted in its folder.
         progress: where lines about it go.
         alive: raises LabError when waiting has become pointless.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from lab.containers.compose import ContainerLab, Stack
 from lab.containers.round_trips import ContainerRoundTrips
-from lab.demo.demonstration import APPROVER, EVIDENCE, GROUPS, PERSON_SECONDS, RUN_SECONDS, SCALE, SEED
+from lab.demo.demonstration import EVIDENCE
 from lab.demo.failback import MORE, RATE, STRANDED, FailbackDemo
 from lab.demo.lost_source import AFTER
 from lab.errors import LabError
@@ -25,6 +24,7 @@ class ContainersDemo(FailbackDemo):
     """Four procedures on the stack of docker-compose.yaml, each judged."""
 
     kind = "failover and failback in containers"
+    trips = ContainerRoundTrips
     passed = (
         "four procedures; nobody skipped, nothing mirrored twice, every acknowledged record on the other side or"
         " listed, every position exact"
@@ -65,12 +65,6 @@ class ContainersDemo(FailbackDemo):
             ("primary is back; failback", FAILBACK, lambda: rehearsal.come_back(Returning(more=MORE, born=True))),
         ]
         return self._change_sides(status, changes)
-
-    def rehearsal(self, state: Path, folder: Path) -> ContainerRoundTrips:
-        """Make what is demonstrated."""
-        made = ContainerRoundTrips(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
-        made.approver, made.seconds = (None, PERSON_SECONDS) if self._choices.ask else (APPROVER, RUN_SECONDS)
-        return made
 
     def _keep_logs(self, stack: Stack) -> None:
         kept = EVIDENCE / f"containers-{time.strftime('%Y%m%dT%H%M%S')}"

@@ -25,6 +25,7 @@ class FailbackDemo(Demo):
     """One demo of an unplanned failover and the failback after it, on a lab of its own."""
 
     kind = "failback"
+    trips: type[RoundTrips] = RoundTrips
     passed = (
         "nobody skipped, nothing mirrored twice, every acknowledged record on primary or exported, every position exact"
     )
@@ -57,7 +58,7 @@ class FailbackDemo(Demo):
 
     def rehearsal(self, state: Path, folder: Path) -> RoundTrips:
         """Make what is demonstrated."""
-        made = RoundTrips(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
+        made = self.trips(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
         made.approver, made.seconds = (None, PERSON_SECONDS) if self._choices.ask else (APPROVER, RUN_SECONDS)
         return made
 
