@@ -1,6 +1,6 @@
 # The images of docker-compose.yaml, a target each: kafka, airflow, spark, postgres. Everything comes from one Debian image
 # and from the registries: Debian's packages, PyPI by the hashes of requirements.txt, Maven Central by those of
-# lab/jars.sha256. Official images can take the place of the bases (KAFKA_BASE, AIRFLOW_BASE, SPARK_BASE, POSTGRES_BASE);
+# lab/install/jars.sha256. Official images can take the place of the bases (KAFKA_BASE, AIRFLOW_BASE, SPARK_BASE, POSTGRES_BASE);
 # none of them has been tried. A base of Kafka needs Java 17 or newer and bash, one of Airflow and of Spark besides
 # /usr/bin/python3 of version 3.11, one of PostgreSQL its programs on the path.
 #
@@ -30,16 +30,18 @@ RUN --mount=type=secret,id=ca with-ca .venv/bin/uv --system-certs pip install --
     --require-hashes --no-build-isolation -r requirements.txt
 # Some packages carry templates that are no valid Python.
 RUN .venv/bin/python -m compileall -q -j 0 .venv/lib > /dev/null || true
-COPY lab/__init__.py lab/jars.py lab/java_flags.py lab/short_spark_job.py lab/spark_start.py lab/
-RUN .venv/bin/python -m lab.spark_start
+COPY lab/__init__.py lab/
+COPY lab/install/__init__.py lab/install/jars.py lab/install/java_flags.py lab/install/short_spark_job.py lab/install/spark_warm_up.py lab/install/
+RUN .venv/bin/python -m lab.install.spark_warm_up
 
 FROM python AS jars
 WORKDIR /opt/switchback
 COPY --from=packages /opt/switchback/.venv/lib/python3.11/site-packages/pyspark/jars/ivy-*.jar /ivy.jar
-COPY lab/__init__.py lab/jars.py lab/jars.sha256 lab/ivy.xml lab/ivysettings.xml lab/
+COPY lab/__init__.py lab/
+COPY lab/install/__init__.py lab/install/jars.py lab/install/jars.sha256 lab/install/ivy.xml lab/install/ivysettings.xml lab/install/
 ENV XDG_CACHE_HOME=/opt
 RUN --mount=type=secret,id=ca with-ca python3 -c \
-    'from pathlib import Path; from lab.jars import ensure_jars; ensure_jars(Path("/ivy.jar"))' \
+    'from pathlib import Path; from lab.install.jars import ensure_jars; ensure_jars(Path("/ivy.jar"))' \
     && rm -rf /opt/switchback/ivy /opt/switchback/lab
 
 # One user in all images, for they share volumes: a volume takes its first owner from the image.

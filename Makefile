@@ -10,7 +10,7 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
 setup: ## install Java, Python packages and jars, whatever of them is missing
-	@$(PYTHON) -m lab.setup
+	@$(PYTHON) -m lab.install.setup
 
 lock: ## renew the requirements files from pyproject.toml
 	@$(VENV) -m pip install --quiet --require-hashes -r requirements-build.txt
@@ -40,11 +40,11 @@ compose-demo: setup ## the stack of docker-compose.yaml: a planned failover, a k
 	@$(VENV) -m lab.demo containers
 
 test: check ## the checks, then every test but the faults
-	@$(PYTHON) -m lab.setup postgresql
+	@$(PYTHON) -m lab.install.setup postgresql
 	@$(VENV) -m pytest tests --ignore=tests/faults -n 2
 
 faults: setup ## every fault that the product must survive, and all examples of property tests (SHARD=2/3: the second third)
-	@$(PYTHON) -m lab.setup postgresql
+	@$(PYTHON) -m lab.install.setup postgresql
 	@$(VENV) -m pytest tests -p tests.support.fault_results --hypothesis-profile=full $(if $(SHARD),--shard=$(SHARD))
 
 bench: setup ## speed beside the peers, and what the recorder takes; every figure beside its bound (ONLY=a,b; SWITCHBACK_BENCH_SCALE=0.1 for a quick look)

@@ -17,16 +17,16 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, chain
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
-from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
-from kafka_dr.operators.clients import OpenTarget, RedirectClients, VerifyClients
-from kafka_dr.operators.evidence import CloseProcedure
-from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
-from kafka_dr.operators.offsets import CommitGroups, TranslateOffsets
-from kafka_dr.operators.opening import OpenProcedure
-from kafka_dr.operators.readiness import CheckReadiness, Forecast
-from kafka_dr.operators.replication import StopMirrorMaker, WaitForZeroLag
-from kafka_dr.operators.returning import ReturnToSource
-from kafka_dr.operators.reverse_replication import SeedReverseReplication, StartReverseReplication
+from kafka_dr.steps.shared.review_translation import ApproveFailover, ReviewTranslation
+from kafka_dr.actions.clients import OpenTarget, RedirectClients, VerifyClients
+from kafka_dr.actions.evidence import CloseProcedure
+from kafka_dr.actions.fencing.acl_fence import DrainConsumers, FenceProducers
+from kafka_dr.actions.offsets.commit import CommitGroups, TranslateOffsets
+from kafka_dr.steps.shared.open_procedure import OpenProcedure
+from kafka_dr.actions.readiness.plan import CheckReadiness, Forecast
+from kafka_dr.actions.replication.drain import StopMirrorMaker, WaitForZeroLag
+from kafka_dr.steps.shared.return_to_source import ReturnToSource
+from kafka_dr.actions.replication.reverse import SeedReverseReplication, StartReverseReplication
 
 with DAG(
     "planned_failover",

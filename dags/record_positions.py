@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 from kafka_dr.dag_policy import RECORDER_ARGS, TAGS
-from kafka_dr.operators.recording import RecordPositions
+from kafka_dr.steps.always_on.record_positions import RecordPositions
 
 with DAG(
     "record_positions",

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, chain
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
-from kafka_dr.operators.evidence import CloseProcedure
-from kafka_dr.operators.opening import OpenProcedure
-from kafka_dr.operators.restoring import ApproveRestore, PlanRestore, RestorePositions
+from kafka_dr.actions.evidence import CloseProcedure
+from kafka_dr.steps.shared.open_procedure import OpenProcedure
+from kafka_dr.actions.restore import ApproveRestore, PlanRestore, RestorePositions
 
 with DAG(
     "restore_group_offsets",

@@ -21,15 +21,15 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, chain
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
-from kafka_dr.operators.approval import ApproveDataLoss, ReviewTranslation
-from kafka_dr.operators.assessing import AssessDataLoss
-from kafka_dr.operators.clients import RedirectClients, VerifyClients
-from kafka_dr.operators.confirming import ConfirmSourceLost
-from kafka_dr.operators.evidence import CloseProcedure
-from kafka_dr.operators.fencing_source import FenceSource
-from kafka_dr.operators.opening import OpenProcedure
-from kafka_dr.operators.returning import ReturnToSource
-from kafka_dr.operators.without_source import (
+from kafka_dr.steps.shared.review_translation import ApproveDataLoss, ReviewTranslation
+from kafka_dr.actions.loss.assessment import AssessDataLoss
+from kafka_dr.actions.clients import RedirectClients, VerifyClients
+from kafka_dr.steps.unplanned.confirm_source_lost import ConfirmSourceLost
+from kafka_dr.actions.evidence import CloseProcedure
+from kafka_dr.actions.old_source.lost_source_fence import FenceSource
+from kafka_dr.steps.shared.open_procedure import OpenProcedure
+from kafka_dr.steps.shared.return_to_source import ReturnToSource
+from kafka_dr.steps.unplanned.without_source import (
     CommitWithoutSource,
     OpenWithoutSource,
     StopLeftMirrorMaker,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 from kafka_dr.dag_policy import TAGS, WATCHER_ARGS
-from kafka_dr.operators.watching import WatchOldSource
+from kafka_dr.watcher.watcher import WatchOldSource
 
 with DAG(
     "watch_old_source",

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lab.bring_up import ISOLATIONS, POLICIES, up
+from lab.environment.bring_up import ISOLATIONS, POLICIES, up
 from lab.errors import LabError
-from lab.procedure_run import run
-from lab.state import DEFAULT_STATE, Lab
-from lab.take_down import down
+from lab.rehearsal.run import run
+from lab.environment.state import DEFAULT_STATE, Lab
+from lab.environment.take_down import down
 
 
 def main(arguments: list[str] | None = None) -> int:

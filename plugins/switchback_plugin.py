@@ -13,16 +13,16 @@ import airflow.providers.apache.spark.operators.spark_submit
 import airflow.providers.standard.operators.hitl
 import airflow.providers.standard.triggers.temporal  # noqa: F401
 import confluent_kafka.admin
-import kafka_dr.operators.approval
-import kafka_dr.operators.clients
-import kafka_dr.operators.evidence
-import kafka_dr.operators.fencing
-import kafka_dr.operators.offsets
-import kafka_dr.operators.opening
-import kafka_dr.operators.readiness
-import kafka_dr.operators.replication
-import kafka_dr.operators.returning
-import kafka_dr.operators.reverse_replication  # noqa: F401
+import kafka_dr.steps.shared.review_translation
+import kafka_dr.actions.clients
+import kafka_dr.actions.evidence
+import kafka_dr.actions.fencing.acl_fence
+import kafka_dr.actions.offsets.commit
+import kafka_dr.steps.shared.open_procedure
+import kafka_dr.actions.readiness.plan
+import kafka_dr.actions.replication.drain
+import kafka_dr.steps.shared.return_to_source
+import kafka_dr.actions.replication.reverse  # noqa: F401
 import pandas  # noqa: ICN001 (imported to be there, not to be used)
 import pyarrow.parquet
 import sqlalchemy.dialects.sqlite  # noqa: F401

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
-from lab.bring_up import up
-from lab.setup import NO_POSTGRESQL, postgresql_programs
-from lab.take_down import down
+from lab.environment.bring_up import up
+from lab.install.setup import NO_POSTGRESQL, postgresql_programs
+from lab.environment.take_down import down
 
 ROOT = Path(__file__).parents[1]
 HOME = tempfile.mkdtemp(prefix="switchback-airflow-")

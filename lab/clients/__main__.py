@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lab.clients.application import Application, ClientPlan
 from lab.clients.supervisor import run
-from lab.state import Lab
+from lab.environment.state import Lab
 
 
 def main(arguments: Sequence[str]) -> None:

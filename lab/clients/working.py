@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from lab.clients.application import Application, ClientPlan, Route
-from lab.workload.truth import content_digest
+from lab.workload.ground_truth import content_digest
 
 COMMIT_SECONDS = 0.5
 FLUSH_SECONDS = 10.0

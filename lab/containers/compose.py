@@ -15,9 +15,9 @@ from pathlib import Path
 
 from lab.containers.stack import PUBLISHED, ROOT
 from lab.errors import LabError
-from lab.jars import PROJECT
-from lab.ports import free_ports
-from lab.state import Lab, Record
+from lab.install.jars import PROJECT
+from lab.environment.ports import free_ports
+from lab.environment.state import Lab, Record
 
 FILE = PROJECT / "docker-compose.yaml"
 #: Keeps in a demo's folder which stack belongs to it.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lab.errors import LabError
-from lab.state import DATABASE_HOST
+from lab.environment.state import DATABASE_HOST
 
 #: The lab's folder in every container.
 ROOT = Path("/var/lib/switchback")

@@ -12,10 +12,10 @@ from lab.demo.demonstration import EVIDENCE
 from lab.demo.failback import MORE, RATE, STRANDED, FailbackDemo
 from lab.demo.lost_source import AFTER
 from lab.errors import LabError
-from lab.failback_rehearsal import Leaving, Returning
-from lab.judge import Verdict
-from lab.judge.round_trip_exhibits import FAILBACK, PLANNED, UNPLANNED
-from lab.lost_source_rehearsal import Accident
+from lab.rehearsal.round_trip import Leaving, Returning
+from lab.checker import Verdict
+from lab.checker.round_trip_observed import FAILBACK, PLANNED, UNPLANNED
+from lab.rehearsal.unplanned import Accident
 
 LOAD = f"Load of {RATE:,} records/s"
 

@@ -12,12 +12,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lab.bring_up import up
+from lab.environment.bring_up import up
 from lab.demo.showing import GateWatcher, Stages, evidence_tables, verdict_table
 from lab.demo.tampering import TAMPERINGS, Tampering
-from lab.jars import PROJECT
-from lab.judge import Verdict
-from lab.rehearsal import Rehearsal
+from lab.install.jars import PROJECT
+from lab.checker import Verdict
+from lab.rehearsal.planned import Rehearsal
 
 EVIDENCE = PROJECT / "evidence"
 SEED = 20_261_121

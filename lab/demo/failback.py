@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lab.bring_up import up
+from lab.environment.bring_up import up
 from lab.demo.demonstration import APPROVER, GROUPS, PERSON_SECONDS, RUN_SECONDS, SCALE, SEED, Demo, keep
 from lab.demo.lost_source import AFTER
 from lab.demo.showing import GateWatcher
-from lab.failback_rehearsal import Leaving, Returning, RoundTrips
-from lab.judge import Trip, Verdict
-from lab.judge.round_trip_exhibits import FAILBACK, UNPLANNED
-from lab.lost_source_rehearsal import Accident
+from lab.rehearsal.round_trip import Leaving, Returning, RoundTrips
+from lab.checker import Trip, Verdict
+from lab.checker.round_trip_observed import FAILBACK, UNPLANNED
+from lab.rehearsal.unplanned import Accident
 
 RATE = 2_000
 STRANDED = 25

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from lab.demo.demonstration import GROUPS, SCALE, SEED, Demo
 from lab.demo.showing import loss_table, rereads_table
-from lab.judge import Verdict
-from lab.lost_source_rehearsal import Accident, LostSourceRehearsal
+from lab.checker import Verdict
+from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 
 RATE = 5_000
 AFTER = 5.0

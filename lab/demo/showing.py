@@ -16,7 +16,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from lab.judge import Verdict
+from lab.checker import Verdict
 
 POLL_SECONDS = 1.0
 REQUEST_SECONDS = 10.0

@@ -8,9 +8,9 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lab.judge.readers import ClusterReader, Place
-from lab.judge.records import Held
-from lab.rehearsal import Rehearsal
+from lab.checker.readers import ClusterReader, Place
+from lab.checker.records import Held
+from lab.rehearsal.planned import Rehearsal
 
 REQUEST_SECONDS = 30.0
 

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters, clusters
-from tests.benchmarks.contestants import Job, Passes
-from tests.benchmarks.job_input import bounds_of, places_of
+from tests.benchmarks.passes.contestants import Job, Passes
+from tests.benchmarks.passes.job_input import bounds_of, places_of
 from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say
 from tests.benchmarks.stranded import PARTITIONS, RECORD_BYTES, TOPIC, records
 

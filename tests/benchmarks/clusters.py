@@ -14,16 +14,16 @@ from typing import Any
 import pandas as pd
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_dr.domain.mirror_records import decode_offset_syncs
-from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.hooks.kafka_cluster import KafkaCluster
-from kafka_dr.hooks.kafka_records import RecordReader
-from kafka_dr.hooks.mirror_maker import MirrorMaker
+from kafka_dr.domain.mirror_maker.mirror_records import decode_offset_syncs
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.records import RecordReader
+from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
-from lab.bring_up import up
-from lab.progress import Progress
-from lab.state import Lab
-from lab.take_down import down
+from lab.environment.bring_up import up
+from lab.environment.progress import Progress
+from lab.environment.state import Lab
+from lab.environment.take_down import down
 from tests.benchmarks.measuring import say
 
 SOURCE, TARGET = "primary", "standby"

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters, clusters
-from tests.benchmarks.contestants import Job, Passes, kept
-from tests.benchmarks.job_input import write_input
+from tests.benchmarks.passes.contestants import Job, Passes, kept
+from tests.benchmarks.passes.job_input import write_input
 from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say
 
 TOPIC, PARTITIONS = "orders", 10
@@ -82,7 +82,7 @@ def beside_whole_reads(figures: Figures, site: Clusters, given: dict[str, Path],
     job, seen = Job(site, given["whole log"]), {}
     with job.warm() as ours, ExitStack() as stack:
         readers = {
-            alias: stack.enter_context(kept([sys.executable, "-m", "tests.benchmarks.log_passes"]))
+            alias: stack.enter_context(kept([sys.executable, "-m", "tests.benchmarks.passes.log_passes"]))
             for alias in (SOURCE, TARGET)
         }
 

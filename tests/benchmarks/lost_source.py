@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from lab.lost_source_rehearsal import LostSourceRehearsal
+from lab.rehearsal.unplanned import LostSourceRehearsal
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.failover import PARTITIONS, fail_over, lab_for, seed, sizes
 from tests.benchmarks.measuring import Bound, Figures, say
-from tests.faults.black_hole import black_holed, source_ports
+from tests.faults.support.black_hole import black_holed, source_ports
 
 BOUNDS = {10: 30.0, 1_000: 60.0}
 #: Checkpoints of the larger size are written by the benchmark, under identity naming.

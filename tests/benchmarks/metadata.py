@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kafka_dr_spark.schemas import arrow_schema
+from kafka_dr_spark.contract.schemas import arrow_schema
 
 from tests.benchmarks.clusters import clusters
-from tests.benchmarks.contestants import ColdRun, Job
+from tests.benchmarks.passes.contestants import ColdRun, Job
 from tests.benchmarks.measuring import Bound, Figures, say, told
 
 PARTITIONS, PER_TOPIC, GROUPS = 7_000, 100, 1_000

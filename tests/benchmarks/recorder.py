@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 
 import psutil
 import pyarrow.compute as pc
-from kafka_dr.domain.recorded import Kind
+from kafka_dr.domain.recorder_rows import Kind
 from kafka_dr.hooks.archive import Archive
-from kafka_dr.recorder.recording import SAMPLES
+from kafka_dr.recorder.loop import SAMPLES
 
-from lab.rehearsal import Rehearsal, until
+from lab.rehearsal.planned import Rehearsal, until
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters, clusters
 from tests.benchmarks.failover import PARTITIONS, seed
 from tests.benchmarks.measuring import Bound, Figures

@@ -8,17 +8,17 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from kafka_dr_spark import sources
-from kafka_dr_spark.anchors import Bounds
-from kafka_dr_spark.answers import SOURCE, TARGET, Limits
-from kafka_dr_spark.assessing import AssessmentTask
-from kafka_dr_spark.inventory import summarise, write_inventory
-from kafka_dr_spark.tagging import FLOOR, SEEN, STRETCH, SYNC
-from kafka_dr_spark.windows import KafkaAccess
+from kafka_dr_spark.contract import input as sources
+from kafka_dr_spark.logs.pairs import Bounds
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits
+from kafka_dr_spark.loss.task import AssessmentTask
+from kafka_dr_spark.loss.inventory import summarise, write_inventory
+from kafka_dr_spark.contract.task_rows import FLOOR, SEEN, STRETCH, SYNC
+from kafka_dr_spark.reading.windows import KafkaAccess
 
-from lab.jars import PROJECT
+from lab.install.jars import PROJECT
 from tests.benchmarks import metadata, read_both, stranded
-from tests.benchmarks.contestants import ColdRun
+from tests.benchmarks.passes.contestants import ColdRun
 from tests.spark.mock_clusters import MockCluster, bounds_row
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
@@ -76,7 +76,7 @@ def test_a_pass_that_read_something_else_is_not_counted(count: int, size: int) -
 )
 def test_a_warm_pass_begins_the_job(job: str, tmp_path: Path) -> None:
     """As far as its input, which is not there."""
-    line = [sys.executable, "-m", "tests.benchmarks.job_passes", job, str(tmp_path)]
+    line = [sys.executable, "-m", "tests.benchmarks.passes.job_passes", job, str(tmp_path)]
     done = subprocess.run(
         line, input=f"{tmp_path}\n", capture_output=True, text=True, cwd=PROJECT, timeout=120, check=False
     )

@@ -12,11 +12,11 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from kafka_dr.domain.recorded import Kind, Rows
+from kafka_dr.domain.recorder_rows import Kind, Rows
 from kafka_dr.hooks.archive import Archive
-from kafka_dr.recorder.recording import Recording
+from kafka_dr.recorder.loop import Recording
 
-from lab.state import Lab
+from lab.environment.state import Lab
 from tests.benchmarks.clusters import SOURCE, TARGET
 from tests.benchmarks.recorder import longest_interval, samples, watched
 

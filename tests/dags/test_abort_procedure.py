@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kafka_dr.operators.procedure_step import JournaledStep
+from kafka_dr.steps.base import JournaledStep
 from kafka_dr.vocabulary import Step
 
 STEPS = [Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.CLOSE_PROCEDURE]

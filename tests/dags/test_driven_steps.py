@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.stepping import STEPS, Run
+from tests.faults.support.stepping import STEPS, Run
 
 ASIDE = {"return_to_source", "close_procedure"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
-from kafka_dr.operators.deciding import DecideStrandedRecords
+from kafka_dr.steps.shared.review_translation import ApproveFailover, ReviewTranslation
+from kafka_dr.actions.failback.stranded_decision import DecideStrandedRecords
 from kafka_dr.vocabulary import Step
 
 OF_ITS_OWN = (

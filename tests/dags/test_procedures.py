@@ -8,7 +8,7 @@ import itertools
 from typing import Any
 
 import pytest
-from kafka_dr.operators.procedure_step import JournaledStep, ProcedureGate
+from kafka_dr.steps.base import JournaledStep, ProcedureGate
 from kafka_dr.procedures import steps_of
 from kafka_dr.vocabulary import Step
 

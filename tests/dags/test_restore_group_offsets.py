@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kafka_dr.operators.procedure_step import JournaledStep, ProcedureGate
+from kafka_dr.steps.base import JournaledStep, ProcedureGate
 from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Step
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka_dr.operators.approval import ApproveDataLoss, ReviewTranslation
-from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
-from kafka_dr.operators.readiness import CheckReadiness, Forecast
-from kafka_dr.operators.replication import StopMirrorMaker, WaitForZeroLag
-from kafka_dr.operators.without_source import (
+from kafka_dr.steps.shared.review_translation import ApproveDataLoss, ReviewTranslation
+from kafka_dr.actions.fencing.acl_fence import DrainConsumers, FenceProducers
+from kafka_dr.actions.readiness.plan import CheckReadiness, Forecast
+from kafka_dr.actions.replication.drain import StopMirrorMaker, WaitForZeroLag
+from kafka_dr.steps.unplanned.without_source import (
     CommitWithoutSource,
     OpenWithoutSource,
     StopLeftMirrorMaker,

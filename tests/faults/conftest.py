@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.scene import Scene, Stage
+from tests.faults.support.scene import Scene, Stage
 
 
 @pytest.fixture(scope="module")

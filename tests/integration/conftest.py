@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from lab.bring_up import up
-from lab.state import Lab
-from lab.take_down import down
+from lab.environment.bring_up import up
+from lab.environment.state import Lab
+from lab.environment.take_down import down
 from tests.support.rehearsals import keep_files
 
 TURN = int(os.environ.get("SWITCHBACK_SEED") or datetime.now(UTC).date().toordinal())

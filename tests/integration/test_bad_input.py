@@ -10,11 +10,11 @@ from confluent_kafka.admin import (
     AdminClient,
 )
 
-from lab.airflow_api import AirflowApi, Refused
-from lab.mirror_maker import call
-from lab.procedure_run import procedure_id
-from lab.progress import wait_until
-from lab.state import ALIASES, Lab
+from lab.environment.airflow_api import AirflowApi, Refused
+from lab.environment.connect import call
+from lab.rehearsal.run import procedure_id
+from lab.environment.progress import wait_until
+from lab.environment.state import ALIASES, Lab
 from tests.support.lab_clients import acl_filter
 
 DAG_ID = "planned_failover"

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as WirePartition
-from kafka_dr.domain.acl import AclEntry
-from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, KafkaUnavailable, NotReady, ReadBackFailed
-from kafka_dr.hooks.group_requests import GROUP_IS_ACTIVE, OK, Position
-from kafka_dr.hooks.kafka_acls import ClusterAcls
-from kafka_dr.hooks.kafka_cluster import READ_COMMITTED, KafkaCluster
-from kafka_dr.hooks.kafka_log_dirs import LogDirTool
-from kafka_dr.hooks.kafka_records import Accepted, RecordReader, RecordWriter, Refused, Span
-from kafka_dr.hooks.mirror_maker import MirrorMaker
+from kafka_dr.hooks.brokers.group_requests import GROUP_IS_ACTIVE, OK, Position
+from kafka_dr.hooks.brokers.acls import ClusterAcls
+from kafka_dr.hooks.brokers.cluster import READ_COMMITTED, KafkaCluster
+from kafka_dr.hooks.brokers.log_directories import LogDirTool
+from kafka_dr.hooks.brokers.records import Accepted, RecordReader, RecordWriter, Refused, Span
+from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
-from lab.jars import jars_folder
+from lab.install.jars import jars_folder
 
 FORWARD = "primary-to-standby-source"
 MANY = 2_000

@@ -7,8 +7,8 @@ import random
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lab.state import Lab
-from tests.faults.rounds import Rounds, points
+from lab.environment.state import Lab
+from tests.faults.support.rounds import Rounds, points
 
 SAMPLE = 2
 

@@ -13,10 +13,10 @@ import requests
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lab.mirror_maker import call
-from lab.procedure_run import run
-from lab.progress import wait_until
-from lab.state import Lab
+from lab.environment.connect import call
+from lab.rehearsal.run import run
+from lab.environment.progress import wait_until
+from lab.environment.state import Lab
 from tests.support.lab_clients import HEADERS, SECONDS, client, mirrored, new_topic, read_one, reader, refusals
 
 

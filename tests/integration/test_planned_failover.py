@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from lab.judge.readers import ClusterReader, Place
-from lab.procedure_run import run
-from lab.rehearsal import SOURCE, TARGET, Rehearsal, rehearsal_under_load
-from lab.state import Lab
-from lab.workload.positions import ADMIN, Committer, Plan
+from lab.checker.readers import ClusterReader, Place
+from lab.rehearsal.run import run
+from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal, rehearsal_under_load
+from lab.environment.state import Lab
+from lab.workload.group_positions import ADMIN, Committer, Plan
 from tests.support.rehearsals import SEED, concluded_without_findings
 
 RATE = 2_000

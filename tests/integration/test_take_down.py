@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from lab.processes import sighting
-from lab.state import Lab
-from lab.take_down import down
+from lab.environment.processes import sighting
+from lab.environment.state import Lab
+from lab.environment.take_down import down
 
 
 def test_down_after_a_crash_stops_all_and_keeps_what_it_did_not_make(planned_lab: Lab) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lab.judge import evidence as told
-from lab.judge.findings import Verdict
-from lab.judge.ledger import Ledger, Log, Names, Place, Topic
-from lab.judge.positions_file import COLUMNS
-from lab.judge.records import Held
-from lab.judge.round_trip_court import TripJudge
-from lab.judge.round_trip_exhibits import FAILBACK, PLANNED, UNPLANNED, RoundTripExhibits, Trip
-from lab.workload.truth import ABORTED, COMMITTED, Acknowledgement, Record, content_digest, key_digest
+from lab.checker import evidence_file as told
+from lab.checker.findings import Verdict
+from lab.checker.ledger import Ledger, Log, Names, Place, Topic
+from lab.checker.translation_file import COLUMNS
+from lab.checker.records import Held
+from lab.checker.round_trip_check import TripJudge
+from lab.checker.round_trip_observed import FAILBACK, PLANNED, UNPLANNED, RoundTripExhibits, Trip
+from lab.workload.ground_truth import ABORTED, COMMITTED, Acknowledgement, Record, content_digest, key_digest
 
 ALIASES = ("primary", "standby")
 MOMENT = "2026-11-21T00:00:00+00:00"

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import requests
 
-from lab.airflow_api import AirflowApi, Refused
+from lab.environment.airflow_api import AirflowApi, Refused
 from tests.support.json_server import JsonHandler
 
 BUSY = (500, {"detail": {"reason": "Database error"}})
@@ -97,7 +97,7 @@ def test_a_late_answer_is_looked_for_again(
     airflow: _Airflow, monkeypatch: pytest.MonkeyPatch, late: int, seen: bool
 ) -> None:
     """Who follows a run does not lose it on a busy machine; one that stays silent is told."""
-    monkeypatch.setattr("lab.airflow_api.REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr("lab.environment.airflow_api.REQUEST_SECONDS", 0.2)
     airflow.asked, airflow.late = ["r1"], [0.6] * late
     api = AirflowApi(f"http://127.0.0.1:{airflow.server_port}", "operator", "secret")
     if seen:
@@ -109,7 +109,7 @@ def test_a_late_answer_is_looked_for_again(
 
 def test_a_late_start_is_asked_for_again_under_the_same_id(airflow: _Airflow, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever became of the first one: two that both arrive are one run."""
-    monkeypatch.setattr("lab.airflow_api.WRITE_SECONDS", 0.2)
+    monkeypatch.setattr("lab.environment.airflow_api.WRITE_SECONDS", 0.2)
     airflow.late_posts = [0.6]
     run_id = _trigger(airflow, (409, {"detail": "exists"}), (200, {}))
     assert run_id == airflow.asked[0] and set(airflow.asked) == {run_id} and len(airflow.asked) == 2
@@ -117,7 +117,7 @@ def test_a_late_start_is_asked_for_again_under_the_same_id(airflow: _Airflow, mo
 
 def test_a_late_answer_of_a_gate_is_not_repeated(airflow: _Airflow, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who watches the run looks first whether the gate still waits."""
-    monkeypatch.setattr("lab.airflow_api.WRITE_SECONDS", 0.2)
+    monkeypatch.setattr("lab.environment.airflow_api.WRITE_SECONDS", 0.2)
     airflow.late_posts, airflow.answers = [0.6], [(200, {})]
     api = AirflowApi(f"http://127.0.0.1:{airflow.server_port}", "operator", "secret")
     with pytest.raises(requests.Timeout):

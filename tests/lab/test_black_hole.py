@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from tests.faults.black_hole import black_holed
+from tests.faults.support.black_hole import black_holed
 
 
 def just_died() -> int:

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.source_probe import SourceProbe
+from kafka_dr.hooks.site.source_probe import SourceProbe
 
 from lab.clients import supervisor
 from lab.clients.application import Application, ClientPlan
 from lab.clients.drain_hook import serving
 from lab.clients.supervisor import Supervisor
-from lab.state import Lab, Record
-from lab.topology_file import topology
+from lab.environment.state import Lab, Record
+from lab.environment.topology_file import topology
 
 
 class Deaf:

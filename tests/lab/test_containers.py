@@ -19,8 +19,8 @@ import javaproperties
 import pytest
 import requests
 import yaml
-from kafka_dr.hooks.client_routing import HttpRouting, Route
-from kafka_dr.settings import check_topology
+from kafka_dr.hooks.site.routing import HttpRouting, Route
+from kafka_dr.config.settings import check_topology
 
 from lab.clients.application import ClientPlan
 from lab.clients.service import Service, clients_of
@@ -29,9 +29,9 @@ from lab.containers.compose import STACK_FILE, ContainerLab, Stack
 from lab.containers.prepare import main, prepare
 from lab.containers.stack import HOSTS, PUBLISHED, published_ports
 from lab.errors import LabError
-from lab.jars import PROJECT
-from lab.ports import free_ports
-from lab.state import Lab
+from lab.install.jars import PROJECT
+from lab.environment.ports import free_ports
+from lab.environment.state import Lab
 
 SETTINGS = {"DEMO_TOPICS": "demo-orders demo-payments", "DEMO_GROUPS": "demo-billing"}
 

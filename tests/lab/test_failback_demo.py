@@ -15,8 +15,8 @@ from rich.console import Console
 from lab.demo import failback
 from lab.demo.demonstration import Choices
 from lab.demo.failback import FailbackDemo
-from lab.judge import Finding, Trip, Verdict
-from lab.judge.round_trip_exhibits import FAILBACK
+from lab.checker import Finding, Trip, Verdict
+from lab.checker.round_trip_observed import FAILBACK
 from lab.workload import GroundTruth
 
 WRONG = Verdict([Finding("missing", "one record")])

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import jars, setup
+from lab.install import jars
+from lab.install import setup
 
 
 @pytest.fixture

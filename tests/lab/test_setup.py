@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import setup
+from lab.install import setup
 
 CREATE = "etc/postgresql-common/createcluster.d/switchback.conf"
 

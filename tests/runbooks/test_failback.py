@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kafka_dr.dag_policy import procedure_form
-from kafka_dr.domain.stranded import Decision, Mode
+from kafka_dr.domain.failback.stranded import Decision, Mode
 from kafka_dr.procedures import steps_of
 from kafka_dr.vocabulary import Step
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from kafka_dr.dag_policy import procedure_form
-from kafka_dr.domain.armed import ARMED, BY_ACL, BY_HOOK
-from kafka_dr.domain.loss_plan import loss_markdown
-from kafka_dr.domain.source_lost import FROM_APPLICATION, FROM_CONNECT, FROM_HERE, SourceState
+from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
+from kafka_dr.domain.loss.loss_plan import loss_markdown
+from kafka_dr.domain.loss.source_lost import FROM_APPLICATION, FROM_CONNECT, FROM_HERE, SourceState
 from kafka_dr.procedure import entries
 from kafka_dr.procedures import steps_of
-from kafka_dr.topology import Cluster, Deadlines, Recorder, Topology
+from kafka_dr.config.topology import Cluster, Deadlines, Recorder, Topology
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 ROOT = Path(__file__).parents[2]

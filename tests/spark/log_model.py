@@ -9,10 +9,10 @@ from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
-from kafka_dr_spark.anchors import Bounds, Floors, usable_pairs
-from kafka_dr_spark.answers import Answer, Case, Limits, Window
-from kafka_dr_spark.matching import Records
-from kafka_dr_spark.tasks import translate_cases
+from kafka_dr_spark.logs.pairs import Bounds, Floors, usable_pairs
+from kafka_dr_spark.translation.case import Answer, Case, Limits, Window
+from kafka_dr_spark.reading.matching import Records
+from kafka_dr_spark.translation.task import translate_cases
 
 
 @dataclass(frozen=True)

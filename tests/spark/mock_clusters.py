@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
-from kafka_dr_spark.schemas import arrow_schema
+from kafka_dr_spark.contract.schemas import arrow_schema
 
 BOUNDS = {"source_start": 0, "target_start": 0, "drained": True, "complete": True, "compare_timestamps": True}
 BOUNDS |= dict.fromkeys(("other_writer", "source_compacted", "target_compacted", "recreated"), False)

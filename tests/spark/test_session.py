@@ -55,4 +55,4 @@ def test_workers_load_what_tasks_need_before_there_are_any(monkeypatch: pytest.M
     monkeypatch.setattr(session, "running", lambda name: Workers())
     monkeypatch.setattr(session, "import_module", lambda name: loaded.append(import_module(name).__name__))
     session.ready("first")
-    assert loaded == ["kafka_dr_spark.assessing", "kafka_dr_spark.tasks"] * 2
+    assert loaded == ["kafka_dr_spark.loss.task", "kafka_dr_spark.translation.task"] * 2

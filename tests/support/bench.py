@@ -10,21 +10,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
-from kafka_dr.domain.acl import AclEntry
-from kafka_dr.domain.loss_plan import LastKnownGroup, LossPlan
-from kafka_dr.domain.plan import ExcludedGroup, Plan
-from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, Tail, key_and_value
-from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
-from kafka_dr.operators import procedure_step
-from kafka_dr.operators.fencing import commits_end, positions_frame
-from kafka_dr.operators.offsets import local_partitions
-from kafka_dr.operators.positions import partitions_frame
-from kafka_dr.params import Request
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan
+from kafka_dr.domain.readiness.plan import ExcludedGroup, Plan
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.hooks.brokers.records import Accepted, Record, Refused, Tail, key_and_value
+from kafka_dr.hooks.journal.journal import Journal, JournalEntry
+from kafka_dr.steps import base as procedure_step
+from kafka_dr.actions.fencing.acl_fence import commits_end, positions_frame
+from kafka_dr.actions.offsets.commit import local_partitions
+from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.config.params import Request
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import AclEntriesToAdd
 from kafka_dr.procedure.run import Run
-from kafka_dr.topology import Topology
+from kafka_dr.config.topology import Topology
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.airflow import Api

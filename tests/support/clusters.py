@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from kafka_dr.domain.acl import AclEntry
-from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable
-from kafka_dr.hooks.group_requests import Position, PositionColumns
-from kafka_dr.hooks.kafka_cluster import Metadata
+from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
+from kafka_dr.hooks.brokers.cluster import Metadata
 
 
 class Own(dict[str, str]):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, HookUnavailable
-from kafka_dr.hooks.fence_hook import FenceAnswer
+from kafka_dr.hooks.site.fence import FenceAnswer
 
 
 class Worker:

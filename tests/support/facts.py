@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 import pandas as pd
-from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.errors import Contradiction
-from kafka_dr.operators.procedure_step import ProcedureGate
+from kafka_dr.steps.base import ProcedureGate
 from kafka_dr.procedure.entries import (
     ApprovedPlan,
     LeaseTaken,

@@ -15,8 +15,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from lab.progress import wait_until
-from lab.state import Lab
+from lab.environment.progress import wait_until
+from lab.environment.state import Lab
 
 SECONDS = 60.0
 HEADERS = [("h", b"\x00\xff1"), ("empty", None)]

@@ -22,7 +22,7 @@ from typing import Any
 
 import psycopg
 
-from lab.setup import postgresql_programs
+from lab.install.setup import postgresql_programs
 
 ROOT = Path(__file__).parents[2]
 #: Nothing here has to outlive the machine, and durability is asked of the settings, not of the disk.

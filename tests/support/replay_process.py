@@ -19,18 +19,18 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
-from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
-from kafka_dr.hooks.kafka_records import Record, RecordReader
-from kafka_dr.operators.connections import Connections
-from kafka_dr.operators.positions import partitions_frame
-from kafka_dr.operators.replaying import Replay, figures_of, parts_of, refuse_unproven
+from kafka_dr.hooks.brokers.cluster import READ_COMMITTED
+from kafka_dr.hooks.brokers.records import Record, RecordReader
+from kafka_dr.hooks.connections import Connections
+from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.actions.failback.replay import Replay, figures_of, parts_of, refuse_unproven
 from kafka_dr.procedure.run import Identity, Run
-from kafka_dr.settings import Request, Topology
+from kafka_dr.config.settings import Request, Topology
 from kafka_dr.vocabulary import Entry, Step
-from kafka_dr_spark.listing import COMPRESSION, sha256_of
-from kafka_dr_spark.schemas import arrow_schema
+from kafka_dr_spark.reading.record_files import COMPRESSION, sha256_of
+from kafka_dr_spark.contract.schemas import arrow_schema
 
 from tests.support.facts import open_run, stranded_topic, tell
 

@@ -12,7 +12,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from unittest.mock import patch
 
-from lab.spark_start import spark_environment
+from lab.install.spark_warm_up import spark_environment
 from tests.spark.mock_clusters import MockCluster
 
 JOBS = Path(__file__).parents[2] / "spark" / "jobs"

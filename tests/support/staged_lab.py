@@ -27,19 +27,19 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
-from kafka_dr.operators.connections import Connections
-from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
-from kafka_dr.operators.opening import OpenProcedure
-from kafka_dr.operators.readiness import CheckReadiness, Forecast
-from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.hooks.connections import Connections
+from kafka_dr.actions.fencing.acl_fence import DrainConsumers, FenceProducers
+from kafka_dr.steps.shared.open_procedure import OpenProcedure
+from kafka_dr.actions.readiness.plan import CheckReadiness, Forecast
+from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.procedure.progress import WaitLonger
 from kafka_dr.procedure.run import Identity, Run
-from kafka_dr.settings import check_params, load_topology
+from kafka_dr.config.settings import check_params, load_topology
 from kafka_dr.vocabulary import APPROVE, Entry, Step
 
-from lab.airflow_settings import connections
-from lab.brokers import admin
-from lab.state import ALIASES, Lab
+from lab.environment.airflow_settings import connections
+from lab.environment.brokers import admin
+from lab.environment.state import ALIASES, Lab
 from lab.workload.seeding import await_mirrored
 from tests.support.facts import figures_of
 from tests.support.lab_clients import acl_filter

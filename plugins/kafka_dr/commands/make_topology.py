@@ -13,11 +13,11 @@ from pathlib import Path
 
 import yaml
 
-from kafka_dr.domain.mirror_maker_properties import Converted, topology_from_properties
+from kafka_dr.config.importing.mirror_maker_properties import Converted, topology_from_properties
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.whole_file import write_whole
-from kafka_dr.settings import check_topology
-from kafka_dr.strict_yaml import read_text
+from kafka_dr.config.settings import check_topology
+from kafka_dr.config.strict_yaml import read_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -20,28 +20,28 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from kafka_dr.commands.hand_marks import MARKS, note
-from kafka_dr.domain import by_hand
-from kafka_dr.domain.by_hand import Hand, Place, entry_of
-from kafka_dr.domain.loss_plan import loss_markdown
-from kafka_dr.domain.plan import plan_markdown
-from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.commands.manual_actions import MARKS, note
+from kafka_dr.domain.manual import commands as by_hand
+from kafka_dr.domain.manual.commands import Hand, Place, entry_of
+from kafka_dr.domain.loss.loss_plan import loss_markdown
+from kafka_dr.domain.readiness.plan import plan_markdown
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
-from kafka_dr.hooks.procedure_journal import Journal
-from kafka_dr.operators.connections import Connections
-from kafka_dr.operators.fencing import boundary_of, cut_off_of, ends_left, groups_of, partitions_of_plan, topics_of
-from kafka_dr.operators.loss_since import loss_grown
-from kafka_dr.operators.observing import remote_partitions
-from kafka_dr.operators.offsets import missing_topics, positions_to_commit
-from kafka_dr.operators.positions import COLUMNS
-from kafka_dr.operators.procedure_step import procedure_holding
-from kafka_dr.operators.stopping import parts_of
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.connections import Connections
+from kafka_dr.actions.fencing.acl_fence import boundary_of, cut_off_of, ends_left, groups_of, partitions_of_plan, topics_of
+from kafka_dr.actions.loss_changes import loss_grown
+from kafka_dr.actions.readiness.observe import remote_partitions
+from kafka_dr.actions.offsets.commit import missing_topics, positions_to_commit
+from kafka_dr.actions.scope.position_frames import COLUMNS
+from kafka_dr.steps.base import procedure_holding
+from kafka_dr.actions.replication.stop import parts_of
 from kafka_dr.procedure.entries import OffsetsTranslated
 from kafka_dr.procedure.run import Run, opened_by
 from kafka_dr.procedure.undo import CloseTarget, LiftFenceHook, RemoveFence, ResumeReplication, left_to_undo
 from kafka_dr.procedures import steps_of
-from kafka_dr.settings import load_topology
-from kafka_dr.topology import Flow
+from kafka_dr.config.settings import load_topology
+from kafka_dr.config.topology import Flow
 from kafka_dr.vocabulary import Entry, Step
 
 _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}

@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kafka_dr.commands.own_database import folder_environment, own_database_environment
-from kafka_dr.domain.canonical import read_json
+from kafka_dr.commands.without_airflow.own_database import folder_environment, own_database_environment
+from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, SwitchbackError
 
 #: Everything that imports Airflow, which reads its environment when it is first imported.
-_CONDUCTOR = "kafka_dr.commands.conductor"
+_CONDUCTOR = "kafka_dr.commands.without_airflow.conductor"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

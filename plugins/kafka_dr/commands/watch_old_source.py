@@ -13,11 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafka_dr.commands.own_database import own_database_environment
+from kafka_dr.commands.without_airflow.own_database import own_database_environment
 from kafka_dr.errors import SwitchbackError
 
 #: Imports Airflow, which reads its environment when it is first imported.
-_WATCHING = "kafka_dr.operators.watching"
+_WATCHING = "kafka_dr.watcher.watcher"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

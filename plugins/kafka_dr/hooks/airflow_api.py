@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.http_endpoint import Answer, JsonEndpoint
+from kafka_dr.hooks.site.endpoint import Answer, JsonEndpoint
 
 _PAGE = 100
 #: Airflow checked who it was before it took the name; its command line takes any name from the environment.

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from kafka_dr.errors import LeaseLost, Refusal, Superseded
-from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import Fact, continued_by
 from kafka_dr.vocabulary import Entry, Step
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.errors import BadInput, Contradiction, DeadlinePassed, Refusal
-from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
-from kafka_dr.params import Request
+from kafka_dr.hooks.journal.journal import Journal, JournalEntry
+from kafka_dr.config.params import Request
 from kafka_dr.procedure.entries import (
     Fact,
     MovePlanned,

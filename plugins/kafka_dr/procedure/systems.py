@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any, Self
 
 from kafka_dr.hooks.airflow_api import AirflowApi
-from kafka_dr.hooks.application_drain import ApplicationDrain
-from kafka_dr.hooks.client_routing import ClientRouting, FileRouting, HttpRouting
-from kafka_dr.hooks.dedicated_mirror_maker import DedicatedMirrorMaker
-from kafka_dr.hooks.fence_hook import FenceHook
-from kafka_dr.hooks.kafka_acls import ClusterAcls
-from kafka_dr.hooks.kafka_cluster import KafkaCluster
-from kafka_dr.hooks.kafka_records import RecordReader, RecordWriter, key_and_value
-from kafka_dr.hooks.mirror_maker import MirrorMaker
-from kafka_dr.hooks.source_probe import SourceProbe
-from kafka_dr.hooks.stop_hook import StopHook
-from kafka_dr.params import Request
-from kafka_dr.topology import Flow, Topology
+from kafka_dr.hooks.site.drain import ApplicationDrain
+from kafka_dr.hooks.site.routing import ClientRouting, FileRouting, HttpRouting
+from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
+from kafka_dr.hooks.site.fence import FenceHook
+from kafka_dr.hooks.brokers.acls import ClusterAcls
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.records import RecordReader, RecordWriter, key_and_value
+from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
+from kafka_dr.hooks.site.source_probe import SourceProbe
+from kafka_dr.hooks.site.stop import StopHook
+from kafka_dr.config.params import Request
+from kafka_dr.config.topology import Flow, Topology
 
 
 class Systems:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.procedure.entries import (
     AclEntriesToAdd,
     ConnectorsToStop,

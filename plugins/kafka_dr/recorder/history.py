@@ -20,10 +20,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_dr.domain.recorded import Kind, Place, sample_details
+from kafka_dr.domain.recorder_rows import Kind, Place, sample_details
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.groups import WHOLE
-from kafka_dr.recorder.recording import SAMPLES, SCHEMA
+from kafka_dr.recorder.loop import SAMPLES, SCHEMA
 
 PARTITION = ["topic", "partition"]
 _MOST_ROWS = 20_000_000

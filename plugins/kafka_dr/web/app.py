@@ -20,11 +20,11 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response
 
-from kafka_dr.domain.in_hand import InHand
+from kafka_dr.domain.evidence.live_status import InHand
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.pages import render
 from kafka_dr.procedure.run import Identity
-from kafka_dr.web.reading import Reading
+from kafka_dr.web.status_reader import Reading
 
 app = FastAPI(title="Switchback", docs_url=None, redoc_url=None, openapi_url=None)
 

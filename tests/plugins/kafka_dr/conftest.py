@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_dr.operators import procedure_step
+from kafka_dr.steps import base as procedure_step
 
 from tests.support.bench import Bench
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_dr.domain.acl import AclEntry
-from kafka_dr.domain.transactions import OpenTransaction
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.transactions import OpenTransaction
 from kafka_dr.procedure.entries.fact import Intent, Note, OrAbsent, StepOutcome, WatchedFact
 from kafka_dr.procedure.entries.records import (
     Approval,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.procedure.entries.fact import Intent, Note, OrAbsent, StepOutcome
 from kafka_dr.procedure.entries.planning import Planned
 from kafka_dr.procedure.entries.records import Approval, DrainHookAnswer, Figures, MissingRange, Receipt

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from kafka_dr.commands.make_topology import main
-from kafka_dr.settings import load_topology
+from kafka_dr.config.settings import load_topology
 
 PROPERTIES = """\
 clusters = primary, dr

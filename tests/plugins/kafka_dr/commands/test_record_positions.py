@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from kafka_dr.commands.record_positions import recording
-from kafka_dr.topology import Connectors, Flow, Topology
+from kafka_dr.config.topology import Connectors, Flow, Topology
 
 from tests.conftest import ROOT
 

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.commands import verify_evidence
-from kafka_dr.domain.canonical import digest_of
-from kafka_dr.hooks.procedure_journal import Journal
-from kafka_dr.operators.evidence import CloseProcedure, write_evidence
+from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.actions.evidence import CloseProcedure, write_evidence
 
 FLIPS = 60
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from kafka_dr.commands import watch_old_source
-from kafka_dr.operators import watching
+from kafka_dr.watcher import watcher as watching
 from kafka_dr.vocabulary import Step
 
 

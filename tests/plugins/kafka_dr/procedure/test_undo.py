@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.procedure.entries import (
     AclEntriesToAdd,
     ConnectorsToStop,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from kafka_dr.domain.recorded import NONE_KEPT, Kind, Place, Rows
+from kafka_dr.domain.recorder_rows import NONE_KEPT, Kind, Place, Rows
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.history import Recorded, last_known, recorded
-from kafka_dr.recorder.recording import SAMPLES, SCHEMA
+from kafka_dr.recorder.loop import SAMPLES, SCHEMA
 
 NOON = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi.testclient import TestClient
-from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.web import app as web
 

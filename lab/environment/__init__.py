@@ -1,0 +1,1 @@
+"""Clusters, Connect workers, Airflow and Spark as processes of this machine."""

@@ -1,0 +1,163 @@
+"""Airflow's four components as processes of their own, and the waits that tell when they work."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import requests
+
+from lab.environment.airflow_api import AirflowApi
+from lab.environment.airflow_settings import (
+    COMPONENTS,
+    DAG_FOLDERS,
+    database_path,
+    environment,
+    passwords_path,
+    write_passwords,
+)
+from lab.errors import LabError
+from lab.install.jars import cache_folder
+from lab.environment.locks import exclusive
+from lab.environment.progress import Progress, wait_until
+from lab.environment.state import Lab
+
+READY_SECONDS = 240.0
+WARM_UP = "lab_warm_up"
+
+
+def start_airflow(lab: Lab, progress: Progress) -> None:
+    """Start the components that do not live; the database is a copy of a migrated one."""
+    lab.airflow_home.mkdir(parents=True, exist_ok=True)
+    if not passwords_path(lab).exists():
+        write_passwords(lab)
+    # Without the file each component writes one of its own making, all four at once.
+    (lab.airflow_home / "airflow.cfg").touch()
+    if not database_path(lab).exists():
+        _copy_database(_migrated_template(progress), database_path(lab))
+    env = environment(lab)
+    for component in COMPONENTS:
+        if lab.processes.pid(f"airflow-{component}") is None:
+            lab.processes.start(f"airflow-{component}", _argv(component), env, lab.airflow_home)
+
+
+def components_live(lab: Lab) -> None:
+    """Raise LabError if one of the processes has died."""
+    lab.processes.must_live(*(f"airflow-{component}" for component in COMPONENTS))
+
+
+def wait_for_airflow(lab: Lab, progress: Progress, alive: Callable[[], None]) -> None:
+    """Wait until all components are healthy, every DAG file is parsed, and a task has run.
+
+    Args:
+        lab: its Airflow is asked at its address; that a task has run is noted in its folder.
+        progress: where lines about it go.
+        alive: raises LabError when waiting has become pointless.
+
+    Raises:
+        LabError: a component has died, or a DAG file cannot be imported.
+    """
+    wait_until(lambda: _get(lab, "/execution/health").ok, "Airflow's task API", READY_SECONDS, still_possible=alive)
+    wait_until(lambda: _is_healthy(lab), "Airflow's components to be healthy", READY_SECONDS, still_possible=alive)
+    progress.say(f"Airflow answers on {lab.airflow_url}")
+    api = AirflowApi.of(lab, "operator")
+    wait_until(lambda: WARM_UP in api.dag_ids(), f"the DAG {WARM_UP} to be parsed", READY_SECONDS, still_possible=alive)
+    lab.once("warm-up", lambda: _run_warm_up(api, alive))
+    progress.say("a task has run")
+    count = wait_until(
+        lambda: _all_parsed(api), "every DAG file to be parsed", READY_SECONDS, still_possible=alive, pause=0.3
+    )
+    progress.say(f"{count} DAG files parsed")
+
+
+def _argv(component: str) -> list[str]:
+    # The log servers would listen on every interface; the API reads the logs as files.
+    quiet = ["--skip-serve-logs"] if component in ("scheduler", "triggerer") else []
+    return [sys.executable, "-m", "airflow", component, *quiet]
+
+
+def _is_healthy(lab: Lab) -> bool:
+    health = _get(lab, "/api/v2/monitor/health").json()
+    return all(
+        health[part]["status"] == "healthy" for part in ("metadatabase", "scheduler", "triggerer", "dag_processor")
+    )
+
+
+def _get(lab: Lab, path: str) -> requests.Response:
+    with requests.Session() as session:
+        session.trust_env = False
+        return session.get(f"{lab.airflow_url}{path}", timeout=60)
+
+
+def _run_warm_up(api: AirflowApi, alive: Callable[[], None]) -> None:
+    run_id = api.trigger(WARM_UP, {})
+    state = wait_until(
+        lambda: (state := api.run(WARM_UP, run_id)["state"]) in ("success", "failed") and state,
+        f"a run of {WARM_UP}",
+        READY_SECONDS,
+        still_possible=alive,
+    )
+    if state != "success":
+        raise LabError(f"the run {run_id} of {WARM_UP} has failed; its logs are in Airflow")
+
+
+def _all_parsed(api: AirflowApi) -> int:
+    """The count of DAG files once each is parsed, else 0."""
+    errors = api.import_errors()
+    if errors:
+        raise LabError(
+            "these DAG files cannot be imported:\n" + "\n".join(f"{name}: {text}" for name, text in errors.items())
+        )
+    wanted = {
+        (bundle, file.name) for bundle, folder in DAG_FOLDERS.items() for file in folder.glob("*.py") if _is_dag(file)
+    }
+    return len(wanted) if wanted <= api.dag_files() else 0
+
+
+def _is_dag(file: Path) -> bool:
+    """What Airflow itself looks for before it parses a file."""
+    text = file.read_text(errors="replace").lower()
+    return "dag" in text and "airflow" in text
+
+
+def _migrated_template(progress: Progress) -> Path:
+    """A database migrated once per user and Airflow version; a fresh migration takes seven seconds."""
+    version = importlib.metadata.version("apache-airflow-core")
+    template = cache_folder() / f"airflow-{version}.db"
+    with exclusive(template):
+        if not template.exists():
+            progress.say(f"migrating a database for Airflow {version} (once)")
+            _migrate(template)
+    return template
+
+
+def _migrate(template: Path) -> None:
+    aside = Path(tempfile.mkdtemp(dir=template.parent))
+    try:
+        env = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
+        env |= {"AIRFLOW_HOME": str(aside), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+        command = [sys.executable, "-m", "airflow", "db", "migrate"]
+        done = subprocess.run(command, env=env, cwd=aside, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise LabError(f"airflow db migrate failed: {(done.stdout + done.stderr)[-2000:]}")
+        _copy_database(aside / "airflow.db", aside / "template.db")
+        (aside / "template.db").rename(template)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    """Copy with SQLite's own means, so that nothing in a write-ahead log is left behind."""
+    part = target.with_name(f"{target.name}.part")
+    part.unlink(missing_ok=True)
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(part)) as new:
+        old.backup(new)
+    part.rename(target)

@@ -1,0 +1,165 @@
+"""Airflow's settings and connections, all by environment: nothing on a command line, nothing in its database."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from lab.install.jars import LAB, PROJECT
+from lab.environment.jvm import temporary_folder
+from lab.environment.spark_cluster import master_url
+from lab.install.spark_warm_up import spark_environment
+from lab.environment.state import ALIASES, DATABASE_HOST, LOOPBACK, ROLES, Lab, Record, write_private
+
+COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+DAG_FOLDERS = {"switchback": PROJECT / "dags", "lab": LAB / "dags"}
+SQLITE_SECONDS = 60  # that a writer waits for the one before; the default of 5 is not enough while a disk is busy
+
+
+def environment(lab: Lab) -> dict[str, str]:
+    """The whole environment of an Airflow process: this one's without foreign Airflow settings, and the lab's own."""
+    foreign = ("AIRFLOW", "KAFKA_DR", "PYTHONPATH", "SPARK_")
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+    return inherited | own_environment(lab)
+
+
+def own_environment(lab: Lab) -> dict[str, str]:
+    """What the lab sets: settings, connections, and where the product finds its topology."""
+    venv = Path(sys.executable).parent
+    no_proxy = ",".join([LOOPBACK, "localhost", *sorted(set(lab.load().hosts.values()))])
+    return {
+        **_settings(lab),
+        **_secrets(lab),
+        **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connections(lab).items()},
+        "KAFKA_DR_TOPOLOGY": str(lab.topology),
+        "KAFKA_DR_SPARK_HOME": str(PROJECT / "spark"),
+        **spark_environment(),
+        "SPARK_LOCAL_DIRS": str(temporary_folder(lab)),
+        "TMPDIR": str(temporary_folder(lab)),
+        "NO_PROXY": no_proxy,
+        "no_proxy": no_proxy,
+        "PATH": f"{venv}:{os.environ.get('PATH', os.defpath)}",
+    }
+
+
+def write_environment(lab: Lab) -> None:
+    """Write the lab's environment for tests and shells (``set -a; . airflow.env``), readable by its owner only."""
+    lines = (f"{key}={shlex.quote(value)}\n" for key, value in sorted(own_environment(lab).items()) if key != "PATH")
+    write_private(lab.airflow_env, "".join(lines))
+
+
+def connections(lab: Lab) -> dict[str, dict[str, Any]]:
+    """Every connection that the topology names, with its secrets."""
+    kafka = {
+        f"kafka_{alias}{suffix}": {"conn_type": "kafka", "extra": lab.client_properties(alias, principal)}
+        for alias in ALIASES
+        for suffix, principal in (("", "orchestrator"), ("_probe", "probe"))
+    }
+    record = lab.load()
+    web = {
+        f"connect_{alias}": {"conn_type": "http", "host": lab.connect_url(alias)}
+        for alias in ALIASES
+        if not record.runs_dedicated(alias)
+    }
+    web |= {"client_routing": {"conn_type": "http", "host": lab.drain_url}} if record.published else {}
+    web |= {"stop_mirror_maker": {"conn_type": "http", "host": lab.stop_hook_url}} if record.dedicated else {}
+    login = {"login": "switchback", "password": record.passwords["airflow_switchback"]}
+    return kafka | web | {
+        "airflow_api": {"conn_type": "http", "host": lab.airflow_url, **login},
+        "drain_app": {"conn_type": "http", "host": lab.drain_url},
+        "kafka_dr_journal": {"conn_type": "generic", "extra": {"url": _database_url(record, "journal", lab.journal)}},
+        "spark_default": {"conn_type": "spark", "host": master_url(lab)},
+    }  # fmt: skip
+
+
+def passwords_path(lab: Lab) -> Path:
+    """Where the simple auth manager finds the users' passwords."""
+    return lab.airflow_home / "passwords.json"
+
+
+def database_path(lab: Lab) -> Path:
+    """Airflow's own database."""
+    return lab.airflow_home / "airflow.db"
+
+
+def write_passwords(lab: Lab) -> None:
+    """Write the users' passwords, so that Airflow makes none of its own and prints none."""
+    passwords = lab.load().passwords
+    write_private(passwords_path(lab), json.dumps({name: passwords[f"airflow_{name}"] for name in ROLES}))
+
+
+def _secrets(lab: Lab) -> dict[str, str]:
+    keys = lab.load().airflow_secrets
+    return {
+        "AIRFLOW__CORE__FERNET_KEY": keys["fernet"],
+        "AIRFLOW__API_AUTH__JWT_SECRET": keys["jwt"],
+        "AIRFLOW__API__SECRET_KEY": keys["api"],
+    }
+
+
+def _database(lab: Lab) -> dict[str, str]:
+    """Where Airflow keeps its own data; PostgreSQL's driver serves Airflow's asynchronous engine as well."""
+    record = lab.load()
+    url = _database_url(record, "airflow", database_path(lab))
+    if DATABASE_HOST not in record.hosts:
+        return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"{url}?timeout={SQLITE_SECONDS}"}
+    return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": url, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": url}
+
+
+def _database_url(record: Record, name: str, file: Path) -> str:
+    """A database of the lab's PostgreSQL if there is one, else a file of SQLite's."""
+    if DATABASE_HOST not in record.hosts:
+        return f"sqlite:///{file}"
+    login = f"{name}:{record.passwords[f'database_{name}']}"
+    return f"postgresql+psycopg://{login}@{record.address(DATABASE_HOST)}/{name}"
+
+
+def _settings(lab: Lab) -> dict[str, str]:
+    record = lab.load()
+    bundle = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    bundles = [{"name": name, "classpath": bundle, "kwargs": {"path": str(path)}} for name, path in DAG_FOLDERS.items()]
+    return {
+        "AIRFLOW_HOME": str(lab.airflow_home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(DAG_FOLDERS["switchback"]),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{lab.airflow_url}/execution/",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in ROLES.items()),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_path(lab)),
+        **_database(lab),
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(lab.logs / "airflow"),
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
+        "AIRFLOW__API__BASE_URL": f"http://{LOOPBACK}:{record.published.get('airflow', record.ports['airflow'])}",
+        "AIRFLOW__API__HOST": record.hosts.get("airflow", LOOPBACK),
+        "AIRFLOW__API__PORT": str(record.ports["airflow"]),
+        **(_IN_CONTAINERS if record.published else {}),
+        **_ALWAYS,
+    }
+
+
+# What Docker asks to know whether the scheduler lives.
+_IN_CONTAINERS = {
+    "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "True",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_HOST": LOOPBACK,
+}
+_ALWAYS = {
+    "AIRFLOW__API__EXPOSE_STACKTRACE": "True",
+    "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+    "AIRFLOW__CORE__PARALLELISM": "8",
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+    "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+    "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+    "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": "60",
+    # The first call builds the API's routes: seconds on an idle machine, a minute on a busy one.
+    "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
+    "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+}

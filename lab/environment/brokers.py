@@ -1,0 +1,139 @@
+"""One KRaft node a cluster: its configuration, its storage, its start."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from lab.environment.jvm import command, properties_text, run_to_end
+from lab.environment.progress import wait_until
+from lab.environment.state import LOOPBACK, PRINCIPALS, Lab, write_private
+
+READY_SECONDS = 240.0
+#: Of a broker in a container, for clients outside.
+OUTSIDE_PORT = 9094
+LARGEST_MESSAGE = 10 * 1024 * 1024
+
+
+def start_broker(lab: Lab, alias: str) -> bool:
+    """Start a cluster's broker unless it lives, and wait until it answers; True if it was started."""
+    name = f"broker-{alias}"
+    if started := lab.processes.pid(name) is None:
+        write_broker_settings(lab, alias)
+        if not (_data_folder(lab, alias) / "meta.properties").exists():
+            run_to_end(f"format-{alias}", format_command(lab, alias))
+        lab.processes.start(name, broker_command(lab, alias), dict(os.environ), lab.home)
+    client = admin(lab, alias)
+    wait_until(
+        lambda: client.list_topics(timeout=2.0).brokers,
+        f"{name} to answer",
+        READY_SECONDS,
+        still_possible=lambda: lab.processes.must_live(name),
+    )
+    return started
+
+
+def admin(lab: Lab, alias: str) -> AdminClient:
+    """An admin client of the superuser; keep it until the results of its calls are in."""
+    quiet = {"log_level": 0, "socket.timeout.ms": 10_000, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
+    return AdminClient({**lab.client_properties(alias, "admin"), **quiet})
+
+
+def scram_login(name: str, password: str) -> str:
+    """The JAAS line with which a Java client logs in."""
+    return f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{name}" password="{password}";'
+
+
+def write_broker_settings(lab: Lab, alias: str) -> None:
+    """Write the node's server.properties."""
+    write_private(_properties_path(lab, alias), properties_text(_properties(lab, alias)))
+
+
+def broker_command(lab: Lab, alias: str) -> list[str]:
+    """Return the command that runs a node."""
+    heap = os.environ.get("SWITCHBACK_BROKER_HEAP", "512m")
+    return command(lab, f"broker-{alias}", heap, "kafka.Kafka", str(_properties_path(lab, alias)))
+
+
+def format_command(lab: Lab, alias: str) -> list[str]:
+    """Return the command that makes a node's storage and users; their passwords are in the argument file."""
+    record = lab.load()
+    users = [f"SCRAM-SHA-512=[name={name},password={record.passwords[name]}]" for name in PRINCIPALS]
+    arguments = ["format", "-t", record.cluster_ids[alias], "-c", str(_properties_path(lab, alias))]
+    for user in users:
+        arguments += ["--add-scram", user]
+    return command(lab, f"format-{alias}", "256m", "kafka.tools.StorageTool", *arguments)
+
+
+def _data_folder(lab: Lab, alias: str) -> Path:
+    return lab.home / "brokers" / alias
+
+
+def _properties_path(lab: Lab, alias: str) -> Path:
+    return lab.home / "arguments" / f"broker-{alias}.properties"
+
+
+def _properties(lab: Lab, alias: str) -> dict[str, object]:
+    record = lab.load()
+    clients, controller = {"CLIENTS": record.address(alias)}, record.address(f"controller_{alias}")
+    bound = dict(clients)
+    if record.published:
+        # The machine outside reaches a container under another address, which the broker must name in its answers.
+        clients["OUTSIDE"] = f"{LOOPBACK}:{record.published[alias]}"
+        bound["OUTSIDE"] = f"{record.hosts[alias]}:{OUTSIDE_PORT}"
+    login = scram_login("admin", record.passwords["admin"])
+    return {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": _listeners(bound | {"CONTROLLER": controller}),
+        "advertised.listeners": _listeners(clients),
+        "listener.security.protocol.map": ",".join(
+            [*(f"{name}:SASL_PLAINTEXT" for name in clients), "CONTROLLER:PLAINTEXT"]
+        ),
+        "inter.broker.listener.name": "CLIENTS",
+        "controller.listener.names": "CONTROLLER",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        **{f"listener.name.{name.lower()}.scram-sha-512.sasl.jaas.config": login for name in clients},
+        "log.dirs": _data_folder(lab, alias),
+        **_AUTHORIZATION,
+        **_SMALL_AND_QUICK,
+    }
+
+
+def _listeners(addresses: dict[str, str]) -> str:
+    return ",".join(f"{name}://{address}" for name, address in addresses.items())
+
+
+_AUTHORIZATION = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "false",
+    # The controller listener is PLAINTEXT: without ANONYMOUS the node could not talk to itself.
+    "super.users": "User:admin;User:ANONYMOUS",
+}
+
+_SMALL_AND_QUICK = {
+    "default.replication.factor": 1,
+    "min.insync.replicas": 1,
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 8,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 4,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "share.coordinator.state.topic.num.partitions": 2,
+    "group.initial.rebalance.delay.ms": 0,
+    # A client's or MM2's metadata request would bring back a deleted topic, or make a mirrored one with too few
+    # partitions.
+    "auto.create.topics.enable": "false",
+    "log.retention.hours": 168,
+    "log.cleaner.backoff.ms": 1000,
+    # The default of 128 MB is a quarter of the heap.
+    "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
+    "message.max.bytes": LARGEST_MESSAGE,
+    "controlled.shutdown.enable": "false",
+}

@@ -1,0 +1,223 @@
+"""The Connect workers and the six MirrorMaker 2 connectors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from lab.environment.brokers import LARGEST_MESSAGE, scram_login
+from lab.environment.jvm import command, properties_text
+from lab.environment.progress import wait_until
+from lab.environment.state import DEDICATED, Lab, write_private
+
+READY_SECONDS = 240.0
+KINDS = {
+    "source": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+    "checkpoint": "org.apache.kafka.connect.mirror.MirrorCheckpointConnector",
+    "heartbeat": "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector",
+}
+POLICIES = {
+    "identity": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    "default": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
+}
+FLOWS = {"standby": ("primary", "standby"), "primary": ("standby", "primary")}
+_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+def connector_name(source: str, target: str, kind: str) -> str:
+    """The name of one connector of a flow."""
+    return f"{source}-to-{target}-{kind}"
+
+
+def start_worker(lab: Lab, alias: str) -> bool:
+    """Start a cluster's worker unless it lives, and wait until it serves connectors; True if started."""
+    name = f"connect-{alias}"
+    if started := lab.processes.pid(name) is None:
+        write_worker_settings(lab, alias)
+        lab.processes.start(name, worker_command(lab, alias), dict(os.environ), lab.home)
+    wait_until(
+        lambda: call(lab, alias, "GET", "/connectors").status_code == requests.codes.ok,
+        f"{name} to serve its connectors",
+        READY_SECONDS,
+        still_possible=lambda: lab.processes.must_live(name),
+    )
+    return started
+
+
+def write_worker_settings(lab: Lab, alias: str) -> None:
+    """Write a worker's properties, and MirrorMaker 2's login."""
+    write_login(lab)
+    write_private(_properties_path(lab, alias), properties_text(_worker_properties(lab, alias)))
+
+
+def worker_command(lab: Lab, alias: str) -> list[str]:
+    """Return the command that runs a worker."""
+    heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
+    main = "org.apache.kafka.connect.cli.ConnectDistributed"
+    return command(lab, f"connect-{alias}", heap, main, str(_properties_path(lab, alias)))
+
+
+def create_flow(lab: Lab, worker: str) -> None:
+    """Create a worker's three connectors: forward ones RUNNING, reverse ones STOPPED but for heartbeats.
+
+    Each worker writes heartbeats into the cluster beside it: mirrored, they tell on the other side that this one lives.
+    """
+    source, target = FLOWS[worker]
+    present = call(lab, worker, "GET", "/connectors").json()
+    for kind in KINDS:
+        name = connector_name(source, target, kind)
+        if name not in present:
+            state = "RUNNING" if worker == "standby" or kind == "heartbeat" else "STOPPED"
+            body = {"name": name, "config": connector_config(lab, source, target, kind), "initial_state": state}
+            wait_until(partial(_created, lab, worker, body), f"{name} to be created", READY_SECONDS)
+
+
+def flow_is_stopped(lab: Lab, worker: str) -> bool:
+    """Whether somebody has stopped or paused the flow's source connector, or ended the process that has it."""
+    if lab.load().runs_dedicated(worker):
+        return lab.processes.pid(DEDICATED) is None
+    name = connector_name(*FLOWS[worker], "source")
+    answer = call(lab, worker, "GET", f"/connectors/{name}/status")
+    return answer.ok and answer.json()["connector"]["state"] in ("STOPPED", "PAUSED")
+
+
+def call(lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
+    """One request to the worker beside a cluster; never through a proxy."""
+    with requests.Session() as session:
+        session.trust_env = False
+        return session.request(method, f"{lab.connect_url(alias)}{path}", json=body, timeout=10)
+
+
+def _created(lab: Lab, worker: str, body: dict[str, Any]) -> bool:
+    answer = call(lab, worker, "POST", "/connectors", body)
+    # 409 also means "this worker is rebalancing": only a listed name was created before.
+    return answer.ok or body["name"] in call(lab, worker, "GET", "/connectors").json()
+
+
+def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str, str]:
+    """One connector's configuration; the login stands in a file that the worker reads, not in the configuration."""
+    record = lab.load()
+    return {
+        "connector.class": KINDS[kind],
+        "tasks.max": "2",
+        "source.cluster.alias": source,
+        "target.cluster.alias": target,
+        **cluster_client(lab, source, "source.cluster."),
+        **cluster_client(lab, target, "target.cluster."),
+        "replication.policy.class": POLICIES[record.policy],
+        "key.converter": _BYTES,
+        "value.converter": _BYTES,
+        "header.converter": _BYTES,
+        "errors.tolerance": "none",
+        **settings_of(lab, kind),
+        **({"heartbeats.replication.enabled": "false"} if (kind, source) == ("source", "standby") else {}),
+    }
+
+
+def settings_of(lab: Lab, kind: str) -> dict[str, str]:
+    """What one kind of connector does, wherever it runs: without clusters, names and converters."""
+    own: dict[str, Callable[[], dict[str, str]]] = {
+        "checkpoint": _checkpoint_intervals,
+        "source": lambda: {"source.consumer.isolation.level": lab.load().isolation},
+    }
+    return {**_OF_KIND[kind], **own.get(kind, dict)()}
+
+
+# Without them a STOP takes up to a minute once the source is dead.
+_DEAD_SOURCE = {"source.admin.default.api.timeout.ms": "5000", "source.admin.request.timeout.ms": "4000"}
+_SYNCS = {"offset-syncs.topic.location": "target", "offset-syncs.topic.replication.factor": "1"}
+_OF_KIND = {
+    "source": {
+        "topics": ".*",
+        "topics.exclude": r"__.*,mm2.*\.internal,.*\.checkpoints\.internal,heartbeats,(primary|standby)\.heartbeats",
+        "replication.factor": "1",
+        "refresh.topics.interval.seconds": "1",
+        "sync.topic.acls.enabled": "false",
+        "producer.override.max.request.size": str(LARGEST_MESSAGE),
+        **_SYNCS,
+        **_DEAD_SOURCE,
+    },
+    "checkpoint": {
+        "groups": ".*",
+        "groups.exclude": "console-consumer-.*,connect-.*,__.*",
+        "sync.group.offsets.enabled": "false",
+        "checkpoints.topic.replication.factor": "1",
+        **_SYNCS,
+        **_DEAD_SOURCE,
+    },
+    "heartbeat": {"heartbeats.topic.replication.factor": "1", "emit.heartbeats.interval.seconds": "1"},
+}
+
+
+def _checkpoint_intervals() -> dict[str, str]:
+    """Intervals of group refresh and checkpoints; read per connector, as labs of one process may differ.
+
+    MirrorMaker 2 refuses a checkpoint connector that is to write none: one that looks once a day finds no groups when
+    it starts.
+    """
+    wanted = os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true") == "true"
+    refresh, emit = ("2", "1") if wanted else ("86400", "86400")
+    return {"refresh.groups.interval.seconds": refresh, "emit.checkpoints.interval.seconds": emit}
+
+
+def cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:
+    """How MirrorMaker 2 reaches a cluster; its login stands in a file of its own, see `write_login`."""
+    return {
+        f"{prefix}bootstrap.servers": lab.bootstrap_servers(alias),
+        f"{prefix}security.protocol": "SASL_PLAINTEXT",
+        f"{prefix}sasl.mechanism": "SCRAM-SHA-512",
+        f"{prefix}sasl.jaas.config": f"${{file:{_secrets_path(lab)}:login}}",
+    }
+
+
+def _worker_properties(lab: Lab, alias: str) -> dict[str, object]:
+    group = f"__connect_{alias}"
+    return {
+        **cluster_client(lab, alias, ""),
+        **cluster_client(lab, alias, "producer."),
+        **cluster_client(lab, alias, "consumer."),
+        **cluster_client(lab, alias, "admin."),
+        "group.id": group,
+        "listeners": lab.connect_url(alias),
+        "rest.advertised.host.name": lab.load().address(f"connect_{alias}").partition(":")[0],
+        "key.converter": _BYTES,
+        "value.converter": _BYTES,
+        "header.converter": _BYTES,
+        **{f"{part}.storage.topic": f"{group}_{part}s" for part in ("config", "offset")},
+        "status.storage.topic": f"{group}_status",
+        **{f"{part}.storage.replication.factor": 1 for part in ("config", "offset", "status")},
+        "offset.storage.partitions": 5,
+        "status.storage.partitions": 2,
+        "offset.flush.interval.ms": 1000,
+        "scheduled.rebalance.max.delay.ms": 0,
+        "connector.client.config.override.policy": "All",
+        "plugin.discovery": "service_load",
+        **login_provider(lab),
+    }
+
+
+def login_provider(lab: Lab) -> dict[str, object]:
+    """What lets a worker read the login from its file."""
+    return {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "config.providers.file.param.allowed.paths": _secrets_path(lab).parent,
+    }
+
+
+def write_login(lab: Lab) -> None:
+    """Write MirrorMaker 2's login where only its owner may read it."""
+    write_private(_secrets_path(lab), properties_text({"login": scram_login("mm2", lab.load().passwords["mm2"])}))
+
+
+def _secrets_path(lab: Lab) -> Path:
+    return lab.home / "arguments" / "mirror-maker" / "login.properties"
+
+
+def _properties_path(lab: Lab, alias: str) -> Path:
+    return lab.home / "arguments" / f"connect-{alias}.properties"

@@ -1,0 +1,78 @@
+"""MirrorMaker 2 in dedicated mode, instead of a Connect worker: one process, primary->standby, no REST API."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lab.environment.brokers import admin
+from lab.environment.jvm import command, properties_text
+from lab.environment.connect import (
+    FLOWS,
+    KINDS,
+    POLICIES,
+    READY_SECONDS,
+    cluster_client,
+    login_provider,
+    settings_of,
+    write_login,
+)
+from lab.environment.progress import wait_until
+from lab.environment.state import ALIASES, DEDICATED, Lab, write_private
+
+_MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
+
+
+def start_dedicated(lab: Lab) -> None:
+    """Start the process unless it lives, and wait for its topics on the standby; nothing of it is on the primary."""
+    source, target = FLOWS["standby"]
+    if lab.processes.pid(DEDICATED) is None:
+        write_login(lab)
+        write_private(_properties_path(lab), properties_text(mirror_maker_properties(lab)))
+        heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
+        # Only this target: else the process would also write heartbeats to the primary, as the primary's worker does
+        # already.
+        argv = command(lab, DEDICATED, heap, _MAIN, str(_properties_path(lab)), "--clusters", target)
+        lab.processes.start(DEDICATED, argv, dict(os.environ), lab.home)
+    client = admin(lab, target)
+    wait_until(
+        lambda: f"mm2-status.{source}.internal" in client.list_topics(timeout=2.0).topics,
+        f"{DEDICATED} to work on {target}",
+        READY_SECONDS,
+        still_possible=lambda: lab.processes.must_live(DEDICATED),
+    )
+
+
+def mirror_maker_properties(lab: Lab) -> dict[str, object]:
+    """The process's mm2.properties: the connectors do what they do in a Connect worker."""
+    source, target = FLOWS["standby"]
+    flow = f"{source}->{target}"
+    return {
+        "clusters": ",".join(ALIASES),
+        **cluster_client(lab, source, f"{source}."),
+        **cluster_client(lab, target, f"{target}."),
+        f"{flow}.enabled": "true",
+        f"{flow}.tasks.max": "2",
+        f"{flow}.errors.tolerance": "none",
+        **{f"{flow}.{key}": value for key, value in all_settings(lab).items()},
+        "replication.policy.class": POLICIES[lab.load().policy],
+        # What has a cluster's name before it goes to the worker of the flows to that cluster.
+        f"{target}.group.id": f"__mm2_{source}",
+        f"{target}.offset.flush.interval.ms": 1000,
+        f"{target}.scheduled.rebalance.max.delay.ms": 0,
+        f"{target}.plugin.discovery": "service_load",
+        "plugin.discovery": "service_load",
+        **{f"{part}.storage.replication.factor": 1 for part in ("config", "offset", "status")},
+        "offset.storage.partitions": 5,
+        "status.storage.partitions": 2,
+        **login_provider(lab),
+    }
+
+
+def all_settings(lab: Lab) -> dict[str, str]:
+    """What the flow's three connectors are told; in dedicated mode each of them is told all of it."""
+    return {key: value for kind in KINDS for key, value in settings_of(lab, kind).items()}
+
+
+def _properties_path(lab: Lab) -> Path:
+    return lab.home / "arguments" / f"{DEDICATED}.properties"

@@ -1,0 +1,77 @@
+"""The last look of `up`: a record written on the primary is read on the standby."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from lab.environment.brokers import admin
+from lab.errors import LabError
+from lab.environment.progress import wait_until
+from lab.environment.state import DEDICATED, Lab
+
+TOPIC = "lab-readiness"
+PROOF_SECONDS = 120.0
+
+
+def prove_replication(lab: Lab) -> str:
+    """Write as an ordinary producer, read on the other side; answers what was seen in one line."""
+    _ensure_topic(lab)
+    start, token = time.monotonic(), uuid.uuid4().hex.encode()
+    refusal = _write(lab, token)
+    if refusal:
+        return f"replication is not proven: the primary refuses producers ({refusal})"
+    _wait_for(lab, token)
+    return f"a record written on primary was read on standby after {time.monotonic() - start:.1f} s"
+
+
+def _ensure_topic(lab: Lab) -> None:
+    client = admin(lab, "primary")
+    if TOPIC not in client.list_topics(timeout=10).topics:
+        client.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=1)])[TOPIC].result(timeout=30)
+
+
+def _write(lab: Lab, token: bytes) -> str:
+    """Write one record; answers why it was refused, or nothing."""
+    refusals: list[str] = []
+    producer = Producer({**lab.client_properties("primary", "producer"), "log_level": 0, "message.timeout.ms": 30_000})
+
+    def delivered(error: object, _: Message) -> None:
+        if error:
+            refusals.append(str(error))
+
+    producer.produce(TOPIC, value=token, on_delivery=delivered)
+    producer.flush(30)
+    return "; ".join(refusals)
+
+
+def _wait_for(lab: Lab, token: bytes) -> None:
+    topic = TOPIC if lab.load().policy == "identity" else f"primary.{TOPIC}"
+    watcher = admin(lab, "standby")
+    wait_until(
+        lambda: _exists(watcher.list_topics(topic, timeout=5).topics[topic]), f"topic {topic} on standby", PROOF_SECONDS
+    )
+    consumer = Consumer({
+        **lab.client_properties("standby", "consumer"), "group.id": "__lab_readiness", "enable.auto.commit": False,
+        "isolation.level": "read_uncommitted", "auto.offset.reset": "earliest", "log_level": 0,
+    })  # fmt: skip
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        wait_until(lambda: _next_is(consumer, token), "the record on standby", PROOF_SECONDS, pause=0.0)
+    except LabError as error:
+        worker = DEDICATED if lab.load().dedicated else "connect-standby"
+        raise LabError(f"{error}; is the forward flow making progress? see {lab.logs}/{worker}.log") from None
+    finally:
+        consumer.close()
+
+
+def _exists(metadata: object) -> bool:
+    return getattr(metadata, "error", None) is None
+
+
+def _next_is(consumer: Consumer, token: bytes) -> bool:
+    message = consumer.poll(0.5)
+    return message is not None and message.error() is None and message.value() == token

@@ -1,0 +1,69 @@
+"""A standalone Spark cluster beside the lab, for those who want translate_offsets to run on a `spark://` master."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import requests
+
+from lab.install.java_flags import FLAGS
+from lab.environment.jvm import temporary_folder
+from lab.environment.progress import Progress, wait_until
+from lab.environment.state import Lab
+
+READY_SECONDS = 120.0
+
+
+def master_url(lab: Lab) -> str:
+    """Where Spark's jobs are submitted to: this cluster if the lab has one, else threads of the driver."""
+    record = lab.load()
+    return f"spark://{record.address('spark_master')}" if record.spark_workers else "local[2]"
+
+
+def start_spark(lab: Lab, progress: Progress) -> None:
+    """Start the master and its workers unless they live, and wait until every worker has registered."""
+    record = lab.load()
+    page = record.ports["spark_page"]
+    arguments = ["--host", "127.0.0.1", "--port", str(record.ports["spark_master"]), "--webui-port", str(page)]
+    _start(lab, "spark-master", "org.apache.spark.deploy.master.Master", *arguments)
+    workers = [f"spark-worker-{number}" for number in range(record.spark_workers)]
+    for name in workers:
+        folder = lab.home / "spark" / name
+        arguments = [
+            "--host",
+            "127.0.0.1",
+            "--webui-port",
+            "0",
+            "--cores",
+            "1",
+            "--memory",
+            "1g",
+            "--work-dir",
+            str(folder),
+        ]
+        _start(lab, name, "org.apache.spark.deploy.worker.Worker", *arguments, master_url(lab))
+    wait_until(
+        lambda: requests.get(f"http://127.0.0.1:{page}/json/", timeout=2).json()["aliveworkers"] == len(workers),
+        "Spark's workers to register",
+        READY_SECONDS,
+        still_possible=lambda: lab.processes.must_live("spark-master", *workers),
+    )
+    progress.say(f"Spark: {len(workers)} workers at {master_url(lab)}")
+
+
+def _start(lab: Lab, name: str, main: str, *arguments: str) -> None:
+    if lab.processes.pid(name) is None:
+        environment = {
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": " ".join(FLAGS),
+        }
+        environment |= {"SPARK_LOCAL_DIRS": str(temporary_folder(lab)), "PYSPARK_PYTHON": sys.executable}
+        lab.processes.start(
+            name,
+            [str(Path(sys.executable).parent / "spark-class"), main, *arguments],
+            os.environ | environment,
+            lab.home,
+        )

@@ -1,0 +1,40 @@
+"""`down`: stops every process of a lab, also after a crash, and removes what the lab made, except the evidence."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from lab.environment.locks import exclusive
+from lab.environment.progress import Progress
+from lab.environment.state import Lab
+
+GRACE_SECONDS = 2.0
+
+
+def down(state: Path | str, progress: Progress | None = None) -> None:
+    """Take a lab down; returns when all of it is gone, and does nothing where there is none.
+
+    Raises:
+        LabError: a process survived.
+    """
+    lab, progress = Lab(state), progress or Progress()
+    with exclusive(lab.root):
+        count = lab.processes.stop(GRACE_SECONDS, politely=("airflow",))
+        progress.say(f"{count} processes stopped")
+        if lab.exists():
+            _remove_files(lab)
+            progress.say(f"files removed, except {lab.evidence} and what the lab did not make")
+
+
+def _remove_files(lab: Lab) -> None:
+    for file in (lab.topology, lab.routing, lab.airflow_env, *lab.root.glob(f"{lab.journal.name}*")):
+        file.unlink(missing_ok=True)
+    # The record goes last, so that a `down` cut short can be repeated.
+    for entry in sorted(lab.home.iterdir()):
+        if entry.is_dir():
+            shutil.rmtree(entry)
+    shutil.rmtree(lab.home)
+    for folder in (lab.evidence, lab.root):
+        if folder.exists() and not any(folder.iterdir()):
+            folder.rmdir()

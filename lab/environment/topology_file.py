@@ -1,0 +1,85 @@
+"""The topology file and the routing record that a lab hands to the product and to clients."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+from lab.environment.dedicated_mirror_maker import all_settings
+from lab.install.jars import jars_folder
+from lab.environment.connect import FLOWS, KINDS, connector_name
+from lab.environment.state import ALIASES, Lab, write_private
+
+NAMING = {"identity": {"policy": "identity"}, "default": {"policy": "default", "separator": "."}}
+
+
+def write_topology(lab: Lab) -> None:
+    """Write the topology; the addresses and passwords are in the connections that it names."""
+    write_private(lab.topology, yaml.safe_dump(topology(lab), sort_keys=False))
+
+
+def write_routing(lab: Lab) -> None:
+    """Send clients to the primary, unless a routing record is there: it may be the result of a failover."""
+    if not lab.routing.exists():
+        record = {"cluster": "primary", "bootstrap_servers": lab.bootstrap_servers("primary"), "version": 1}
+        lab.routing.write_text(json.dumps(record))
+
+
+def topology(lab: Lab) -> dict[str, Any]:
+    """The topology as the product reads it."""
+    return {
+        "clusters": {alias: _cluster(alias) for alias in ALIASES},
+        "naming": NAMING[lab.load().policy],
+        "flows": [_flow(lab, source, target) for source, target in FLOWS.values()],
+        "drain": {"connection": "drain_app"},
+        # The same application: while no demo client runs it says nothing.
+        "source_probe": {"connection": "drain_app"},
+        "routing": _routing(lab),
+        "journal": {"connection": "kafka_dr_journal"},
+        "airflow_api": {"connection": "airflow_api"},
+        "spark": {"connection": "spark_default"},
+        "evidence": str(lab.evidence),
+        "kafka_tools": str(jars_folder() / "kafka"),
+        "recorder": {"archive": f"file://{lab.archive}"},
+        "cool_down_seconds": 0,
+    }
+
+
+def _routing(lab: Lab) -> dict[str, str]:
+    """A file that product and clients share; in containers the application serves the record."""
+    if lab.load().published:
+        return {"kind": "http", "connection": "client_routing"}
+    return {"kind": "file", "path": str(lab.routing)}
+
+
+def _cluster(alias: str) -> dict[str, Any]:
+    return {
+        "connection": f"kafka_{alias}",
+        "probe_connection": f"kafka_{alias}_probe",
+        "principals": {"mirror_maker": ["User:mm2"], "orchestrator": ["User:orchestrator"], "exempt": ["User:admin"]},
+    }
+
+
+def _flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
+    if lab.load().runs_dedicated(target):
+        return _dedicated_flow(lab, source, target)
+    return {
+        "source": source,
+        "target": target,
+        "connect": f"connect_{target}",
+        "connectors": {kind: connector_name(source, target, kind) for kind in KINDS},
+    }
+
+
+def _dedicated_flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
+    """Nobody can ask such a flow what it does: it is stated."""
+    return {
+        "source": source,
+        "target": target,
+        "stop_hook": "stop_mirror_maker",
+        "connectors": {kind: name.rpartition(".")[2] for kind, name in KINDS.items()},
+        "isolation": lab.load().isolation,
+        "mirror_maker": all_settings(lab),
+    }

@@ -1,0 +1,1 @@
+"""Set-up before the first start: Java, Python packages, jars."""

@@ -1,0 +1,10 @@
+"""A short job that uses Spark as the product's jobs do; `lab.install.spark_warm_up` keeps the Java classes it loads."""
+
+from __future__ import annotations
+
+from pyspark import SparkContext
+
+if __name__ == "__main__":
+    lengths = SparkContext.getOrCreate().parallelize([b"a", b"bc"], 2).map(len).collect()
+    if lengths != [1, 2]:
+        raise SystemExit(f"Spark says that these lengths are 1 and 2: {lengths}")

@@ -1,0 +1,1 @@
+"""Procedures rehearsed on a lab, from the workload to the verdict."""

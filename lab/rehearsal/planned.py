@@ -1,0 +1,361 @@
+"""One failover on a lab, from the workload to the verdict; shared by the demos, the tests and the seeds."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from lab.environment.brokers import start_broker
+from lab.clients.starting import Clients, OwnProcess
+from lab.errors import LabError
+from lab.checker import Finding, Ledger, LostSourceJudge, Names, RoundTripExhibits, Trip, TripJudge, Verdict
+from lab.checker.client_history import ClientLogs
+from lab.checker.readers import ClusterReader, Place
+from lab.environment.connect import call, connector_name, start_worker
+from lab.rehearsal.run import run as run_dag
+from lab.environment.state import ALIASES, Lab
+from lab.workload import GroundTruth, Load, Workload
+from lab.workload.seeding import await_mirrored
+
+SOURCE, TARGET = "primary", "standby"
+CLIENT_KINDS = ("plain", "wide")
+CLIENT_SECONDS = 60.0
+STEADY_SECONDS = 4.0
+RESTART_SECONDS = 90.0
+
+
+class Rehearsal:
+    """A workload, its clients and load, one planned failover, and the judge.
+
+    Attributes:
+        dag_id: the procedure that `run` runs.
+        source: alias clients come from.
+        target: alias clients go to.
+        crashed: MirrorMaker 2, or the target's broker, was killed, so that records may have been mirrored twice.
+
+    Args:
+        state: the lab's folder; the lab is up.
+        folder: where the rehearsal keeps truth, acknowledgements and client logs.
+        seed: makes topics, records and groups.
+        rate: records per second of producers that ignore the drain hook; 0 for none.
+        scale: factor on the workload's size.
+        groups: how many groups at most, besides those of clients and load.
+    """
+
+    dag_id = "planned_failover"
+
+    def __init__(
+        self,
+        state: Path,
+        folder: Path,
+        seed: int,
+        rate: int = 0,
+        scale: float = 1.0,
+        groups: int | None = None,
+        load_topics: Mapping[str, int] | None = None,
+    ) -> None:
+        self.lab = self.open_lab(state)
+        self.folder = folder
+        self.seed, self.rate = seed, rate
+        self.source, self.target = SOURCE, TARGET
+        self.crashed = False
+        self.truth = GroundTruth(seed, SOURCE)
+        self._rng = random.Random(seed)
+        self._scale, self._groups = scale, groups
+        self._application: Clients | None = None
+        self._client_groups: list[str] = []
+        self._client_topics: list[str] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        self._client_folder = folder / f"clients-{seed}"
+        self.load = Load(self.status, folder / f"load-{seed}", rate, seed, load_topics) if rate else None
+
+    def open_lab(self, state: Path) -> Lab:
+        """Return the lab of a folder."""
+        return Lab(state)
+
+    def make_application(self) -> Clients:
+        """Return a demo application that does not run yet."""
+        return OwnProcess(self.lab, self._client_folder, self.folder / "clients.log")
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The lab's status document, as it is now."""
+        return self.lab.status()
+
+    @property
+    def policy(self) -> str:
+        """How mirrored topics are named."""
+        policy: str = self.status["policy"]
+        return policy
+
+    def seed_topics(self) -> GroundTruth:
+        """Create topics, records and groups, and wait until the target has the topics."""
+        if self.load:
+            self.load.create_topics()
+        self.truth.take_in(Workload(self.seed, self.status, scale=self._scale, groups=self._groups).create())
+        clients = Workload(self.seed + 1, self.status, scale=0.2, kinds=CLIENT_KINDS, groups=3).create()
+        self._client_topics, self._client_groups = list(clients.topics), list(clients.positions)
+        self.truth.take_in(clients)
+        topics = {name: topic.partitions for name, topic in self.truth.topics.items()} | (
+            self.load.topics if self.load else {}
+        )
+        await_mirrored(self.status, TARGET, {self.remote(name): count for name, count in topics.items()})
+        # New topics have MirrorMaker 2 share its work out anew, seconds after they are mirrored: a task that is just
+        # moving runs nowhere for a moment. In dedicated mode nobody can be asked.
+        if not self.lab.load().dedicated:
+            self.await_state("RUNNING", STEADY_SECONDS)
+        return self.truth
+
+    def remote(self, topic: str) -> str:
+        """Return a topic's name on the target, of the copy of what clients write on the source."""
+        return topic if self.policy == "identity" else f"{self.source}.{topic}"
+
+    @property
+    def idle_groups(self) -> list[str]:
+        """Groups without a consumer of the demo application, sorted."""
+        return sorted(set(self.truth.positions) - set(self._client_groups))
+
+    def start_clients(self) -> None:
+        """Start the demo application and wait until its producers write and its consumers read."""
+        self._application = self.make_application()
+        self._application.start(self._client_topics, self._client_groups)
+        if not self._clients_work(self.source):
+            raise TimeoutError(
+                f"the demo clients did not all work on {self.source} within {CLIENT_SECONDS:.0f} s; see"
+                f" {self.folder / 'clients.log'}"
+            )
+
+    def start_load(self, seconds: float = 5.0) -> None:
+        """Start the load, let it run, and place groups on its topics under way."""
+        if self.load:
+            self.load.start()
+            time.sleep(seconds)
+            self.load.place_groups(self.truth, 3, self._rng)
+
+    def restart_mirror_maker(self, seconds: float = 4.0) -> None:
+        """Kill MirrorMaker 2 with -9 and start it again, so that the target gets repeated blocks under load."""
+        self.crashed = True
+        self.kill(f"connect-{self.target}")
+        self.start_again(f"connect-{self.target}")
+        mirrored = self.mirrored_counter()
+        before = mirrored()
+        # Connect may go on telling the killed worker's states: only records that arrive show that it runs.
+        if not until(lambda: mirrored() > before, RESTART_SECONDS):
+            raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart")
+        time.sleep(seconds)
+
+    def kill(self, *names: str) -> None:
+        """Kill processes of the lab with -9, and wait until they are gone."""
+        for pid in [self.lab.processes.pid(name) for name in names]:
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
+        # A process that is still dying would be taken for a living one, and no other would be started.
+        if not until(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
+            raise TimeoutError(f"{' or '.join(names)} still lives {RESTART_SECONDS:.0f} s after kill -9")
+
+    def start_again(self, name: str) -> None:
+        """Start a killed broker or Connect worker, and wait until it answers."""
+        kind, _, alias = name.partition("-")
+        {"broker": start_broker, "connect": start_worker}[kind](self.lab, alias)
+
+    def await_state(self, wanted: str, seconds: float = 0.0) -> None:
+        """Wait until the source connector and all its tasks have been in a state for some seconds."""
+        since = time.monotonic()
+
+        def reached() -> bool:
+            nonlocal since
+            if not self._stands(wanted):
+                since = time.monotonic()
+                return False
+            return time.monotonic() - since >= seconds
+
+        if not until(reached, RESTART_SECONDS):
+            raise TimeoutError(f"replication from {self.source} is not {wanted} after {RESTART_SECONDS:.0f} s")
+
+    def _stands(self, wanted: str) -> bool:
+        try:
+            answer = self._connector("GET", "status")
+        except requests.Timeout:
+            # A busy machine: asked again.
+            return False
+        found: dict[str, Any] = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
+        return (
+            found["connector"]["state"] == wanted
+            and bool(found["tasks"])
+            and all(task["state"] == wanted for task in found["tasks"])
+        )
+
+    def _connector(self, method: str, what: str, body: dict[str, str] | None = None) -> requests.Response:
+        return call(
+            self.lab,
+            self.target,
+            method,
+            f"/connectors/{connector_name(self.source, self.target, 'source')}/{what}",
+            body,
+        )
+
+    def settle(self) -> list[Finding]:
+        """Let the clients work on the target, then stop everything that writes or reads; say if they did not work."""
+        findings = []
+        if self._application and not self._clients_work(self.target):
+            findings = [Finding("clients", f"did not all work on {self.target} within {CLIENT_SECONDS:.0f} s")]
+        self.stop()
+        return findings
+
+    def run(self, approver: str | None, reason: str, seconds: int = 900, **params: Any) -> int:
+        """Run the procedure and print each step as it ends; return 0 if it completed.
+
+        Args:
+            approver: user who answers the gates; None waits for a person.
+            reason: why, as an operator would say it.
+            seconds: how long to wait for the end.
+            params: of the run, beside source, target and reason.
+        """
+        conf = {"source": self.source, "target": self.target, "reason": reason, **params}
+        try:
+            return run_dag(self.lab, self.dag_id, conf, approver, seconds)
+        except (LabError, requests.RequestException) as error:
+            print(f"lab: {error}", file=sys.stderr)
+            return 1
+
+    def conclude(self, approver: str, **params: Any) -> Verdict:
+        """Run the failover, let the clients settle, and judge; a run that did not complete is a finding.
+
+        Args:
+            approver: user who answers the gates.
+            params: as of `run`.
+        """
+        code = self.run(approver, f"rehearsal of seed {self.seed}", **params)
+        unsettled = self.settle() if code == 0 else []
+        self.stop()
+        _, evidence = self.evidence()
+        if code != 0:
+            return Verdict(
+                [Finding("run", f"ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")]
+            )
+        verdict = self.judge(evidence, approver)
+        verdict.add(unsettled)
+        (self.folder / f"verdict-{self.seed}.json").write_text(
+            json.dumps(verdict.document(), indent=1), encoding="utf-8"
+        )
+        return verdict
+
+    def stop(self) -> None:
+        """Stop load and clients; may be called again."""
+        if self.load:
+            self.load.stop()
+        if self._application:
+            self._application.stop()
+            self._application = None
+
+    def evidence(self) -> tuple[Path, dict[str, Any]]:
+        """Return the newest evidence folder and its document.
+
+        Raises:
+            FileNotFoundError: the procedure left none.
+        """
+        folder = self.lab.collected(self.lab.evidence)
+        found = sorted(folder.glob("*/evidence.json"), key=lambda path: path.stat().st_mtime)
+        if not found:
+            raise FileNotFoundError(f"no evidence.json under {folder}")
+        return found[-1].parent, json.loads(found[-1].read_text(encoding="utf-8"))
+
+    def judge(self, evidence: Mapping[str, Any], approver: str | None) -> Verdict:
+        """Judge the clusters as they are now, and try to write; load and clients are stopped."""
+        self.truth.save(self.folder / f"truth-{self.seed}.json")
+        with uncollected():
+            return self.judge_of(evidence, approver).judge(writes=True)
+
+    def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> TripJudge | LostSourceJudge:
+        """Return the judge of this rehearsal; load and clients are stopped."""
+        trip = self._trip(evidence, approver, self.idle_groups, crashed=self.crashed)
+        return TripJudge(RoundTripExhibits(self.make_ledger(), trip, self.status))
+
+    def make_ledger(self) -> Ledger:
+        """Return everything that was written until now: clients change sides once."""
+        ledger = Ledger(self.source, Names(ALIASES, self.policy))
+        ledger.take_truth(self.truth)
+        if self.load:
+            ledger.take_loads(self.load.acknowledgements(), self.load.topics)
+        ledger.turn(self.target, 0)
+        ledger.take_clients(self._client_folder)
+        return ledger
+
+    def _trip(self, evidence: Mapping[str, Any], approver: str | None, groups: Collection[str], **facts: Any) -> Trip:
+        """The change of sides that is to be judged, with the positions of some groups as the workload left them."""
+        placed: dict[str, dict[Place, int]] = {group: {} for group in groups}
+        for group, topic, partition, offset in self.truth.placed():
+            if group in placed:
+                placed[group][topic, partition] = offset
+        folder = Path(self.status["evidence"], evidence["procedure_id"])
+        sides = (self.source, self.target)
+        return Trip(0, self.dag_id, *sides, evidence, folder, placed=placed, approver=approver, **facts)
+
+    def mirrored_counter(self) -> Callable[[], int]:
+        """Return what tells how many records were mirrored so far, of the load if there is any."""
+        topics = (
+            self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
+        )
+        places = [(self.remote(name), p) for name, count in topics.items() for p in range(count)]
+        reader = ClusterReader(self.target, self.status)
+        return lambda: sum(reader.ends(places).values())
+
+    def _clients_work(self, cluster: str) -> bool:
+        def working() -> bool:
+            if self._application:
+                self._application.collect()
+            logs = ClientLogs.read(self._client_folder) if self._client_folder.exists() else ClientLogs()
+            reading = {
+                group for (where, group), places in logs.consumed.items() if where == cluster and any(places.values())
+            }
+            return bool(logs.acknowledged[cluster]) and set(self._client_groups) <= reading
+
+        return until(working, CLIENT_SECONDS)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector still: millions of small tuples that all stay would be walked again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def rehearsal_under_load(state: Path, folder: Path, seed: int, rate: int, **workload: Any) -> Iterator[Rehearsal]:
+    """Yield a rehearsal on a running lab with topics, groups, clients and load; stop clients and load at the end.
+
+    Args:
+        workload: `scale` and `groups`, as of `Rehearsal`.
+    """
+    rehearsal = Rehearsal(state, folder, seed, rate, **workload)
+    try:
+        rehearsal.seed_topics()
+        rehearsal.start_clients()
+        rehearsal.start_load()
+        yield rehearsal
+    finally:
+        rehearsal.stop()
+
+
+def until(holds: Callable[[], bool], seconds: float) -> bool:
+    """Wait until something holds; return whether it did in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True

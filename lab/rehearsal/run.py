@@ -1,0 +1,170 @@
+"""`run`: trigger a DAG, answer its gates if asked to, print each step as it ends, and report the outcome."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from datetime import datetime
+from typing import Any
+
+import requests
+
+from lab.environment.airflow_api import AirflowApi, Refused
+from lab.errors import LabError
+from lab.environment.state import Lab
+
+STARTER = "operator"
+POLL_SECONDS = 0.5
+_SERVER_ERROR = 500
+_ENDED = {"success", "failed", "skipped", "upstream_failed", "removed"}
+
+
+def run(
+    lab: Lab,
+    dag_id: str,
+    conf: dict[str, Any],
+    approve_as: str | None = None,
+    timeout: float = 1800.0,
+    wait: bool = True,
+) -> int:
+    """Run one DAG as ``operator``; the last line printed is outcome, failing step and reason.
+
+    Args:
+        lab: which is up, with Airflow.
+        dag_id: which DAG.
+        conf: its params.
+        approve_as: the user who answers every gate with its first option; None waits for a person.
+        timeout: seconds after which waiting ends; the run itself goes on.
+        wait: False only triggers.
+
+    Returns:
+        The exit code: 0 for the outcome ``completed`` (without waiting: for a run that was accepted), else 1.
+    """
+    api = AirflowApi.of(lab, STARTER)
+    approver = AirflowApi.of(lab, approve_as) if approve_as else None
+    run_id = api.trigger(dag_id, conf)
+    _say(f"{dag_id} {run_id} triggered by {STARTER}")
+    if not wait:
+        return 0
+    how = f"{lab.airflow_url}/required_actions (passwords: python -m lab status --state {lab.root})"
+    watched = _Watched(api, approver, dag_id, run_id, how)
+    try:
+        outcome, step, reason = _result(lab, dag_id, run_id, watched.follow(timeout), watched.failed_task)
+    except LabError as error:
+        outcome, step, reason = "failed", "", f"{error}; the run itself may go on"
+    _say(f"outcome={outcome} failing_step={step or '-'} reason={_one_line(reason) or '-'}")
+    return 0 if outcome == "completed" else 1
+
+
+def procedure_id(dag_id: str, run_id: str) -> str:
+    """The id under which a run leaves its evidence."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", f"{dag_id}-{run_id}")
+
+
+class _Watched:
+    """One run being followed."""
+
+    def __init__(self, api: AirflowApi, approver: AirflowApi | None, dag_id: str, run_id: str, how: str) -> None:
+        self._api, self._approver, self._run, self._how = api, approver, (dag_id, run_id), how
+        self._printed: set[tuple[Any, ...]] = set()
+        self._asked: set[tuple[Any, ...]] = set()
+        self._parked: set[tuple[Any, ...]] = set()
+        self.failed_task = ""
+
+    def follow(self, timeout: float) -> str:
+        """Watch until the run has ended; answers its state, or ``timeout``."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            state = self._look()
+            if state in ("success", "failed"):
+                return state
+            time.sleep(POLL_SECONDS)
+        return "timeout"
+
+    def _look(self) -> str:
+        """One look at the run; an API that is away for a moment does not end the watching."""
+        try:
+            # The state is read first: what ended before it is then surely among the tasks.
+            state: str = self._api.run(*self._run)["state"]
+            self._print_ended()
+            if state not in ("success", "failed"):
+                self._answer_gates()
+        except requests.RequestException:
+            return "unknown"
+        except Refused as refusal:
+            if refusal.status < _SERVER_ERROR and refusal.status != requests.codes.conflict:
+                raise
+            return "unknown"
+        return state
+
+    def _print_ended(self) -> None:
+        ended = [task for task in self._api.tasks(*self._run) if task["state"] in _ENDED]
+        for task in sorted(ended, key=lambda task: task["end_date"] or ""):
+            key = (task["task_id"], task["map_index"], task["try_number"], task["state"])
+            if key not in self._printed:
+                self._printed.add(key)
+                self.failed_task = self.failed_task or (task["task_id"] if task["state"] == "failed" else "")
+                _say(f"{_seconds(task):8.1f} s  {task['task_id']:<28} {task['state']}")
+
+    def _answer_gates(self) -> None:
+        # An answer that comes while the gate's process still parks is lost, or fails the try: it is given at the second
+        # look.
+        seen_before, self._parked = self._parked, set()
+        for gate in self._api.open_gates(*self._run):
+            task = gate["task_instance"]
+            key = (task["task_id"], task["map_index"], task["try_number"])
+            self._parked.add(key)
+            if self._approver and key in seen_before:
+                self._approve(self._approver, gate, task)
+            elif self._approver is None and key not in self._asked:
+                self._asked.add(key)
+                _say(f"            {task['task_id']} waits for a person: {gate['subject']}; answer it at {self._how}")
+
+    def _approve(self, approver: AirflowApi, gate: dict[str, Any], task: dict[str, Any]) -> None:
+        option = gate["options"][0]
+        answer = approver.answer(*self._run, task, option, proposed_values(gate.get("params") or {}))
+        _say(f"            {task['task_id']} answered {option!r} by {(answer.get('responded_by') or {}).get('name')}")
+
+
+def proposed_values(form: dict[str, Any]) -> dict[str, Any]:
+    """The defaults of a gate's form; Airflow shows a field as its bare value or as a param with a value."""
+    return {
+        name: field["value"] if isinstance(field, dict) and "value" in field else field for name, field in form.items()
+    }
+
+
+def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str) -> tuple[str, str, str]:
+    """Outcome, failing step and reason: from the evidence, or from the run where a DAG leaves none."""
+    if run_state == "timeout":
+        return "failed", "", "the run has not ended in time and goes on; see it in Airflow"
+    evidence = lab.collected(lab.evidence / procedure_id(dag_id, run_id)) / "evidence.json"
+    if not evidence.exists():
+        return (
+            ("completed", "", "")
+            if run_state == "success"
+            else ("failed", failed_task, "the run failed and left no evidence")
+        )
+    try:
+        found = json.loads(evidence.read_text())
+    except ValueError as error:
+        raise LabError(f"{evidence} is no JSON: {error}") from None
+    failing: dict[str, Any] = next((step for step in found.get("steps", []) if step.get("state") == "failed"), {})
+    outcome = found.get("outcome") or "failed"
+    if outcome == "completed" and run_state != "success":
+        return "failed", failing.get("id", ""), "the evidence says completed, but the run failed"
+    return outcome, failing.get("id", ""), found.get("reason_for_outcome") or ""
+
+
+def _seconds(task: dict[str, Any]) -> float:
+    if not task["start_date"] or not task["end_date"]:
+        return 0.0
+    return (datetime.fromisoformat(task["end_date"]) - datetime.fromisoformat(task["start_date"])).total_seconds()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(str(text).split())
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,181 @@
+"""Which groups stand where: every lag and every awkward offset, and the three ways of committing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from lab.workload.topic_shapes import WORDS
+from lab.workload.ground_truth import ABORTED, TopicTruth
+
+LAGS: dict[str, int] = {"lag0": 0, "lag1": 1, "lag10": 10, "lag1000": 1000}
+FOREIGN = ("группа", "注文", "läufer ☕", "مجموعة", "grupo ñandú", "κατανάλωση")
+#: Names that break whoever puts them into a template, a page, a sheet, a path, a shell, an option or a sentence read
+#: from right to left. None has a line feed: MirrorMaker 2's `.*` does not match one, so such a group belongs to no
+#: flow.
+HOSTILE = (
+    "{{ 7*7 }}{% raw %}",
+    "<script>alert(1)</script>",
+    "=cmd|' /C calc'!A0",
+    "../../etc/passwd",
+    "$(reboot);`id`",
+    "--help",
+    "\u202egnp.exe",
+)
+ADMIN, STANDALONE, MEMBER, NEW_PROTOCOL = "admin", "standalone", "member", "new-protocol"
+JOIN_SECONDS = 30.0
+
+
+class Span(NamedTuple):
+    """One partition's log: its start, its end, and the offsets a reader gets."""
+
+    start: int
+    end: int
+    returned: frozenset[int]
+
+    @property
+    def holes(self) -> list[int]:
+        """Return the offsets that no reader gets: control markers, and what compaction took."""
+        return [offset for offset in range(self.start, self.end) if offset not in self.returned]
+
+
+class Plan(NamedTuple):
+    """One group: where it will stand, and how that gets committed."""
+
+    group: str
+    how: str
+    positions: dict[tuple[str, int], int]
+
+
+class GroupPlanner:
+    """Makes up groups for topics whose logs are known."""
+
+    def __init__(self, rng: random.Random, spans: Mapping[tuple[str, int], Span]) -> None:
+        self._rng = rng
+        self._spans = spans
+
+    def plans(self, topics: Iterable[TopicTruth]) -> Iterator[Plan]:
+        """Yield the groups of every topic, and a few that read across topics."""
+        topics = list(topics)
+        # One source of chance a topic: what the cleaner leaves of one must not change the groups of the others.
+        chances = {topic.name: random.Random(self._rng.randrange(2**32)) for topic in topics}
+        across = random.Random(self._rng.randrange(2**32))
+        for topic in topics:
+            self._rng = chances[topic.name]
+            yield from self._by_lag(topic)
+            yield from self._scattered(topic)
+            yield from self._awkward(topic)
+        self._rng = across
+        for _ in range(3):
+            yield self._across(self._rng.sample(topics, min(5, len(topics))))
+
+    def _by_lag(self, topic: TopicTruth) -> Iterator[Plan]:
+        for label, lag in LAGS.items():
+            yield self._plan(topic, label, {p: max(span.start, span.end - lag) for p, span in self._of(topic).items()})
+        yield self._plan(topic, "half", {p: (span.start + span.end) // 2 for p, span in self._of(topic).items()})
+        yield self._plan(topic, "beginning", {p: span.start for p, span in self._of(topic).items()})
+
+    def _scattered(self, topic: TopicTruth) -> Iterator[Plan]:
+        for _ in range(2):
+            yield self._plan(
+                topic, "scattered", {p: self._rng.randint(span.start, span.end) for p, span in self._of(topic).items()}
+            )
+        # Where this group never committed, nobody may commit for it.
+        some = self._rng.sample(range(topic.partitions), max(1, topic.partitions // 2))
+        partly = {p: self._rng.randint(span.start, span.end) for p, span in self._of(topic).items() if p in some}
+        yield self._plan(topic, "partly", partly)
+
+    def _awkward(self, topic: TopicTruth) -> Iterator[Plan]:
+        holes = {p: span.holes for p, span in self._of(topic).items()}
+        aborted = {
+            p: [r.offset for r in topic.records.get(p, []) if r.state == ABORTED] for p in range(topic.partitions)
+        }
+        for label, offsets in (("in a hole", holes), ("on aborted", aborted)):
+            awkward = {p: found for p, found in offsets.items() if found}
+            # The first and the last of them have no neighbour on one side to translate by.
+            for pick in (self._rng.choice, self._rng.choice, min, max) if awkward else ():
+                yield self._plan(topic, label, {p: pick(found) for p, found in awkward.items()})
+
+    def _across(self, topics: list[TopicTruth]) -> Plan:
+        positions = {}
+        for topic in topics:
+            for partition, span in self._of(topic).items():
+                positions[topic.name, partition] = self._rng.randint(span.start, span.end)
+        return Plan(self._name("across"), ADMIN, positions)
+
+    def _plan(self, topic: TopicTruth, label: str, positions: dict[int, int]) -> Plan:
+        how = self._rng.choices([ADMIN, STANDALONE, MEMBER, NEW_PROTOCOL], [60, 30, 7, 3])[0]
+        return Plan(
+            self._name(label), how, {(topic.name, partition): offset for partition, offset in positions.items()}
+        )
+
+    def _name(self, label: str) -> str:
+        stem = self._rng.choice(*self._rng.choices([WORDS, FOREIGN, HOSTILE], [70, 20, 10]))
+        tail = f"{self._rng.randrange(16**6):06x}"
+        # Slashes and spaces break whoever builds paths or URLs from a group's name.
+        return f"{stem} {label}/{tail}" if self._rng.random() < 0.5 else f"{stem}-{label.replace(' ', '.')}-{tail}"
+
+    def _of(self, topic: TopicTruth) -> dict[int, Span]:
+        return {partition: self._spans[topic.name, partition] for partition in range(topic.partitions)}
+
+
+class Committer:
+    """Commits plans the way applications and people do."""
+
+    def __init__(self, admin: AdminClient, consumer_properties: Mapping[str, Any]) -> None:
+        self._admin = admin
+        self._properties = {
+            **consumer_properties,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+        }
+
+    def commit(self, plans: Iterable[Plan]) -> None:
+        """Commit every plan; each error is raised."""
+        plans = list(plans)
+        pending = [self._alter(plan) for plan in plans if plan.how == ADMIN]
+        for plan in plans:
+            if plan.how != ADMIN:
+                self._by_consumer(plan)
+        for futures in pending:
+            for future in futures.values():
+                _raise_errors(future.result().topic_partitions)
+
+    def _alter(self, plan: Plan) -> dict[str, Any]:
+        request = ConsumerGroupTopicPartitions(plan.group, _offsets(plan))
+        return self._admin.alter_consumer_group_offsets([request], request_timeout=30)
+
+    def _by_consumer(self, plan: Plan) -> None:
+        protocol = {"group.protocol": "consumer"} if plan.how == NEW_PROTOCOL else {}
+        consumer = Consumer({**self._properties, **protocol, "group.id": plan.group})
+        try:
+            if plan.how != STANDALONE:
+                _join(consumer, sorted({topic for topic, _ in plan.positions}))
+            _raise_errors(consumer.commit(offsets=_offsets(plan), asynchronous=False))
+        finally:
+            consumer.close()
+
+
+def _join(consumer: Consumer, topics: list[str]) -> None:
+    assigned: list[bool] = []
+    consumer.subscribe(topics, on_assign=lambda *_: assigned.append(True))
+    for _ in range(int(JOIN_SECONDS / 0.1)):
+        consumer.poll(0.1)
+        if assigned:
+            return
+    raise TimeoutError(f"no assignment of {topics} within {JOIN_SECONDS} s")
+
+
+def _offsets(plan: Plan) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition, offset) for (topic, partition), offset in plan.positions.items()]
+
+
+def _raise_errors(partitions: Iterable[TopicPartition]) -> None:
+    for partition in partitions:
+        if partition.error:
+            raise RuntimeError(f"{partition.topic}-{partition.partition} was not committed: {partition.error}")

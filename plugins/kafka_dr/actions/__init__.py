@@ -1,0 +1,1 @@
+"""What steps do and look at, by capability; no Airflow."""

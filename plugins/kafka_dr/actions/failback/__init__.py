@@ -1,0 +1,1 @@
+"""Bring the logs of a returned cluster up to date."""

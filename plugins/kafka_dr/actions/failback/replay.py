@@ -1,0 +1,561 @@
+"""Replay stranded records that were decided on: write each once, and prove it by reading all of them back.
+
+What is written and how far it is stands in one transaction: the records, and beside them a record that says so. A
+process that was killed leaves its last one to be ended by the process that it was handed to; the next one fences off
+whatever is still open, reads how far the last committed one came, and goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from kafka_dr.domain.mirror_maker.naming import topic_problem
+from kafka_dr.domain.plain_text import counted, first_few
+from kafka_dr.domain.failback.replay import (
+    Expected,
+    Fate,
+    Found,
+    Origin,
+    ReadBack,
+    fate_of,
+    mark_of,
+    marked,
+    size_of,
+    transactions,
+    unmarked,
+)
+from kafka_dr.domain.failback.stranded import Decision
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction, NotReady, Superseded
+from kafka_dr.hooks.brokers.client import batches
+from kafka_dr.hooks.brokers.cluster import READ_COMMITTED
+from kafka_dr.hooks.brokers.records import Record, RecordReader, Span, record_of
+from kafka_dr.hooks.brokers.transactional_writer import Outgoing
+from kafka_dr.hooks.brokers.writer_process import ReplayProcess
+from kafka_dr.actions.failback.stranded_decision import planned_return, require_decided
+from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.actions.replication.drain import stamps
+from kafka_dr.actions.replication.reverse import ends_at_opening
+from kafka_dr.actions.failback.stranded_export import (
+    PROGRESS_TOPIC,
+    ExportedPartition,
+    Writers,
+    exported,
+    exported_by,
+    progress_record,
+    written_of,
+)
+from kafka_dr.procedure.authority import record as record_fact
+from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound, StrandedRecordsReconciled
+from kafka_dr.procedure.run import Run
+
+#: How far replays are, in a topic of our own on the new primary. It is read whole, and kept for ever: it is small.
+_KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+#: A quarantine takes what the topic took, and two headers more.
+_KEPT_WHOLE = {**_KEPT_FOR_EVER, "max.message.bytes": str(2**31 - 1)}
+_QUARANTINE = ".stranded"
+_LARGEST_BATCH, _LARGEST_DEFAULT, _ANY = 1_000_000, 1_048_588, 2**63 - 1
+#: The two headers that are added, of the longest names; a batch of the record alone still has room for them.
+_MARKS_BYTES = 1_000
+#: A writer that is fenced off by an older process, which woke up late, takes its place again.
+_TAKEN_AGAIN = 3
+_TOLD_EVERY = 5.0
+#: Partitions read back at once: of each some records of the export are held.
+_AT_ONCE = 16
+_READ_SECONDS, _READ_A_SECOND = 120.0, 5_000
+_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Part:
+    """One partition's stranded records, and where they go.
+
+    Attributes:
+        place: topic and partition on the new primary.
+        decision: replay or quarantine.
+        compacted: a value is dropped where its key was written later on the new primary.
+        needs_key: the topic there takes no record without a key.
+        restamps: the broker there sets the timestamps.
+        largest: bytes that a batch may have there.
+        older: how many milliseconds before its writing a record's timestamp may lie there.
+        newer: and after it.
+    """
+
+    stranded: ExportedPartition
+    place: TopicPartition
+    decision: Decision
+    compacted: bool = False
+    needs_key: bool = False
+    restamps: bool = False
+    largest: int = _LARGEST_DEFAULT
+    older: int = _ANY
+    newer: int = _ANY
+
+    @property
+    def origin(self) -> TopicPartition:
+        """Where the records stood."""
+        return self.stranded.topic_partition
+
+    def fate(self, record: Record, written_later: Any = frozenset()) -> Fate:
+        """What becomes of one of them."""
+        return fate_of(record.offset, record.key, self.stranded.uncommitted, self.needs_key, written_later)
+
+    def stamp(self, record: Record) -> int | None:
+        """The timestamp that a record can be given again; the client takes 0 for none."""
+        return record.timestamp if record.timestamp is not None and record.timestamp > 0 else None
+
+    def doubtful(self, record: Record, now: float) -> bool:
+        """Whether the new primary may refuse a record for its size, uncompressed, or its age; `now` in s since 1970."""
+        age = now * 1000 - (self.stamp(record) or now * 1000)
+        return _size(record) > self.largest or not -self.newer < age < self.older
+
+
+class Proven(NamedTuple):
+    """What was read back of a part, and what was left out of it on purpose, by fate."""
+
+    part: Part
+    found: Found
+    left_out: Mapping[Fate, int]
+
+
+class ReconcileStrandedRecords(ProcedureStep):
+    """Replay, quarantine or leave stranded records, as a second person decided; what is written is written once."""
+
+    def act(self, procedure: Run, context: Any) -> StrandedRecordsReconciled:
+        """Write what is not written yet, and read back all of it; nothing else is touched.
+
+        Raises:
+            NotReady: there is no place for records that were to be written, or the new primary does not take one of
+                them.
+            Contradiction: the export is not the one that was decided on, or what was read back is not what was
+                exported.
+        """
+        require_decided(procedure)
+        parts = parts_of(procedure)
+        if not parts:
+            return figures_of(procedure, [], {}, None)
+        replay = Replay(procedure, parts, self.task_id, lambda text: self.log.info("%s", text))
+        replay.run()
+        proven = replay.prove()
+        refuse_unproven(procedure, proven)
+        return figures_of(procedure, proven, replay.aborted(), replay.transactional_id)
+
+
+def decided_on(procedure: Run) -> list[tuple[ExportedPartition, Decision]]:
+    """Partitions whose records are to be written, with decisions; files are verified against the journal."""
+    decisions = planned_return(procedure).decisions
+    wanted = {
+        topic: decision for topic, decision in decisions.items() if decision in (Decision.REPLAY, Decision.QUARANTINE)
+    }
+    if not wanted:
+        return []
+    there = [one for one in exported(procedure) if one.topic in wanted]
+    for one in there:
+        one.verify()
+    return [(one, wanted[one.topic]) for one in there if one.count()]
+
+
+def place_of(one: ExportedPartition, decision: Decision) -> TopicPartition:
+    """Where records go: clients write to topics under their own names, whatever MirrorMaker 2 calls its copies."""
+    return TopicPartition(one.topic if decision is Decision.REPLAY else one.topic + _QUARANTINE, one.partition)
+
+
+def parts_of(procedure: Run) -> list[Part]:
+    """What is to be written and where, as the topics of the new primary are now.
+
+    Raises:
+        NotReady: a topic or partition is not there any more, or a quarantine cannot be made.
+    """
+    wanted = decided_on(procedure)
+    if not wanted:
+        return []
+    refuse_without_place(procedure, wanted)
+    compacted = set(procedure.progress.require(StrandedRecordsFound).compacted)
+    configs = procedure.systems.source.configs({place_of(*one).topic for one in wanted})
+    parts = [
+        _part(one, decision, configs.get(place_of(one, decision).topic, _KEPT_WHOLE), one.topic in compacted)
+        for one, decision in wanted
+    ]
+    unfit = sorted({part.place.topic for part in parts if part.decision is Decision.QUARANTINE and part.needs_key})
+    if unfit:
+        raise NotReady(
+            "A topic for the quarantine is compacted: it would not keep every record",
+            first_few(unfit),
+            "Set its cleanup.policy to delete and start a new run; or one with another decision.",
+        )
+    return parts
+
+
+def _part(one: ExportedPartition, decision: Decision, config: Mapping[str, str], compacted: bool) -> Part:
+    needs_key = "compact" in config.get("cleanup.policy", "")
+    return Part(
+        stranded=one,
+        place=place_of(one, decision),
+        decision=decision,
+        compacted=decision is Decision.REPLAY and (compacted or needs_key),
+        needs_key=needs_key,
+        restamps=stamps(config),
+        largest=int(config.get("max.message.bytes", _LARGEST_DEFAULT)),
+        older=int(config.get("message.timestamp.before.max.ms", _ANY)),
+        newer=int(config.get("message.timestamp.after.max.ms", _ANY)),
+    )
+
+
+def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartition, Decision]]) -> None:
+    """Refuse replay to a deleted topic or one with fewer partitions, and a quarantine with an illegal name."""
+    everything = [(place_of(one, decision), decision) for one, decision in wanted]
+    places = [place for place, decision in everything if decision is Decision.REPLAY]
+    topics = procedure.systems.source.topics({place.topic for place in places}) if places else {}
+    gone = [
+        place for place in places if place.topic not in topics or place.partition not in topics[place.topic].partitions
+    ]
+    if gone:
+        seen = f"{len(gone)} partitions are not on {procedure.request.source}: {first_few(gone)}"
+        raise NotReady(
+            "Stranded records are to be replayed to topics that are not there",
+            seen,
+            "Make these topics with as many partitions and start a new run; or one with another decision for them.",
+        )
+    illegal = [problem for place, _ in everything if (problem := topic_problem(place.topic))]
+    if illegal:
+        raise NotReady(
+            "A topic for the quarantine would have no legal name",
+            illegal[0],
+            "Decide otherwise for this topic in a new run; its records are in the export.",
+        )
+
+
+class Replay:
+    """The writing of one export, by one process, and its proof."""
+
+    def __init__(self, procedure: Run, parts: list[Part], step: str, tell: Callable[[str], None]) -> None:
+        self._procedure, self._parts, self._step, self._tell = procedure, parts, step, tell
+        self._of, self._exports = exported_by(procedure), Writers.of(procedure).exports
+        self.transactional_id = f"__switchback-replay-{procedure.pair}"
+        self._writer = replay_writer(
+            procedure, self.transactional_id, min(_LARGEST_BATCH, *(part.largest for part in parts))
+        )
+        self._committed = procedure.systems.reader(procedure.request.source, READ_COMMITTED)
+        self._written, self._interrupted, self._told_at = 0, False, time.monotonic()
+        self._seen: Counter[TopicPartition] = Counter()
+
+    def run(self) -> None:
+        """Write what is not written yet.
+
+        Raises:
+            Superseded: a newer process goes on.
+        """
+        for attempt in range(_TAKEN_AGAIN):
+            try:
+                self._write_all()
+                return  # noqa: TRY300 (an else would stand behind twenty lines)
+            except Superseded:
+                # The broker knows no epochs of ours: an older process may have fenced this one off. It cannot go on;
+                # this one can.
+                self._interrupted = True
+                self._procedure.authority.hold()
+                if attempt + 1 == _TAKEN_AGAIN:
+                    raise
+            finally:
+                self._writer.close()
+
+    def _write_down(self) -> None:
+        """Note for the proof, before writing, where the places end, and that this process writes, too."""
+        self._make_topics()
+        noted = self._ends_noted()
+        ends = {place: end for place, end in self._ends().items() if place not in noted}
+        kept = self._procedure.artifacts.save("replay_ends_before", partitions_frame(ends, "offset")) if ends else None
+        record_fact(self._procedure.authority, self._step, ReplayBegun(replaying=self._of, ends_before=kept))
+
+    def _make_topics(self) -> None:
+        """The topic of our own, and those for the quarantine."""
+        source = self._procedure.systems.source
+        source.create_topic(PROGRESS_TOPIC, 1, configs=_KEPT_FOR_EVER)
+        # Sorted, so that the last one of a topic has its largest partition.
+        quarantines = {
+            part.place.topic: part.place.partition + 1
+            for part in sorted(self._parts, key=lambda part: part.place)
+            if part.decision is Decision.QUARANTINE
+        }
+        there = source.topics(quarantines) if quarantines else {}
+        for topic, partitions in quarantines.items():
+            self._procedure.authority.hold()
+            if topic in there:
+                source.create_partitions(topic, partitions)
+            else:
+                source.create_topic(topic, partitions, configs=_KEPT_WHOLE)
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        return self._procedure.systems.source.ends([part.place for part in self._parts])
+
+    def _ends_noted(self) -> dict[TopicPartition, int]:
+        """Where the places ended before anything of this export was written to them, by whichever run came first."""
+        noted: dict[TopicPartition, int] = {}
+        writers = Writers.of(self._procedure)
+        for writer in writers.procedures:
+            for note in writer.progress.facts(ReplayBegun):
+                if note.replaying in writers.exports and note.ends_before is not None:
+                    noted = frame_partitions(writer.artifacts.load(note.ends_before), "offset") | noted
+        return noted
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def _write_all(self) -> None:
+        self._writer.fence()
+        # After the fence, so that an older process that woke up late writes nothing.
+        self._procedure.authority.hold()
+        self._write_down()
+        done = self.progress()
+        plain = [part for part in self._parts if not part.compacted]
+        self._write_parts(plain, done, frozenset)
+        for part in self._parts:
+            if part.compacted:
+                later = LaterKeys(
+                    self._procedure, self._committed, part, self._exports, self._clients_since(part.place)
+                )
+                self._write_parts([part], done, later.look)
+
+    def progress(self) -> dict[TopicPartition, int]:
+        """The first offset of each partition that is not written, as the committed transactions say."""
+        return written_of(self._committed, self._exports)
+
+    def _write_parts(
+        self, parts: list[Part], done: Mapping[TopicPartition, int], written_later: Callable[[], Any]
+    ) -> None:
+        rows = chain.from_iterable(
+            ((part, record) for record in part.stranded.records(done.get(part.origin, 0))) for part in parts
+        )
+        now = time.time()
+        for together in transactions(rows, lambda row: _size(row[1]), lambda row: row[0].doubtful(row[1], now)):
+            self._write(together, written_later())
+
+    def _write(self, rows: list[tuple[Part, Record]], written_later: Any) -> None:
+        chosen = [(part, record) for part, record in rows if part.fate(record, written_later) is Fate.WRITTEN]
+        if not chosen:
+            return
+        self._procedure.progress.refuse_if_going_back()
+        try:
+            self._writer.write(
+                [*(self._outgoing(part, record) for part, record in chosen), self._progress_record(rows)],
+                self._procedure.authority.hold,
+            )
+        except BaseException:
+            self._interrupted = True
+            raise
+        self._written += len(chosen)
+        self._tell_now_and_then()
+
+    def _outgoing(self, part: Part, record: Record) -> Outgoing:
+        origin = Origin(self._procedure.request.target, *part.origin, record.offset)
+        return Outgoing(
+            *part.place, record.key, record.value, marked(record.headers, origin, self._of), part.stamp(record)
+        )
+
+    def _progress_record(self, rows: list[tuple[Part, Record]]) -> Outgoing:
+        return progress_record(
+            self._of, self._procedure.id, {part.origin: (record.offset + 1, part.decision) for part, record in rows}
+        )
+
+    def _tell_now_and_then(self) -> None:
+        if time.monotonic() - self._told_at > _TOLD_EVERY:
+            self._told_at = time.monotonic()
+            self._tell(
+                f"{counted(self._written, 'record')} written by this process, of"
+                f" {sum(part.stranded.count() for part in self._parts):,} that were exported"
+            )
+
+    def _clients_since(self, place: TopicPartition) -> int:
+        """Where clients began to write on the new primary, after the failover that stranded the records."""
+        after = self._procedure.progress.require(StrandedRecordsFound).after
+        failover = self._procedure.other(after)
+        if failover is None:
+            raise Contradiction(
+                "Nobody knows since when clients write on the new primary",
+                f"the journal has no procedure {after}",
+                "Decide otherwise for compacted topics in a new run: what was written later there cannot be told.",
+            )
+        return max(ends_at_opening(failover).get(place, 0), self._procedure.systems.source.starts([place])[place])
+
+    # -- proof ---------------------------------------------------------------------------------------------------
+
+    def prove(self) -> list[Proven]:
+        """Read all places back as readers of committed records see them, and compare with the export."""
+        spans = self._spans()
+        return [one for parts in batches(self._parts, _AT_ONCE) for one in self._proven(parts, spans)]
+
+    def _spans(self) -> dict[TopicPartition, Span]:
+        """From where each place ended before, or clients wrote since in compacted ones, to its end."""
+        noted, ends = self._ends_noted(), self._ends()
+        starts = self._procedure.systems.source.starts(list(ends))
+        begin = {
+            part.place: self._clients_since(part.place) if part.compacted else noted.get(part.place, 0)
+            for part in self._parts
+        }
+        self._shortened = {place for place in ends if starts[place] > noted.get(place, 0)}
+        return {place: Span(max(begin[place], starts[place]), end) for place, end in ends.items()}
+
+    def _proven(self, parts: list[Part], spans: Mapping[TopicPartition, Span]) -> list[Proven]:
+        left_out = {part.origin: Counter[Fate]() for part in parts}
+        by_origin = {
+            part.origin: ReadBack(_expected(part, left_out[part.origin]), part.compacted, part.place in self._shortened)
+            for part in parts
+        }
+        watched = {part.place: by_origin[part.origin] for part in parts if part.compacted}
+        for record in self._committed_in({part.place: spans[part.place] for part in parts}):
+            self._take(record, by_origin, watched)
+        return [Proven(part, by_origin[part.origin].end(), left_out[part.origin]) for part in parts]
+
+    def _committed_in(self, spans: dict[TopicPartition, Span]) -> Iterator[Record]:
+        """What committed transactions wrote; those that are open there are waited for."""
+        return self._committed.scan(spans, _reading_seconds(spans))
+
+    def _take(
+        self, record: Record, by_origin: Mapping[TopicPartition, ReadBack], watched: Mapping[TopicPartition, ReadBack]
+    ) -> None:
+        found = unmarked(record.headers, self._exports)
+        if found is None:
+            if record.topic_partition in watched:
+                watched[record.topic_partition].written(mark_of(record.key))
+            return
+        origin, headers = found
+        if origin.topic_partition in by_origin:
+            self._seen[record.topic_partition] += 1
+            by_origin[origin.topic_partition].replayed(_as_seen(record, origin, headers))
+
+    def aborted(self) -> dict[TopicPartition, int]:
+        """By place, how many records aborted transactions left there; only readers of uncommitted records see them.
+
+        Where one process wrote everything at its first try there are none, and the logs are not read again.
+        """
+        begun = self._procedure.progress.facts(ReplayBegun)
+        if len(begun) < 2 and not self._interrupted and self._exports == (self._procedure.id,):
+            return {}
+        spans, counts = self._spans(), Counter[TopicPartition]()
+        reader = self._procedure.systems.reader(self._procedure.request.source)
+        for record in reader.scan(spans, _reading_seconds(spans), take=record_of):
+            counts[record.topic_partition] += unmarked(record.headers, self._exports) is not None
+        return {
+            place: count - self._seen[place] for place, count in sorted(counts.items()) if count > self._seen[place]
+        }
+
+
+class LaterKeys:
+    """Keys of a compacted topic's stranded records that clients wrote on the new primary since they went there."""
+
+    def __init__(self, procedure: Run, reader: RecordReader, part: Part, exports: Collection[str], begin: int) -> None:
+        self._procedure, self._reader, self._place, self._exports = procedure, reader, part.place, exports
+        self._read_to, self._marks = begin, part.stranded.key_marks()
+        self._found: set[bytes | None] = set()
+
+    def look(self) -> set[bytes | None]:
+        """Look at what was added since the last look, up to the end as it is now; open transactions are waited for."""
+        end = self._procedure.systems.source.ends([self._place])[self._place]
+        if end > self._read_to:
+            spans = {self._place: Span(self._read_to, end)}
+            marks = (
+                mark_of(record.key)
+                for record in self._reader.scan(spans, _reading_seconds(spans), take=record_of)
+                if unmarked(record.headers, self._exports) is None
+            )
+            self._found |= self._marks.intersection(marks)
+            self._read_to = end
+        return self._found
+
+
+def replay_writer(procedure: Run, transactional_id: str, batch_bytes: int) -> ReplayProcess:
+    """A transactional writer to the new primary."""
+    alias = procedure.request.source
+    return ReplayProcess(
+        procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection),
+        alias,
+        transactional_id,
+        batch_bytes,
+    )
+
+
+def _size(record: Record) -> int:
+    return size_of(record.key, record.value, record.headers) + _MARKS_BYTES
+
+
+def _reading_seconds(spans: Mapping[TopicPartition, Span]) -> float:
+    return _READ_SECONDS + sum(span.end - span.start for span in spans.values()) / _READ_A_SECOND
+
+
+def _expected(part: Part, left_out: Counter[Fate]) -> Iterator[Expected]:
+    """What should stand on the new primary; what was left out for what it is, is counted."""
+    for record in part.stranded.records():
+        fate = part.fate(record)
+        if fate is Fate.WRITTEN:
+            yield Expected(
+                record.offset,
+                record.fingerprint(),
+                None if part.restamps else part.stamp(record),
+                mark_of(record.key) if part.compacted else None,
+            )
+        else:
+            left_out[fate] += 1
+
+
+def _as_seen(record: Record, origin: Origin, headers: tuple[tuple[str, bytes | None], ...]) -> Expected:
+    return Expected(
+        origin.offset, record._replace(headers=headers).fingerprint(), record.timestamp, mark_of(record.key)
+    )
+
+
+def refuse_unproven(procedure: Run, proven: Iterable[Proven]) -> None:
+    """Refuse unless all that was exported stands where it should, once, as it was."""
+    wrong = [f"{one.part.place}: {'; '.join(one.found.problems)}" for one in proven if one.found.problems]
+    if wrong:
+        raise Contradiction(
+            f"Replayed records are not on {procedure.request.source} as they were exported",
+            " | ".join(wrong[:_NAMED]),
+            "The export has them. Look who wrote to or deleted from these topics; a new run reads them back again.",
+        )
+
+
+def figures_of(
+    procedure: Run, proven: list[Proven], aborted: Mapping[TopicPartition, int], transactional_id: str | None
+) -> StrandedRecordsReconciled:
+    """What was done, summed; by partition in a file."""
+    rows = pd.DataFrame(
+        [_row(one, aborted) for one in proven], columns=["topic", "partition", "decision", "place", *_COUNTED]
+    ).astype({"partition": "int32"} | dict.fromkeys(_COUNTED, "int64"))
+    sums = {name: int(rows[name].sum()) for name in _COUNTED if name != "read_back"}
+    by = {
+        decision: int(rows.loc[rows["decision"] == decision, "read_back"].sum())
+        for decision in (Decision.REPLAY, Decision.QUARANTINE)
+    }
+    return StrandedRecordsReconciled(
+        replayed=by[Decision.REPLAY],
+        quarantined=by[Decision.QUARANTINE],
+        **sums,
+        aborted_are_mirrored=bool(aborted) and procedure.flow.isolation != READ_COMMITTED,
+        export_of=exported_by(procedure),
+        transactional_id=transactional_id,
+        by_partition=procedure.artifacts.save("replayed", rows),
+    )
+
+
+_COUNTED = ("read_back", "overwritten", "overtaken", "uncommitted", "keyless", "expired", "restamped", "aborted")
+
+
+def _row(one: Proven, aborted: Mapping[TopicPartition, int]) -> dict[str, Any]:
+    found, left_out = one.found, one.left_out
+    return {
+        "topic": one.part.origin.topic,
+        "partition": one.part.origin.partition,
+        "decision": str(one.part.decision),
+        "place": one.part.place.topic,
+        **{name: getattr(found, name) for name in ("read_back", "overwritten", "overtaken", "expired", "restamped")},
+        "uncommitted": left_out[Fate.UNCOMMITTED],
+        "keyless": left_out[Fate.KEYLESS],
+        "aborted": aborted.get(one.part.place, 0),
+    }

@@ -1,0 +1,1 @@
+"""Fences: refuse clients' writes and reads, and prove it."""

@@ -1,0 +1,107 @@
+"""Log ends that stand still: the last proof of a fence, since a super user passes every ACL."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import FenceNotProven, SystemUnavailable
+from kafka_dr.hooks.brokers.records import Record
+from kafka_dr.actions.fencing.open_transactions import OpenTransactions
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
+
+
+def wait_until_still(
+    procedure: Run, step: str, partitions: list[TopicPartition]
+) -> tuple[dict[TopicPartition, int], float]:
+    """Wait for still source log ends without open transactions; return them and the seconds since the step began.
+
+    Raises:
+        FenceNotProven: records still arrive, or transactions stay open, for longer than they may; both are named.
+    """
+    ends = StillEnds(procedure, step, partitions)
+    deadlines = procedure.request.deadlines
+    # Each kind of restlessness has its own, earlier end; this one is for everything that comes after both.
+    found = procedure.progress.wait(
+        step, "Still log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds
+    )
+    # By the step's clock: who waits long is woken many times, and each time only goes on.
+    return found, time.time() - procedure.progress.clock(step)
+
+
+class StillEnds:
+    """Looks at the ends of partitions over a window."""
+
+    def __init__(self, procedure: Run, step: str, partitions: list[TopicPartition]) -> None:
+        self._procedure, self._step, self._partitions = procedure, step, partitions
+        self._transactions = OpenTransactions(procedure, step)
+
+    def look(self) -> dict[TopicPartition, int]:
+        """The ends, if nothing moved in the window and nothing is open."""
+        source, deadlines = self._procedure.systems.source, self._procedure.request.deadlines
+        before = source.ends(self._partitions)
+        time.sleep(deadlines.stable_seconds)
+        after, stable = source.ends(self._partitions), source.ends(self._partitions, isolation="read_committed")
+        moving = {tp: before[tp] for tp in self._partitions if after[tp] != before[tp]}
+        written = newest_records(self._procedure, moving)
+        if written:
+            said = f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}"
+            raise self._not_yet(
+                deadlines.fence_seconds,
+                "Writes still get through on the source",
+                said,
+                "A super user passes every ACL: stop this writer, then start a new procedure.",
+            )
+        waiting = {tp: stable[tp] for tp in self._partitions if stable[tp] != after[tp]}
+        if waiting:
+            said = self._transactions.look(waiting, after)
+            raise self._not_yet(deadlines.transaction_seconds, "Transactions stay open on the source", said, _WAYS_OUT)
+        if moving:
+            raise NotYet(f"only the ends of transactions were added on {len(moving)} partitions")
+        return after
+
+    def _not_yet(self, seconds: float, reason: str, said: str, next_step: str) -> Exception:
+        if time.time() < self._procedure.progress.clock(self._step) + seconds:
+            return NotYet(said)
+        return FenceNotProven(f"{reason}, {seconds:.0f} s after the fence was begun", said, next_step)
+
+
+_WAYS_OUT = (
+    "Have the application commit or abort, or wait until the broker ends them, or start a new procedure with a longer"
+    " transaction_seconds, or with abort_open_transactions to have Kafka's own tool end them."
+)
+
+
+def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list[str]:
+    """Partitions to which records were written since their ends were these, each with its newest record.
+
+    The end of a transaction moves a log end too, but is no record.
+    """
+    if not moving:
+        return []
+    try:
+        tails = procedure.systems.reader(procedure.request.source).last_records(sorted(moving))
+    except SystemUnavailable as error:
+        return [f"{tp} from offset {offset} on ({error.reason})" for tp, offset in sorted(moving.items())]
+    return [
+        f"{tp}: {described(tail.last)}"
+        for tp, tail in sorted(tails.items())
+        if tail.last is not None and tail.last.offset >= moving[tp]
+    ]
+
+
+def described(record: Record) -> str:
+    """A record by what tells its writer: offset, time, a hash of its key (keys may be personal data), size."""
+    at = (
+        "no timestamp"
+        if record.timestamp is None
+        else datetime.fromtimestamp(record.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
+    )
+    key = "no key" if record.key is None else f"key with SHA-256 {hashlib.sha256(record.key).hexdigest()[:16]}"
+    size = sum(len(part or b"") for part in (record.key, record.value, *(value for _, value in record.headers)))
+    return f"newest record at offset {record.offset}, {at}, {key}, {size} bytes"

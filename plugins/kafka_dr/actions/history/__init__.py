@@ -1,0 +1,1 @@
+"""What earlier procedures of the pair did, by the journal."""

@@ -1,0 +1,1 @@
+"""Observe clusters and flow, and write the plan."""

@@ -1,0 +1,195 @@
+"""Check proven facts again: people took time, a process was killed, or a machine stood still meanwhile."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import ConnectUnavailable, Contradiction, FenceNotProven, HookUnavailable, Refusal
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
+from kafka_dr.hooks.site.stop import StopHook
+from kafka_dr.actions.fencing.acl_fence import (
+    active_groups,
+    boundary_moved,
+    cut_off_of,
+    fenced_groups,
+    groups_of,
+    partitions_of_plan,
+    probe_answers,
+    refused_by_rights,
+    still_held,
+    topics_of,
+)
+from kafka_dr.actions.readiness.observe import side_by_side, source_rules
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.actions.fencing.stable_log_ends import newest_records
+from kafka_dr.actions.replication.stop import STOPPED, parts_of, stopping_since
+from kafka_dr.procedure.entries import ConsumersDrained, MirrorMakerStopped, SourceToReopen
+from kafka_dr.procedure.run import Run
+
+#: A worker beside a dead source may be silent; what is then not known of it shows in the target's ends.
+_STATUS_SECONDS = 5.0
+
+
+class ResumedStep(ProcedureStep):
+    """A step between zero lag and the opening; begun again after a crash, it first checks earlier steps' results."""
+
+    def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
+        """As every step; then look again, unless this is its first beginning."""
+        begun = procedure.progress.began(self.task_id) is not None
+        super().begin(procedure, context, woken)
+        if begun and not woken:
+            refuse_if_changed(procedure)
+
+
+def refuse_if_changed(procedure: Run) -> None:
+    """Refuse if a readable source's fence or cut-off changed or, after the stop, MirrorMaker 2 or the target did."""
+    if not procedure.progress.without_source:
+        source_still_fenced(procedure)
+        source_ends_are_cut_off(procedure)
+    if procedure.progress.done(MirrorMakerStopped) is not None:
+        mirror_maker_still_stopped(procedure)
+        target_ends_are_boundary(procedure)
+
+
+def source_reopened(procedure: Run) -> bool:
+    """Whether return_to_source began to give the source back."""
+    return bool(procedure.progress.facts(SourceToReopen))
+
+
+def source_still_fenced(procedure: Run) -> None:
+    """By the ACL entries and by the probe's write; a refusal names who may act."""
+    rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
+    if not rules.authorizer:
+        return
+    scopes = [FenceScope.writes(topics_of(procedure))]
+    if procedure.progress.done(ConsumersDrained) is not None:
+        scopes.append(FenceScope.group_reads(fenced_groups(procedure)))
+    open_ = [who for scope in scopes for who in still_allowed(rules, scope, exempt)]
+    if open_:
+        raise FenceNotProven(
+            "The source's fence is not what it was", first_few(open_), "The procedure returns to the source."
+        )
+    let_in = {
+        broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)
+    }
+    if let_in:
+        raise FenceNotProven(
+            "The source may accept writes again",
+            f"the probe's write was not refused for want of rights: {let_in}",
+            "The procedure returns to the source.",
+        )
+
+
+def source_ends_are_cut_off(procedure: Run) -> None:
+    """A super user passes every ACL: only the log ends show that nobody wrote since the cut-off.
+
+    The end of a transaction that was begun without a record moves an end, too, and is no write.
+    """
+    cut_off = cut_off_of(procedure)
+    ends = procedure.systems.source.ends(partitions_of_plan(procedure))
+    shrunk = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] < cut_off[tp]]
+    if shrunk:
+        raise Contradiction(
+            "Log ends of the source lie before the cut-off",
+            first_few(shrunk),
+            "A topic was recreated or cut; the procedure returns to the source.",
+        )
+    written = newest_records(procedure, {tp: cut_off[tp] for tp in cut_off if ends[tp] > cut_off[tp]})
+    if written:
+        raise FenceNotProven(
+            "Somebody wrote on the source after the cut-off",
+            first_few(written, separator="; "),
+            "Find the writer (a super user passes every ACL); the procedure returns to the source.",
+        )
+
+
+def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
+    """Refuse members on these clusters and commits since the freeze on the source; return the proof of both."""
+    groups = groups_of(procedure)
+    for cluster in clusters:
+        active = active_groups(cluster, groups)
+        if active:
+            raise FenceNotProven(
+                f"Groups came alive on {cluster.alias}",
+                first_few(sorted(active)),
+                "Stop those consumers; the procedure returns to the source.",
+            )
+    drained = procedure.progress.require(ConsumersDrained)
+    frozen = procedure.artifacts.load(drained.positions)
+    unchanged = still_held(procedure, groups, frozen, drained.commits_end)
+    if unchanged is None:
+        raise FenceNotProven(
+            "Committed positions on the source are not the frozen ones",
+            f"{len(frozen)} were frozen",
+            "The procedure returns to the source.",
+        )
+    return unchanged
+
+
+def mirror_maker_still_stopped(procedure: Run) -> None:
+    """Refuse a flow with tasks or processes; without the source, one still stopping passes: it can do no harm."""
+    for name, status in connector_states(procedure):
+        as_asked = procedure.progress.without_source and (status.state == STOPPED or still_stopping(procedure, name))
+        if not (status.stopped or as_asked):
+            raise running_again(status)
+
+
+def running_again(status: ConnectorStatus) -> Refusal:
+    """The refusal of a connector that stood, or that nobody asked to stop, and runs."""
+    return Refusal(
+        f"{status.name} runs again",
+        f"{status.state} with {len(status.tasks)} tasks",
+        "Find who resumed it; the procedure returns to the source.",
+    )
+
+
+def still_stopping(procedure: Run, part: str) -> bool:
+    """Tell whether a part was asked to stop and has time left: Connect takes a minute to close a dead source."""
+    since = stopping_since(procedure, part)
+    return since is not None and time.time() < since + procedure.request.deadlines.stop_seconds
+
+
+def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
+    """States of the flow's connectors; with a source given up, without those of a silent worker."""
+    names = parts_of(procedure.flow)
+    if not procedure.progress.without_source:
+        return [(name, procedure.mirror_maker(procedure.flow).status(name)) for name in names]
+    with side_by_side() as start:
+        asked = {name: start(connector_state, procedure, name) for name in names}
+    return [(name, status) for name, one in asked.items() if (status := one.result()) is not None]
+
+
+def connector_state(procedure: Run, name: str) -> ConnectorStatus | None:
+    """State of a part of the flow without its source; None if unknown: what it mirrors would move target ends."""
+    hook = procedure.systems.stop_hook(procedure.flow)
+    if hook is not None:
+        return _processes_state(procedure, hook)
+    try:
+        return procedure.mirror_maker(procedure.flow).status(name, timeout=_STATUS_SECONDS)
+    except ConnectUnavailable:
+        return None
+
+
+def _processes_state(procedure: Run, hook: StopHook) -> ConnectorStatus | None:
+    """State of the flow's processes by the stop hook, as of a connector with a task each; None if it is silent."""
+    (name,) = parts_of(procedure.flow)
+    try:
+        running = hook.running(name, timeout=_STATUS_SECONDS)
+    except HookUnavailable:
+        return None
+    return ConnectorStatus(name, "RUNNING" if running else STOPPED, dict.fromkeys(range(running), "RUNNING"))
+
+
+def target_ends_are_boundary(procedure: Run) -> None:
+    """Nobody wrote on the target since MirrorMaker 2 was stopped."""
+    moved = boundary_moved(procedure)
+    if moved:
+        raise Refusal(
+            "Somebody wrote on the target before it was opened",
+            first_few(moved),
+            "Find the writer; the procedure returns to the source.",
+        )

@@ -1,0 +1,1 @@
+"""Drain MirrorMaker 2, stop it, and turn its direction."""

@@ -1,0 +1,126 @@
+"""Stop a flow's MirrorMaker 2, wherever it runs: connectors in a Connect worker, or processes in dedicated mode."""
+
+from __future__ import annotations
+
+import time
+
+from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
+from kafka_dr.hooks.site.stop import StopHook
+from kafka_dr.actions.readiness.observe import side_by_side
+from kafka_dr.procedure.authority import acting, record
+from kafka_dr.procedure.entries import (
+    ConnectorsToStop,
+    Fact,
+    MirrorMakerStopped,
+    OldMirrorMakerStopped,
+    ProcessesToStop,
+    facts_of,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.procedure.undo import ResumeReplication, undo_of
+from kafka_dr.config.topology import Flow
+from kafka_dr.vocabulary import Step
+
+STOPPED = "STOPPED"
+_LOOK_AGAIN_SECONDS = 0.2
+
+
+def parts_of(flow: Flow) -> tuple[str, ...]:
+    """What is stopped, as named in the journal: source and checkpoint connector, or in dedicated mode the flow."""
+    return (
+        (f"{flow.source}->{flow.target}",)
+        if flow.connect is None
+        else (flow.connectors.source, flow.connectors.checkpoint)
+    )
+
+
+def stop_flow(
+    procedure: Run, step: str, flow: Flow, ask_seconds: float, stop_seconds: float, trusted: bool = True
+) -> dict[str, str]:
+    """Stop all that replicates a flow, at once; what stands already is not asked and gets no journal entry.
+
+    What a worker or a stop hook says is no proof that nothing is written any more: the target's still log ends are.
+
+    Args:
+        ask_seconds: how long each may take to say how it stands, and to take the request.
+        stop_seconds: how long all together are waited for after that; 0 for not at all.
+        trusted: whether a connector stands because its worker says so. One that was frozen says what was so before, and
+            goes on with what it was told last: there all are asked, and the request comes after whatever that was.
+
+    Returns:
+        State by connector, or by flow in dedicated mode: `STOPPED` where it stands, else how it stood at last.
+
+    Raises:
+        SystemUnavailable: the worker or the hook does not answer; it may have been asked all the same.
+    """
+    hook = procedure.systems.stop_hook(flow)
+    if hook is not None:
+        return _end_processes(procedure, step, hook, flow, ask_seconds)
+    worker = procedure.systems.connect_worker(flow)
+    there = set(worker.connectors(timeout=ask_seconds)) & {flow.connectors.source, flow.connectors.checkpoint}
+    # The source connector first: it alone writes to clients' topics.
+    names = sorted(there, key=lambda n: n != flow.connectors.source)
+    runs = [name for name in names if not worker.status(name, timeout=ask_seconds).stopped]
+    asked = runs if trusted else names
+    if asked:
+        _ask_connectors(procedure, step, worker, asked, runs, ask_seconds)
+    return dict.fromkeys(sorted(there), STOPPED) | _states(worker, asked, ask_seconds, stop_seconds)
+
+
+def _ask_connectors(
+    procedure: Run, step: str, worker: MirrorMaker, names: list[str], runs: list[str], seconds: float
+) -> None:
+    """Ask by name; what `runs` goes on again where the right to ask was lost meanwhile."""
+    new = [name for name in names if stopping_since(procedure, name) is None]
+    if new:
+        record(procedure.authority, step, ConnectorsToStop(stops_connectors=new))
+
+    def undo() -> None:
+        for name in runs:
+            worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
+
+    with acting(procedure.authority, undo), side_by_side() as start:
+        # Connect ends one connector's tasks after the other's, and a dead source keeps each for a minute: neither waits
+        # for the other.
+        asked = [start(worker.ask_to_stop, name, timeout=seconds) for name in names]
+        for one in asked:
+            one.result()
+
+
+def _states(worker: MirrorMaker, names: list[str], ask_seconds: float, stop_seconds: float) -> dict[str, str]:
+    """How connectors stand once all are STOPPED without tasks, or the time is over."""
+    ends_at = time.monotonic() + stop_seconds
+    while True:
+        found = {name: worker.status(name, timeout=ask_seconds) for name in names}
+        if all(status.stopped for status in found.values()) or time.monotonic() >= ends_at:
+            return {name: STOPPED if status.stopped else str(status) for name, status in found.items()}
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def stopping_since(procedure: Run, part: str) -> float | None:
+    """When a part (of `parts_of`) was asked to stop, in seconds since 1970; None if never asked, or STOPPED since."""
+    entries = [
+        e
+        for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE)
+        for e in procedure.journal.entries(procedure.id, step)
+    ]
+    since = None
+    for entry, fact in facts_of(sorted(entries, key=lambda e: e.sequence), Fact):
+        undo = undo_of(fact)
+        match fact:
+            case _ if isinstance(undo, ResumeReplication) and part in undo.names:
+                since = since or entry.at.timestamp()
+            case MirrorMakerStopped(states=states) | OldMirrorMakerStopped(mirror_maker=states) if states:
+                since = None if states.get(part) == STOPPED else since
+    return since
+
+
+def _end_processes(procedure: Run, step: str, hook: StopHook, flow: Flow, seconds: float) -> dict[str, str]:
+    (name,) = parts_of(flow)
+    running = hook.running(name, timeout=seconds)
+    if running:
+        if stopping_since(procedure, name) is None:
+            record(procedure.authority, step, ProcessesToStop(stops_processes=name))
+        procedure.authority.hold()
+        running = hook.stop(name)
+    return {name: STOPPED if running == 0 else f"{running} processes still run"}

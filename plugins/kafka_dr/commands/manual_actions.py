@@ -1,0 +1,133 @@
+"""Note in the journal what a person did by hand, so that Airflow and every later command go on from there.
+
+Invariants
+1. What changes the direction is noted before it is done; what was done is read back before it is noted.
+2. Each note takes a new epoch: no process of the procedure that still runs somewhere can act beside the person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.manual.commands import Hand
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import BadInput, ReadBackFailed, Refusal
+from kafka_dr.actions.readiness.observe import target_rules
+from kafka_dr.actions.offsets.commit import held_positions, local_partitions
+from kafka_dr.actions.scope.position_frames import by_group, partitions_frame
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    GatePassed,
+    GroupsCommitted,
+    ReverseFlowSeeded,
+    SourceToReopen,
+    StepOutcome,
+    TargetOpened,
+    TargetToOpen,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.procedures import steps_of
+from kafka_dr.vocabulary import Step
+
+MARKS = ("opening", "opened", "returning")
+
+
+def note(procedure: Run, hand: Hand, what: str, who: str) -> str:
+    """Write one of the marks; returns what is now so, as a sentence.
+
+    Raises:
+        BadInput: nobody is named.
+        Refusal: the other direction was already taken.
+        ReadBackFailed: the target is not what the opened mark would say.
+    """
+    if not who.strip():
+        raise BadInput("Who are you?", "", "Say --as and your name: it stands in the journal.")
+    procedure.lease.take_new_epoch()
+    return {"opening": _opening, "opened": _opened, "returning": _returning}[what](procedure, hand, who)
+
+
+def _opening(procedure: Run, hand: Hand, who: str) -> str:
+    procedure.progress.refuse_if_going_back()
+    if procedure.progress.began(Step.OPEN_TARGET) is None:
+        record(procedure.authority, Step.OPEN_TARGET, TargetToOpen(removes_acl_entries=hand.opening, by_hand=who))
+    return f"{procedure.id}: {who} opens the target by hand; from now on no step returns by itself"
+
+
+def _returning(procedure: Run, _: Hand, who: str) -> str:
+    if procedure.progress.done(TargetOpened) is not None:
+        raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
+    record(procedure.authority, Step.RETURN_TO_SOURCE, SourceToReopen(reopens_source=True, by_hand=who))
+    return f"{procedure.id}: {who} returns by hand; from now on no step goes forward"
+
+
+def _opened(procedure: Run, hand: Hand, who: str) -> str:
+    """Everything up to the opening was done; each step that was done by hand gets an outcome that says so."""
+    if procedure.progress.began(Step.OPEN_TARGET) is None:
+        raise Refusal(
+            "The opening was never begun",
+            "open_target has no intent",
+            "Note --by-hand opening before the target is opened.",
+        )
+    left = frozenset(steps_of(procedure.identity.dag_id)) - hand.done
+    checks = {
+        Step.COMMIT_GROUPS: _wrong_positions,
+        Step.SEED_REVERSE_REPLICATION: _wrong_seeds,
+        Step.OPEN_TARGET: _still_closed,
+    }
+    wrong = [line for step, check in checks.items() if step in left for line in check(procedure, hand)]
+    if wrong:
+        raise ReadBackFailed(
+            "The target is not what it was to become",
+            first_few(wrong, separator="; "),
+            "Print the commands again, run those for it, then note it again.",
+        )
+    outcomes: dict[Step, Callable[[], StepOutcome]] = {
+        Step.REVIEW_TRANSLATION: lambda: GatePassed(asked=False, by_hand=who),
+        Step.COMMIT_GROUPS: lambda: _committed(procedure, hand, who),
+        Step.SEED_REVERSE_REPLICATION: lambda: ReverseFlowSeeded(seeded=len(hand.seeds or {}), by_hand=who),
+        Step.OPEN_TARGET: lambda: TargetOpened(opened_at=procedure.now(), by_hand=who),
+    }
+    for step, outcome in outcomes.items():
+        if step in left:
+            record(procedure.authority, step, outcome())
+    return f"{procedure.id}: read back and noted; Airflow, when it is back, goes on with redirect_clients"
+
+
+def _wrong_positions(procedure: Run, hand: Hand) -> list[str]:
+    if hand.positions is None and Step.COMMIT_GROUPS in hand.notes:
+        return [hand.notes[Step.COMMIT_GROUPS]]
+    wanted = {
+        (group, TopicPartition(topic, partition)): offset for group, topic, partition, offset in hand.positions or ()
+    }
+    groups = by_group(held_positions(procedure, sorted({group for group, _ in wanted})))
+    held = {(group, tp): offset for group, at in groups for tp, offset in at.items()}
+    return [
+        f"{group} on {tp} is at {held.get((group, tp))}, not at {offset}"
+        for (group, tp), offset in wanted.items()
+        if held.get((group, tp)) != offset
+    ]
+
+
+def _wrong_seeds(procedure: Run, hand: Hand) -> list[str]:
+    flow = procedure.reverse_flow
+    if flow is None or not hand.seeds:
+        return []
+    kept = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
+    return [
+        f"{flow.connectors.source} goes on after {kept.get(tp)} on {tp}, not after {last}"
+        for tp, last in hand.seeds.items()
+        if kept.get(tp) != last
+    ]
+
+
+def _still_closed(procedure: Run, hand: Hand) -> list[str]:
+    closed: frozenset[AclEntry] = target_rules(procedure).entries & frozenset(hand.removed)
+    return [f"still there: {entry}" for entry in sorted(closed)]
+
+
+def _committed(procedure: Run, hand: Hand, who: str) -> GroupsCommitted:
+    ends = procedure.systems.target.ends(list(local_partitions(procedure)))
+    receipt = procedure.artifacts.save("local_ends", partitions_frame(ends, "offset"))
+    return GroupsCommitted(positions=len(hand.positions or ()), local_ends=receipt, by_hand=who)

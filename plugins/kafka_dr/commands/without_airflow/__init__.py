@@ -1,0 +1,1 @@
+"""A procedure run by one command while Airflow's scheduler is down."""

@@ -1,0 +1,94 @@
+"""What a person does over Airflow's API, as Airflow's roles allow: log in, start a run, answer a gate."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from kafka_dr.errors import BadInput, HookUnavailable, Refusal
+from kafka_dr.hooks.site.endpoint import Answer, JsonEndpoint
+
+_SECONDS = 60.0
+_FORBIDDEN = (401, 403, 422)
+_CONFLICT = 409
+
+
+class Account:
+    """A person's login; every call is theirs, and Airflow writes down their name."""
+
+    def __init__(self, base_url: str, username: str, password: str) -> None:
+        """Log in.
+
+        Raises:
+            Refusal: a wrong user or password.
+        """
+        self.username = username
+        self._endpoint = JsonEndpoint(base_url, "Airflow's API", HookUnavailable)
+        answer = self._endpoint.attempt("POST", "/auth/token", {"username": username, "password": password}, _SECONDS)
+        if answer.status in _FORBIDDEN:
+            raise Refusal(
+                f"Airflow does not let {username!a} in",
+                f"HTTP {answer.status}",
+                "Give the right user name and password.",
+            )
+        if not answer.ok or not isinstance(answer.body, dict):
+            # The body may repeat what was sent: it is not shown.
+            raise self._endpoint.failure("nobody can log in", f"HTTP {answer.status}" if answer.status else answer.text)
+        self._headers = {"Authorization": f"Bearer {answer.body['access_token']}"}
+
+    def __repr__(self) -> str:
+        return f"Account({self.username!r})"
+
+    def trigger(self, dag_id: str, conf: dict[str, Any], run_id: str) -> None:
+        """Start a run."""
+        body = {"logical_date": None, "conf": conf, "dag_run_id": run_id}
+        self._done("POST", f"{_dag_path(dag_id)}/dagRuns", body, f"start {dag_id}")
+
+    def pause(self, dag_id: str, *, paused: bool) -> None:
+        """Let no task of a DAG begin, or let them again."""
+        self._done("PATCH", _dag_path(dag_id), {"is_paused": paused}, f"{'pause' if paused else 'unpause'} {dag_id}")
+
+    def clear_failed(self, dag_id: str, run_id: str) -> None:
+        """Let the failed tasks of a run, and what waited for them, run again."""
+        self._clear(dag_id, run_id, {"only_failed": True}, "the failed tasks")
+
+    def clear(self, dag_id: str, run_id: str, tasks: list[str]) -> None:
+        """Let tasks of a run run again, whatever became of them."""
+        self._clear(dag_id, run_id, {"only_failed": False, "task_ids": tasks}, ", ".join(tasks))
+
+    def _clear(self, dag_id: str, run_id: str, which: dict[str, Any], what: str) -> None:
+        body = {"dry_run": False, "dag_run_id": run_id, "reset_dag_runs": True} | which
+        self._done("POST", f"{_dag_path(dag_id)}/clearTaskInstances", body, f"clear {what} of {run_id}")
+
+    def mark_done(self, dag_id: str, run_id: str, task: str) -> None:
+        """Let a task of a run count as done without running it."""
+        path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task, safe='')}"
+        self._done("PATCH", path, {"new_state": "success"}, f"mark {task} as done")
+
+    def answer(self, dag_id: str, run_id: str, gate: str, option: str) -> bool:
+        """Answer a gate; False when somebody else was faster."""
+        path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(gate, safe='')}/-1/hitlDetails"
+        answer = self._endpoint.attempt(
+            "PATCH", path, {"chosen_options": [option], "params_input": {}}, _SECONDS, self._headers
+        )
+        if answer.status != _CONFLICT:
+            self._accepted(answer, f"answer {gate}")
+        return answer.ok
+
+    def _done(self, method: str, path: str, body: dict[str, Any], what: str) -> dict[str, Any]:
+        return self._accepted(self._endpoint.attempt(method, path, body, _SECONDS, self._headers), what)
+
+    def _accepted(self, answer: Answer, what: str) -> dict[str, Any]:
+        if answer.status == 400:
+            raise BadInput(f"Airflow cannot {what}", answer.seen, "correct the params; nothing was started")
+        if 400 < answer.status < 500:
+            raise Refusal(f"Airflow does not let {self.username} {what}", answer.seen, "Log in as somebody who may.")
+        return self._endpoint.accept(answer, what) or {}
+
+
+def _dag_path(dag_id: str) -> str:
+    return f"/api/v2/dags/{quote(dag_id, safe='')}"
+
+
+def _run_path(dag_id: str, run_id: str) -> str:
+    return f"{_dag_path(dag_id)}/dagRuns/{quote(run_id, safe='')}"

@@ -1,0 +1,389 @@
+"""Conducts one run on the terminal: who starts it, what is asked, what is printed, and how it ends."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from airflow.configuration import conf as airflow_conf
+
+from kafka_dr.commands.without_airflow.accounts import Account
+from kafka_dr.commands.without_airflow.ending import Ending, ending_of
+from kafka_dr.commands.without_airflow.own_database import SIMPLE, USERS
+from kafka_dr.commands.without_airflow.private_airflow import (
+    PROCESS_CONTEXT,
+    PrivateAirflow,
+    exported_connections,
+    free_url,
+    point_to,
+)
+from kafka_dr.commands.without_airflow.questions import GateAsker
+from kafka_dr.commands.without_airflow.requested_run import (
+    RequestedRun,
+    begun_run,
+    gates_to_ask,
+    has_run,
+    new_run,
+    read_run,
+    steps_done_for_good,
+    write_run,
+)
+from kafka_dr.commands.without_airflow.scheduler_check import SchedulerCheck
+from kafka_dr.commands.without_airflow.terminal import Terminal
+from kafka_dr.errors import BadInput, Refusal, SwitchbackError, SystemUnavailable
+from kafka_dr.hooks.airflow_api import AirflowApi, TaskInstance
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.connections import Connections
+from kafka_dr.steps.base import procedure_holding, request_of
+from kafka_dr.procedure.entries import AnswerIgnored, Fact, StepFailed, StepRefused, newest
+from kafka_dr.procedure.run import Identity, Run
+from kafka_dr.config.settings import Topology, load_topology
+from kafka_dr.vocabulary import Step
+
+_LOOK_SECONDS = 0.7
+_SILENT_SECONDS = 60.0
+_COUNTDOWN_SECONDS = 10.0
+_INTERRUPTED = 130
+_ABORT = "abort_procedure"
+_ENDED = ("success", "failed")
+
+
+def conduct(options: argparse.Namespace, conf: dict[str, Any] | None, folder: Path) -> int:
+    """Start or resume a run, and see it to its end; the exit code."""
+    return Conductor(options, folder).conduct(conf)
+
+
+class Conductor:
+    """One command's life."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+        """Look at what was asked; nothing is touched."""
+        self._options, self._folder = options, folder
+        self._topology: Topology = load_topology()
+        self._scheduler = None if options.anyway or options.own_database else SchedulerCheck()
+        self._printed: set[tuple[Any, ...]] = set()
+        self._told: set[int] = set()
+        self._count_at = 0.0
+        self._seen: tuple[str, list[TaskInstance]] = ("queued", [])
+
+    def conduct(self, conf: dict[str, Any] | None) -> int:
+        """From the first check to the last line."""
+        if conf is not None:
+            request_of(self._topology, self._options.dag_id, conf)
+        os.environ[PROCESS_CONTEXT] = "server"
+        self._terminal = Terminal(0, os.dup(1))
+        _redirect_output(self._folder)
+        try:
+            self._refuse_without_users()
+            if self._scheduler is not None:
+                self._scheduler.refuse_if_alive(self._terminal.say)
+            self._journal = Journal(Connections().journal_url(self._topology.journal.connection))
+            self._run = self._wanted(conf)
+            self._held = _one_command_only(self._run.procedure_id)
+            self._start_airflow()
+            try:
+                return self._conduct()
+            finally:
+                self._airflow.stop()
+        except SwitchbackError as error:
+            self._terminal.say(f"nothing was begun: {type(error).__name__}: {error}")
+            return 2
+        except KeyboardInterrupt:
+            self._terminal.say("stopped before any step was begun")
+            return _INTERRUPTED
+
+    def _refuse_without_users(self) -> None:
+        if airflow_conf.get("core", "auth_manager") != SIMPLE:
+            raise Refusal(
+                "Nobody can log in to a fresh database",
+                f"there is no {USERS} in {self._folder}",
+                f'Write {USERS} there: {{"user name": "password", ...}} for who starts, who approves, and the login'
+                f" of {self._topology.airflow_api.connection}; chmod 600.",
+            )
+
+    def _wanted(self, conf: dict[str, Any] | None) -> RequestedRun:
+        if conf is not None:
+            return new_run(self._options.dag_id, conf)
+        return begun_run(self._options.resume, self._journal, self._topology, self._folder)
+
+    def _start_airflow(self) -> None:
+        self._home = self._folder / self._run.procedure_id
+        self._home.mkdir(exist_ok=True, mode=0o700)
+        # A run of Airflow's may have gone on there since, and a killed command may have left half a run here.
+        self._goes_on = has_run(self._home) and bool(self._run.started_here or self._options.own_database)
+        if not self._goes_on:
+            for file in self._home.glob("airflow.db*"):
+                file.unlink()
+        self._url = free_url()
+        connections = {} if self._options.own_database else exported_connections()
+        point_to(self._url, self._topology)
+        self._terminal.say(f"Airflow for this command starts; its database and logs: {self._home}")
+        self._airflow = PrivateAirflow(self._home, self._url, connections)
+
+    # -- beginning -----------------------------------------------------------------------------------------------
+
+    def _conduct(self) -> int:
+        user = self._options.user or self._answer("Your user name: ")
+        password = self._answer(f"Password of {user}: ", secret=True)
+        self._airflow.wait_until_ready(self._terminal.say)
+        self._account = self._log_in(user, password)
+        _, login, secret = Connections().login(self._topology.airflow_api.connection)
+        self._api = AirflowApi(self._url, login, secret)
+        self._resume_with = f"--resume {self._run.run_id} --as {self._account.username}" + (
+            f" --own-database {self._options.own_database}" if self._options.own_database else ""
+        )
+        if self._goes_on:
+            self._take_over()
+        else:
+            self._begin()
+        self._procedure = self._watched()
+        try:
+            return self._follow()
+        except KeyboardInterrupt:
+            return self._interrupted()
+        except SwitchbackError as error:
+            self._terminal.say(f"The command stops: {error}")
+            return self._left()
+
+    def _log_in(self, user: str, password: str) -> Account:
+        while True:
+            try:
+                return Account(self._url, user, password)
+            except Refusal as error:
+                if self._terminal.ended or not os.isatty(0):
+                    raise
+                self._terminal.say(str(error))
+            user = self._options.user or self._answer("Your user name: ")
+            password = self._answer(f"Password of {user}: ", secret=True)
+
+    def _answer(self, question: str, secret: bool = False) -> str:
+        answer = self._terminal.ask(question, lambda: True, secret)
+        if answer is None:
+            raise BadInput(
+                "Nobody answers",
+                f"standard input ended at: {question.strip()}",
+                "Run the command on a terminal, or give the answers line by line.",
+            )
+        return answer
+
+    def _begin(self) -> None:
+        """Trigger the run; the same run id makes it the same procedure, if there is one."""
+        run, account, after_gates = self._run, self._account, list[str]()
+        entries = self._journal.entries(run.procedure_id)
+        done, gates = steps_done_for_good(entries), gates_to_ask(entries)
+        if done:
+            # Only the gates run first: all other steps count as done until those are answered.
+            account.pause(run.dag_id, paused=True)
+        account.trigger(run.dag_id, run.conf, run.run_id)
+        if done:
+            for task in self._api.task_instances(run.dag_id, run.run_id):
+                if task.task_id not in gates:
+                    account.mark_done(run.dag_id, run.run_id, task.task_id)
+                    self._printed.add((task.task_id, task.try_number, "success"))
+                if task.task_id not in done | gates:
+                    after_gates.append(task.task_id)
+            account.pause(run.dag_id, paused=False)
+        write_run(self._home, run, after_gates)
+        self._after_gates = after_gates
+        self._terminal.say(
+            f"{run.dag_id} {run.run_id} taken over by {account.username}; the journal knows what was done, approvals"
+            " are asked for again"
+            if self._options.resume
+            else f"{run.dag_id} {run.run_id} started by {account.username}"
+        )
+
+    def _take_over(self) -> None:
+        """Go on with a run that an earlier command left."""
+        run, account = self._run, self._account
+        _, self._after_gates = read_run(self._home)
+        account.pause(run.dag_id, paused=False)
+        if self._api.dag_run(run.dag_id, run.run_id).state in _ENDED:
+            account.clear_failed(run.dag_id, run.run_id)
+        self._terminal.say(f"{run.dag_id} {run.run_id} taken over by {account.username}")
+
+    def _watched(self) -> Run | None:
+        """The procedure whose journal tells how far it is: of an abort, the aborted one."""
+        run = self._run
+        if run.dag_id == _ABORT:
+            try:
+                return procedure_holding(str(run.conf.get("source")), str(run.conf.get("target")))
+            except SwitchbackError:
+                return None
+        request = request_of(self._topology, run.dag_id, run.conf)
+        return Run.connected(Identity(run.dag_id, run.run_id), request, self._topology, Connections())
+
+    # -- following -----------------------------------------------------------------------------------------------
+
+    def _follow(self) -> int:
+        asker = GateAsker(self._terminal, self._api, self._url, self._run)
+        parked: TaskInstance | None = None
+        self._looked_at = time.monotonic()
+        while True:
+            state, tasks = self._look()
+            self._print(tasks)
+            if state in _ENDED and not self._after_gates:
+                return self._say_ending(ending_of(self._topology, self._evidence_id(), self._run.dag_id, state, tasks))
+            if state in _ENDED:
+                self._account.clear(self._run.dag_id, self._run.run_id, self._after_gates)
+                self._after_gates = []
+                write_run(self._home, self._run, [])
+            if self._scheduler_is_back():
+                return self._handed_over()
+            gate = next((task for task in tasks if task.state == "awaiting_input"), None)
+            # An answer that comes while the gate's process still parks is lost.
+            if gate is not None and gate == parked:
+                asker.ask(gate, partial(self._still_waits, gate))
+            parked = gate
+            time.sleep(_LOOK_SECONDS)
+
+    def _look(self) -> tuple[str, list[TaskInstance]]:
+        """The run's state and its tasks; a busy API may be silent for a while."""
+        self._airflow.must_live()
+        try:
+            if time.monotonic() >= self._looked_at + _LOOK_SECONDS:
+                run = (self._run.dag_id, self._run.run_id)
+                self._seen = (self._api.dag_run(*run).state, self._api.task_instances(*run))
+                self._looked_at = time.monotonic()
+        except SystemUnavailable:
+            if time.monotonic() > self._looked_at + _SILENT_SECONDS:
+                raise
+        return self._seen
+
+    def _still_waits(self, gate: TaskInstance) -> bool:
+        """Called while a person thinks: the run goes on."""
+        _, tasks = self._look()
+        self._print(tasks)
+        return gate in tasks and not self._scheduler_is_back()
+
+    def _scheduler_is_back(self) -> bool:
+        """Whether Airflow's own scheduler goes on with the run; it has no run that was started here."""
+        return self._scheduler is not None and not self._run.started_here and self._scheduler.is_back()
+
+    def _print(self, tasks: list[TaskInstance]) -> None:
+        for task in tasks:
+            key = (task.task_id, task.try_number, task.state)
+            if task.state in (None, "scheduled", "queued", "deferred") or key in self._printed:
+                continue
+            self._printed.add(key)
+            took = f"{_seconds(task):8.1f} s" if task.state != "running" else ""
+            self._terminal.say(f"{task.task_id:<28} {task.state:<16}{took}")
+            self._explain(task)
+        self._count_down()
+
+    def _explain(self, task: TaskInstance) -> None:
+        """Why a step did not do its work, in the journal's words."""
+        if self._procedure is None or task.state not in ("failed", "up_for_retry"):
+            return
+        for entry in self._procedure.journal.entries(self._procedure.id, task.task_id)[-3:]:
+            said = _words_of(newest([entry], Fact))
+            if said and entry.sequence not in self._told:
+                self._told.add(entry.sequence)
+                self._terminal.say(f"    {task.task_id}: {'. '.join(said)}")
+
+    def _count_down(self) -> None:
+        if self._procedure is None or time.monotonic() < self._count_at:
+            return
+        self._count_at = time.monotonic() + _COUNTDOWN_SECONDS
+        deadline = self._procedure.progress.fence_deadline()
+        over = (
+            self._procedure.progress.began(Step.OPEN_TARGET) is not None
+            or self._procedure.progress.began(Step.RETURN_TO_SOURCE) is not None
+        )
+        if deadline is not None and not over:
+            self._terminal.say(
+                f"    clients are fenced; in {max(0.0, deadline - time.time()):.0f} s the procedure returns to the"
+                " source by itself"
+            )
+
+    # -- ending --------------------------------------------------------------------------------------------------
+
+    def _handed_over(self) -> int:
+        self._terminal.say("Airflow's scheduler is back; the step that runs here is waited for")
+        self._account.pause(self._run.dag_id, paused=True)
+        while any(task.state in ("queued", "running") for task in self._look()[1]):
+            time.sleep(_LOOK_SECONDS)
+        self._terminal.say(
+            "outcome=failed failing_step=- reason=not ended here: Airflow's scheduler is back and goes on with the run"
+        )
+        return 1
+
+    def _interrupted(self) -> int:
+        self._terminal.write("\n")
+        self._left()
+        return _INTERRUPTED
+
+    def _left(self) -> int:
+        self._airflow.stop()
+        fenced = (
+            self._procedure is not None
+            and self._procedure.progress.fence_deadline() is not None
+            and self._procedure.progress.began(Step.RETURN_TO_SOURCE) is None
+        )
+        if fenced:
+            self._terminal.say(
+                "CLIENTS MAY BE FENCED, and nothing returns by itself while no command and no Airflow runs"
+            )
+        self._terminal.say(f"Go on with: python -m kafka_dr.commands.run_procedure {self._resume_with}")
+        self._terminal.say("outcome=failed failing_step=- reason=the command was stopped; nothing is lost")
+        return 1
+
+    def _evidence_id(self) -> str | None:
+        return self._procedure.id if self._procedure is not None else None
+
+    def _say_ending(self, ending: Ending) -> int:
+        if ending.outcome == "failed" and self._run.dag_id != _ABORT:
+            self._terminal.say(
+                f"When what stopped it is put right: python -m kafka_dr.commands.run_procedure {self._resume_with}"
+            )
+        self._terminal.write(
+            f"outcome={ending.outcome} failing_step={ending.step or '-'} reason={ending.reason or '-'}\n"
+        )
+        return 0 if ending.good else 1
+
+
+def _words_of(fact: Fact | None) -> list[str]:
+    """Why a step did not do its work, or a gate asks again; empty if the fact says neither."""
+    match fact:
+        case StepRefused() | StepFailed():
+            return [word for word in (fact.reason, fact.seen, fact.next_step) if word]
+        case AnswerIgnored():
+            return [fact.answer_ignored]
+    return []
+
+
+def _seconds(task: TaskInstance) -> float:
+    return ((task.end_date or datetime.now(UTC)) - task.start_date).total_seconds() if task.start_date else 0.0
+
+
+def _redirect_output(folder: Path) -> None:
+    """What Airflow's libraries print goes to a file; the terminal belongs to the procedure."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    file = os.open(folder / "command.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+
+
+def _one_command_only(procedure_id: str) -> int:
+    """A lock that ends with this process and that no child inherits; its descriptor."""
+    path = Path(airflow_conf.get("logging", "base_log_folder")) / f"run_procedure-{procedure_id}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise Refusal(
+            "Another command already runs this procedure",
+            f"{path} is locked",
+            "Go on there, or end that command first.",
+        ) from None
+    return file

@@ -1,0 +1,60 @@
+"""How a run ended, from its evidence; from its tasks where a DAG leaves none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka_dr.domain.canonical_json import read_json
+from kafka_dr.hooks.airflow_api import TaskInstance
+from kafka_dr.config.topology import Topology
+from kafka_dr.vocabulary import Outcome
+
+_GREEN = {"abort_procedure": Outcome.ABORTED}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Outcome, failing step and reason; `good` is what the exit code says."""
+
+    outcome: str
+    step: str
+    reason: str
+    good: bool
+
+
+def ending_of(
+    topology: Topology, procedure_id: str | None, dag_id: str, run_state: str, tasks: Sequence[TaskInstance]
+) -> Ending:
+    """How a run ended.
+
+    Args:
+        procedure_id: whose evidence tells it.
+    """
+    green = _GREEN.get(dag_id, Outcome.COMPLETED)
+    failed = next((task.task_id for task in tasks if task.state == "failed"), "")
+    found = _evidence(Path(topology.evidence) / procedure_id / "evidence.json") if procedure_id else None
+    if found is None:
+        good = run_state == "success"
+        return Ending(
+            str(green if good else Outcome.FAILED), failed, "" if good else "the run failed and left no evidence", good
+        )
+    outcome = str(found.get("outcome") or Outcome.FAILED)
+    if outcome == green and run_state != "success":
+        return Ending(str(Outcome.FAILED), failed, f"the evidence says {outcome}, but the run failed", False)
+    return Ending(
+        outcome,
+        str(found.get("failing_step") or ""),
+        " ".join(str(found.get("reason_for_outcome") or "").split()),
+        outcome == green,
+    )
+
+
+def _evidence(path: Path) -> dict[str, Any] | None:
+    try:
+        evidence: dict[str, Any] = read_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return evidence

@@ -1,0 +1,179 @@
+"""Airflow's own scheduler, API server and triggerer for one command, on a database of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from kafka_dr.commands.without_airflow.airflow_supervisor import READY, end_processes
+from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
+from kafka_dr.hooks.connections import Connections
+from kafka_dr.config.settings import TOPOLOGY_VARIABLE, Topology
+
+#: Airflow's own way to say whose process this is: a server reads connections from its database, a task asks the API.
+PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
+_STOP_SECONDS = 10.0
+_SETTINGS = {
+    "AIRFLOW__API__SSL_CERT": "",
+    "AIRFLOW__API__SSL_KEY": "",
+    "AIRFLOW__API__WORKERS": "1",
+    "AIRFLOW__API_AUTH__JWT_PRIVATE_KEY_PATH": "",
+    "AIRFLOW__API_AUTH__TRUSTED_JWKS_URL": "",
+    "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+    "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__PARALLELISM": "4",
+    "AIRFLOW__DATABASE__CHECK_MIGRATIONS": "False",
+    "AIRFLOW__LOGGING__REMOTE_LOGGING": "False",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+    "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
+    # Recorder and watcher are left alone: only what the command triggers runs.
+    "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
+    "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
+    "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": "60",
+    "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+}
+
+
+class PrivateAirflow:
+    """A supervisor and the parts of Airflow below it; all of it ends with this process, however that ends."""
+
+    def __init__(self, folder: Path, url: str, connections: dict[str, str]) -> None:
+        """Start it; `wait_until_ready` says when it works.
+
+        Args:
+            folder: holds its database and logs; what an earlier command left running there is ended.
+            url: where its API shall answer.
+            connections: variables of the environment, for connections that it does not have.
+        """
+        self._folder, self._began = folder, time.monotonic()
+        end_processes(folder)
+        self._supervisor = subprocess.Popen(
+            [sys.executable, "-m", "kafka_dr.commands.without_airflow.airflow_supervisor"],
+            env=connections | _environment(folder, url),
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_until_ready(self, say: Callable[[str], None]) -> None:
+        """Wait until a run can be triggered, and say each part that is ready.
+
+        Raises:
+            HookUnavailable: a part has ended, or is not ready in time.
+        """
+        line = ""
+        for line in map(str.strip, self._supervisor.stdout or ()):
+            say(f"Airflow for this command, after {time.monotonic() - self._began:.0f} s: {line}")
+            if line == READY:
+                return
+        raise self._ended(line)
+
+    def must_live(self) -> None:
+        """Raise HookUnavailable when a part of it has ended."""
+        if self._supervisor.poll() is not None:
+            raise self._ended(self._supervisor.stdout.read().strip() if self._supervisor.stdout else "")
+
+    def stop(self) -> None:
+        """End it, and everything that it started."""
+        if self._supervisor.stdin:
+            self._supervisor.stdin.close()
+        try:
+            self._supervisor.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._supervisor.kill()
+        end_processes(self._folder)
+
+    def _ended(self, seen: str) -> HookUnavailable:
+        return HookUnavailable("Airflow for this command has ended", seen, f"See the logs in {self._folder}.")
+
+
+def free_url() -> str:
+    """A free port that nobody else on the network can reach."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def point_to(url: str, topology: Topology) -> None:
+    """Point the topology's connection to Airflow's API at this Airflow, same login; affects child processes too.
+
+    Raises:
+        BadInput: a secrets backend stands before the environment, so that steps would still ask the old place.
+    """
+    name, connections = topology.airflow_api.connection, Connections()
+    _, login, password = connections.login(name)
+    os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps(
+        {"conn_type": "http", "host": url, "login": login, "password": password}
+    )
+    if connections.login(name)[0] != url:
+        raise BadInput(
+            f"The connection {name} cannot be pointed to the command's own API",
+            "a secrets backend answers before the environment",
+            f"Let that backend say host={url} for it, or take it out there.",
+        )
+
+
+def exported_connections() -> dict[str, str]:
+    """The connections that Airflow's database keeps, as variables of the environment.
+
+    Raises:
+        SystemUnavailable: the database does not answer.
+    """
+    argv = [sys.executable, "-m", "airflow", "connections", "export", "-", "--file-format", "json"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        raise database_unavailable(done.stderr) from None
+    return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(stored) for name, stored in found.items()}
+
+
+def database_unavailable(output: str) -> SystemUnavailable:
+    """The error of a command of Airflow's that could not read its database."""
+    return SystemUnavailable(
+        "Airflow's metadata database does not answer",
+        (output.strip().splitlines() or [""])[-1][:500],
+        "Bring it back, or run with --own-database FOLDER.",
+    )
+
+
+def _environment(folder: Path, url: str) -> dict[str, str]:
+    plugins = Path(__file__).parents[3]
+    inherited = {name: value for name, value in os.environ.items() if name != PROCESS_CONTEXT}
+    named = {name: inherited[name] for name in (TOPOLOGY_VARIABLE, "KAFKA_DR_SPARK_HOME") if inherited.get(name)}
+    bundle = {
+        "name": "switchback",
+        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+        "kwargs": {"path": str(plugins.parent / "dags")},
+    }
+    return {
+        **inherited,
+        **_SETTINGS,
+        # The processes' working directory is the folder.
+        **{name: str(Path(value).absolute()) for name, value in named.items()},
+        "PYTHONPATH": f"{plugins}{os.pathsep}{inherited.get('PYTHONPATH', '')}",
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": url.rpartition(":")[2],
+        "AIRFLOW__API__SECRET_KEY": secrets.token_hex(32),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins),
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db?timeout=60",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": f"sqlite+aiosqlite:///{folder}/airflow.db?timeout=60",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
+    }

@@ -1,0 +1,69 @@
+"""A gate's question on the terminal, and the answer given to Airflow as the person who gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafka_dr.commands.without_airflow.accounts import Account
+from kafka_dr.commands.without_airflow.requested_run import RequestedRun
+from kafka_dr.commands.without_airflow.terminal import Terminal
+from kafka_dr.errors import Refusal, SystemUnavailable
+from kafka_dr.hooks.airflow_api import AirflowApi, TaskInstance
+
+
+class GateAsker:
+    """Asks each try of a gate; what counts as an answer is decided by the gate itself."""
+
+    def __init__(self, terminal: Terminal, api: AirflowApi, url: str, run: RequestedRun) -> None:
+        """Prepare; nothing is asked yet."""
+        self._terminal, self._api, self._url, self._run = terminal, api, url, (run.dag_id, run.run_id)
+        self._shown: set[tuple[str, int]] = set()
+
+    def ask(self, gate: TaskInstance, still_waits: Callable[[], bool]) -> None:
+        """Ask until somebody's answer was taken, or the gate waits no longer; without a terminal, elsewhere."""
+        if self._terminal.ended:
+            return
+        options = self._show(gate)
+        while options and still_waits() and not self._terminal.ended:
+            if self._asked_once(gate.task_id, options, still_waits):
+                return
+
+    def _show(self, gate: TaskInstance) -> tuple[str, ...]:
+        detail = self._api.hitl(*self._run, gate.task_id)
+        if detail is None:
+            return ()
+        if (gate.task_id, gate.try_number) not in self._shown:
+            self._shown.add((gate.task_id, gate.try_number))
+            self._terminal.write(
+                f"\n{gate.task_id}: {detail.subject}\n\n{detail.body}\n\nA second person answers. (In a browser on this"
+                f" machine: {self._url}/required_actions)\n"
+            )
+        return detail.options
+
+    def _asked_once(self, gate: str, options: tuple[str, ...], still_waits: Callable[[], bool]) -> bool:
+        user = self._terminal.ask("User name of who answers: ", still_waits)
+        password = self._terminal.ask(f"Password of {user}: ", still_waits, secret=True) if user else None
+        if not user or password is None:
+            return False
+        try:
+            account = Account(self._url, user, password)
+            option = self._choice(options, still_waits)
+            if option is None:
+                return False
+            taken = account.answer(*self._run, gate, option)
+        except (Refusal, SystemUnavailable) as error:
+            self._terminal.say(str(error))
+            return False
+        self._terminal.say(f"{gate}: {user} answered {option}" if taken else f"{gate}: somebody else has just answered")
+        return True
+
+    def _choice(self, options: tuple[str, ...], still_waits: Callable[[], bool]) -> str | None:
+        """One of the options, spelt out: an empty line approves nothing."""
+        while True:
+            given = self._terminal.ask(f"Choice ({' or '.join(options)}): ", still_waits)
+            if given is None:
+                return None
+            found = next((option for option in options if option.lower() == given.lower()), None)
+            if found is not None:
+                return found
+            self._terminal.say(f"{given!a} is no choice")

@@ -1,0 +1,76 @@
+"""Whether Airflow's own scheduler lives, by Airflow's own command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from airflow.configuration import conf
+
+from kafka_dr.commands.without_airflow.private_airflow import database_unavailable
+from kafka_dr.errors import Refusal
+
+_THRESHOLD = "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD"
+_LOOK_SECONDS = 20.0
+
+
+class SchedulerCheck:
+    """Asks Airflow's database for heartbeats of a scheduler."""
+
+    def __init__(self) -> None:
+        """Prepare; nothing is asked yet."""
+        self._check: subprocess.Popen[str] | None = None
+        self._next_at, self._back = 0.0, False
+
+    def refuse_if_alive(self, say: Callable[[str], None]) -> None:
+        """Refuse beside a living scheduler: a recent heartbeat may be a dead one's last, so the next is waited for.
+
+        Raises:
+            Refusal: it lives.
+            SystemUnavailable: the metadata database does not answer.
+        """
+        began, limit = time.monotonic(), conf.getint("scheduler", "scheduler_health_check_threshold")
+        if not _was_alive(limit):
+            return
+        say(f"Airflow's scheduler was alive a moment ago: looking for up to {limit} s whether it still is")
+        while (elapsed := time.monotonic() - began) < limit:
+            if _was_alive(max(1, int(elapsed))):
+                raise Refusal(
+                    "Airflow's scheduler is alive",
+                    "its heartbeat goes on",
+                    "Use Airflow: trigger or clear the run there. (--anyway runs beside it.)",
+                )
+
+    def is_back(self) -> bool:
+        """Whether a scheduler has begun to live meanwhile; looks every 20 s, and never waits."""
+        if self._check is None and time.monotonic() >= self._next_at:
+            self._check = _check(conf.getint("scheduler", "scheduler_health_check_threshold"))
+        if self._check is not None and self._check.poll() is not None:
+            self._back = self._back or self._check.returncode == 0
+            self._check, self._next_at = None, time.monotonic() + _LOOK_SECONDS
+        return self._back
+
+
+def _was_alive(seconds: int) -> bool:
+    """Whether a heartbeat is younger than so many seconds."""
+    check = _check(seconds)
+    output, _ = check.communicate()
+    if check.returncode and "No alive jobs found" not in output:
+        raise database_unavailable(output)
+    return check.returncode == 0
+
+
+def _check(threshold: int) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "airflow", "jobs", "check", "--job-type", "SchedulerJob"]
+    return subprocess.Popen(
+        [*argv, "--allow-multiple", "--limit", "0"],
+        env=os.environ | {_THRESHOLD: str(threshold)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )

@@ -1,0 +1,1 @@
+"""Configuration: topology file, params of a run."""

@@ -1,0 +1,342 @@
+"""From MirrorMaker 2's configuration file to a topology: every key is used, or listed with why it is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any, Literal
+
+from kafka_dr.config.importing.client_settings import CONNECTION_KEY, for_librdkafka, principal_of
+from kafka_dr.config.importing.java_properties import Property, read_properties
+from kafka_dr.domain.mirror_maker.patterns import list_items
+from kafka_dr.errors import BadInput
+
+POLICY_CLASSES = {
+    "": "default",
+    "org.apache.kafka.connect.mirror.DefaultReplicationPolicy": "default",
+    "org.apache.kafka.connect.mirror.IdentityReplicationPolicy": "identity",
+}
+# What readiness compares with the running connectors; everything a flow's meaning depends on, and nothing secret.
+FLOW_SETTING = re.compile(
+    r"(topics|groups)(\.exclude|\.blacklist)?|(topic|group)\.filter\.class|config\.(properties|"
+    r"property)\.(exclude|blacklist|filter\.class)|"
+    r"offset-syncs\.topic\.(location|replication\.factor)|(checkpoints|"
+    r"heartbeats)\.topic\.replication\.factor|replication\.factor|"
+    r"offset\.lag\.max|tasks\.max|errors\.tolerance|heartbeats\.replication\.enabled|"
+    r"(source\.)?consumer\.(isolation\.level|auto\.offset\.reset)|"
+    r"(refresh\.(topics|groups)|sync\.(topic\.(configs|acls)|group\.offsets)|emit\.(checkpoints|"
+    r"heartbeats))\.(enabled|interval\.seconds)|"
+    r"emit\.offset-syncs\.enabled|exactly\.once\.(source\.support|support)|(key|value|header)\.converter|"
+    r"use\.defaults\.from|"
+    r"source\.admin\.(default\.api|request)\.timeout\.ms|add\.(source|target)\.alias\.to\.metrics|"
+    r"offset\.flush\.interval\.ms",
+)
+NAMING_SETTING = re.compile(r"replication\.policy\.(class|separator|internal\.topic\.separator\.enabled)")
+NOT_NEEDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(shape), reason)
+    for shape, reason in (
+        (r"enabled", "the direction is not enabled, so it is no flow"),
+        (
+            r"(bootstrap|security|sasl|ssl)\..*",
+            (
+                "connects one direction only; the connection is made of the cluster's own settings (its value is not"
+                " shown)"
+            ),
+        ),
+        # before the tuning below, which would name these too
+        (
+            r"(source|target)?\.?(cluster\.)?(producer|consumer|admin)\.(override\.)?(sasl|ssl|security|bootstrap)\..*",
+            (
+                "how one of MirrorMaker 2's own clients connects; the connection made here is the orchestrator's (its"
+                " value is not shown)"
+            ),
+        ),
+        (
+            r"(dedicated\.mode\..*|listeners|rest\..*|admin\.listeners.*)",
+            "concerns the worker's REST interface; the `connect` connection says where that is",
+        ),
+        (
+            r"(.*\.)?(producer|consumer|admin)\..*",
+            "tunes MirrorMaker 2's own clients; it stays in the worker and changes no step of a procedure",
+        ),
+        (
+            r"config\.providers.*",
+            "config providers are the worker's; put the values themselves into Airflow connections",
+        ),
+        (
+            (
+                r"(config|offset|status)\.storage\..*|group\.id|client\.id|offset\.flush\..*|task\.shutdown\..*|"
+                r"scheduled\.rebalance\..*|plugin\..*|"
+                r"connect\.protocol|worker\..*|connector\.client\..*"
+            ),
+            "is the Connect worker's own; Switchback reads what it needs from the worker",
+        ),
+        (
+            r"(transforms|predicates)(\..*)?",
+            "changes records on their way; it stays in the connector, where readiness looks at it",
+        ),
+        (r"(metric|metrics)\..*|log4j.*", "concerns metrics and logs only"),
+        (
+            (
+                r"(checkpoints|heartbeats|offset-syncs)\.topic\..*|(retry|reconnect|retries|request|metadata|"
+                r"connections)\..*|replication\.policy\..*"
+            ),
+            "a detail that no step depends on",
+        ),
+    )
+)
+UNKNOWN = "no setting of MirrorMaker 2 that Switchback knows; nothing here depends on it"
+
+Worker = Literal["dedicated", "connect"]
+Connections = dict[str, dict[str, str | dict[str, str]]]
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What came of a properties file.
+
+    Attributes:
+        topology: the topology file's data, without any secret.
+        connections: Airflow connections by name, as `airflow connections import` takes them; they hold secrets.
+        to_make: connections that the topology names and the file knows nothing about, with what they are for.
+        ignored: key to the reason why it is not needed.
+        notes: what a person should know or do; no secrets.
+    """
+
+    topology: dict[str, Any]
+    connections: Connections = field(repr=False)
+    to_make: dict[str, str]
+    ignored: dict[str, str]
+    notes: list[str]
+
+
+def topology_from_properties(text: str, worker: Worker = "dedicated", template: str | None = None) -> Converted:
+    """Converts the text of an mm2.properties file.
+
+    Args:
+        text: the file, decoded as ISO-8859-1, as Java does.
+        worker: `dedicated` for connect-mirror-maker.sh, `connect` for connectors in a Connect cluster; decides
+            connectors' names.
+        template: for a replication policy class of one's own, how it names topics: `replicated-<source>-<topic>`.
+
+    Raises:
+        BadInput: no topology can be made of it, and why.
+    """
+    entries = read_properties(text)
+    settings = _Settings({entry.key: entry.value for entry in entries}, worker)
+    topology = {
+        "clusters": {alias: settings.cluster(alias) for alias in settings.aliases},
+        "naming": settings.naming(template),
+        "flows": [settings.flow(*ends) for ends in settings.flows],
+        "routing": {"kind": "file", "path": "routing.json"},
+        "journal": {"connection": "kafka_dr_journal"},
+        "airflow_api": {"connection": "airflow_api"},
+        "spark": {"connection": "spark_default"},
+        "evidence": "evidence",
+    }
+    clients = {alias: for_librdkafka(settings.client(alias)) for alias in settings.aliases}
+    connections: Connections = {
+        f"kafka_{alias}": {"conn_type": "kafka", "extra": client.extra} for alias, client in clients.items()
+    }
+    notes = [f"kafka_{alias}: {note}" for alias, client in clients.items() for note in client.notes]
+    return Converted(
+        topology, connections, settings.to_make(), settings.ignored(), notes + settings.notes() + _form_notes(entries)
+    )
+
+
+class _Settings:
+    """The file's keys by what they are about: the whole, a cluster, or a direction."""
+
+    def __init__(self, settings: Mapping[str, str], worker: Worker) -> None:
+        self.aliases = tuple(dict.fromkeys(filter(None, list_items(settings.get("clusters", "")))))
+        if len(self.aliases) < 2:
+            raise BadInput(
+                "`clusters` names fewer than two clusters",
+                ascii(settings.get("clusters", "")),
+                "name them: clusters = primary, standby",
+            )
+        self.worker = worker
+        self.general: dict[str, str] = {}
+        self.of_cluster: dict[str, dict[str, str]] = {alias: {} for alias in self.aliases}
+        self.of_direction: dict[tuple[str, str], dict[str, str]] = {ends: {} for ends in permutations(self.aliases, 2)}
+        prefixes = {f"{alias}.": self.of_cluster[alias] for alias in self.aliases}
+        prefixes |= {f"{source}->{target}.": found for (source, target), found in self.of_direction.items()}
+        for key, value in settings.items():
+            # the longest, so that dc.one.bootstrap.servers is about dc.one, not about dc
+            prefix = max((prefix for prefix in prefixes if key.startswith(prefix)), key=len, default="")
+            prefixes.get(prefix, self.general)[key.removeprefix(prefix)] = value
+        self.flows = [
+            ends for ends, found in self.of_direction.items() if found.get("enabled", "").strip().lower() == "true"
+        ]
+        if not self.flows:
+            raise BadInput(
+                "no direction is enabled",
+                f"clusters: {', '.join(self.aliases)}",
+                "enable one: primary->standby.enabled = true",
+            )
+
+    def client(self, alias: str) -> dict[str, str]:
+        """How MirrorMaker 2 connects to a cluster; the cluster's own settings go before general ones."""
+        return {
+            key: value
+            for key, value in (self.general | self.of_cluster[alias]).items()
+            if CONNECTION_KEY.fullmatch(key)
+        }
+
+    def cluster(self, alias: str) -> dict[str, Any]:
+        """A cluster as the topology says it; MirrorMaker 2's principal is exempt from every fence."""
+        principal = principal_of(self.client(alias))
+        named = {"principals": {"mirror_maker": [principal]}} if principal else {}
+        return {"connection": f"kafka_{alias}", **named}
+
+    def naming(self, template: str | None) -> dict[str, Any]:
+        """The naming policy, which must be the same in every direction."""
+        stated = [self._stated(ends, NAMING_SETTING) for ends in self.flows]
+        if any(other != stated[0] for other in stated):
+            raise BadInput(
+                "directions differ in replication.policy settings",
+                next_step="give all flows of one topology the same naming",
+            )
+        name = stated[0].get("replication.policy.class", "")
+        if name not in POLICY_CLASSES and template is None:
+            raise BadInput(
+                f"{name!a} is a replication policy of your own",
+                next_step="say how it names topics with --template 'replicated-<source>-<topic>'",
+            )
+        naming = {
+            "policy": POLICY_CLASSES.get(name, "template"),
+            "separator": stated[0].get("replication.policy.separator", "."),
+        }
+        internal = stated[0].get("replication.policy.internal.topic.separator.enabled", "true").lower() == "true"
+        return (
+            naming
+            | ({} if internal else {"internal_topic_separator": False})
+            | ({} if name in POLICY_CLASSES else {"template": template})
+        )
+
+    def flow(self, source: str, target: str) -> dict[str, Any]:
+        """A direction as the topology says it."""
+        stated = self._stated((source, target), FLOW_SETTING)
+        isolation = {"isolation": level} if (level := self._isolation(source, target)) else {}
+        names = self._connectors(source, target)
+        worker = self._connect(source, target)
+        return {
+            "source": source,
+            "target": target,
+            "connect": worker,
+            "connectors": names,
+            **isolation,
+            "mirror_maker": stated,
+        }
+
+    def to_make(self) -> dict[str, str]:
+        """Connections that only a person can fill in."""
+        workers = {self._connect(*ends): f"http: the Connect worker that runs {'->'.join(ends)}" for ends in self.flows}
+        return workers | {
+            "kafka_dr_journal": (
+                'generic: extra {"url": ...} with the SQLAlchemy URL of journal and lease, away from both sites'
+            ),
+            "airflow_api": "http: Airflow's own API, with an account that may read runs and answers of gates",
+            "spark_default": "spark: where the offset and loss jobs run",
+        }
+
+    def ignored(self) -> dict[str, str]:
+        """Every key that went nowhere, with the reason."""
+        ignored = {key: _reason(key) for key in self.general if key != "clusters" and not self._used(key)}
+        for alias, found in self.of_cluster.items():
+            ignored |= {
+                f"{alias}.{key}": _reason(key)
+                for key in found
+                if not CONNECTION_KEY.fullmatch(key) and key != "consumer.isolation.level"
+            }
+        for ends, found in self.of_direction.items():
+            enabled = ends in self.flows
+            taken = (
+                ("enabled", *self._stated(ends, FLOW_SETTING), *self._stated(ends, NAMING_SETTING)) if enabled else ()
+            )
+            unused = (key for key in found if key not in taken)
+            ignored |= {f"{'->'.join(ends)}.{key}": _reason(key if enabled else "enabled") for key in unused}
+        return ignored
+
+    def notes(self) -> list[str]:
+        """What the way MirrorMaker 2 is run means for a failover."""
+        notes = [
+            (
+                "the kafka_ connections log in as MirrorMaker 2 does; give the orchestrator principals of its own"
+                " and name"
+                " them in `principals`"
+            )
+        ]
+        if self.worker == "dedicated":
+            notes.append(
+                "connect-mirror-maker.sh has no REST call to stop a connector or to set its offsets; before a failover,"
+                " run the same connectors in a Connect cluster (with these names, or change `connectors`)"
+            )
+        if any(
+            self.flow(*ends)["mirror_maker"].get("offset-syncs.topic.location", "source") != "target"
+            for ends in self.flows
+        ):
+            notes.append(
+                "offset syncs lie on the source and die with it; set offset-syncs.topic.location=target on source and"
+                " checkpoint connectors"
+            )
+        lacking = ["->".join(reversed(ends)) for ends in self.flows if ends[::-1] not in self.flows]
+        return notes + (
+            [f"no flow leads back ({', '.join(lacking)}); failback needs one, stopped until then"] if lacking else []
+        )
+
+    def _stated(self, ends: tuple[str, str], kind: re.Pattern[str]) -> dict[str, str]:
+        return {
+            key: value.strip() for key, value in (self.general | self.of_direction[ends]).items() if kind.fullmatch(key)
+        }
+
+    def _used(self, key: str) -> bool:
+        return any(shape.fullmatch(key) for shape in (CONNECTION_KEY, FLOW_SETTING, NAMING_SETTING))
+
+    def _isolation(self, source: str, target: str) -> str | None:
+        direction, key = self.of_direction[source, target], "consumer.isolation.level"
+        own, general = self.of_cluster[source], self.general
+        places = (
+            direction.get(f"source.{key}"),
+            direction.get(key),
+            own.get(key),
+            general.get(f"source.{key}"),
+            general.get(key),
+        )
+        return next((level.strip().lower() for level in places if level), None)
+
+    def _connect(self, source: str, target: str) -> str:
+        return f"connect_{source}_{target}" if self.worker == "dedicated" else f"connect_{target}"
+
+    def _connectors(self, source: str, target: str) -> dict[str, str]:
+        kinds = ("source", "checkpoint", "heartbeat")
+        if self.worker == "dedicated":
+            return {kind: f"Mirror{kind.capitalize()}Connector" for kind in kinds}
+        return {kind: f"{source}-to-{target}-{kind}" for kind in kinds}
+
+
+def _reason(key: str) -> str:
+    if "->" in key:
+        return "one of its ends is not in `clusters`"
+    return next((reason for shape, reason in NOT_NEEDED if shape.fullmatch(key)), UNKNOWN)
+
+
+def _form_notes(entries: Iterable[Property]) -> list[str]:
+    """What Java reads otherwise than it was probably meant: lost backslashes, and keys that stand twice."""
+    notes: list[str] = []
+    first: dict[str, int] = {}
+    for entry in entries:
+        if entry.key in first:
+            notes.append(
+                f"{entry.key!a} stands in lines {first[entry.key]} and {entry.line}; the last one counts, here as"
+                " in MirrorMaker 2"
+            )
+        first[entry.key] = entry.line
+        if re.search(r"(topics|groups)(\.exclude|\.blacklist)?$", entry.key) and re.search(
+            r"(?<!\\)(\\\\)*\\[^\\\r\n]", entry.written
+        ):
+            read = f"{entry.key!a} is read as {entry.value!a}"
+            notes.append(f"line {entry.line}: Java drops a single backslash, so {read}; double it to keep it")
+    return notes

@@ -1,0 +1,281 @@
+"""What an operator asks for: a run's params, checked against the topology before anything is touched.
+
+Airflow passes unknown params on without a word, so that a misspelt deadline would silently keep its default; here it is
+refused.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
+
+from kafka_dr.domain.mirror_maker.patterns import ALL, Kind, list_items, pattern_problem
+from kafka_dr.errors import BadInput
+from kafka_dr.config.topology import Deadlines, Flow, Model, Topology
+
+LONGEST_REASON = 500
+LONGEST_GROUP = 250
+MOST_EXCLUDED = 1000
+LONGEST_SHOWN = 60
+_SWITCHES = ("start_reverse_replication", "abort_open_transactions")
+_PLAIN = frozenset({"source", "target", "reason", "topics", "groups", *_SWITCHES, "exclude_groups"})
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def _said(text: str) -> str:
+    if problem := "say in words why" if not text.strip() else _reason_problem(text, ""):
+        raise ValueError(problem)
+    return text.strip()
+
+
+#: A reason as a procedure's own param: visible text on one line, not empty and not long.
+Reason = Annotated[str, AfterValidator(_said)]
+
+
+def _procedure_id(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,300}", text):
+        raise ValueError("a procedure's id, as its evidence folder is called")
+    return text
+
+
+#: The id of another procedure as a procedure's own param.
+ProcedureId = Annotated[str, AfterValidator(_procedure_id)]
+
+
+def _by_pattern(rules: dict[str, str]) -> dict[str, str]:
+    for pattern in rules:
+        if problem := pattern_problem(pattern, "topic"):
+            raise ValueError(f"{shown(pattern)}: {problem}")
+    return rules
+
+
+#: What becomes of stranded records, by regular expression of topics, as a procedure's own param.
+StrandedRules = Annotated[dict[str, Literal["keep", "replay", "quarantine", "discard"]], AfterValidator(_by_pattern)]
+
+
+#: Choices of single procedures, name to type; `Request.choices` holds those that were given.
+_CHOICES: dict[str, Any] = {
+    "acknowledge_recreated_topics": bool,
+    "acknowledge_cool_down": Reason,
+    "override_source_lost": Reason,
+    "continue_procedure": ProcedureId,
+    "mode": Literal["append", "recreate"],
+    "stranded": StrandedRules,
+    "compare": Literal["proven", "whole"],
+    "undo_procedure": ProcedureId,
+    "overwrite_later_commits": bool,
+}
+
+
+class Request(Model):
+    """A run's params, checked.
+
+    Attributes:
+        topics: `.*`: all of the flow; a narrower choice is refused for now.
+        groups: likewise.
+        deadlines: the topology's, with what the params say instead.
+        start_reverse_replication: whether the new primary gets a standby at the end of the run.
+        abort_open_transactions: whether transactions that stay open behind the fence are aborted by Kafka's own tool.
+        exclude_groups: groups that are not waited for, each with the reason; their positions are left to their
+            policies.
+        choices: the procedure's own params that were given.
+    """
+
+    source: str
+    target: str
+    reason: str
+    topics: str = ALL
+    groups: str = ALL
+    deadlines: Deadlines = Deadlines()
+    start_reverse_replication: bool = False
+    abort_open_transactions: bool = False
+    exclude_groups: dict[str, str] = {}
+    choices: dict[str, Any] = {}
+
+
+def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collection[str] = ()) -> Request:
+    """Checks a run's params.
+
+    Args:
+        topology: the clusters and flows there are.
+        params: what Airflow holds for the run; a null is the same as nothing.
+        foreign: what only other procedures take: here it would have no effect.
+
+    Raises:
+        BadInput: everything that is wrong, at once; `problems` lists it line by line.
+    """
+    given = {key: value for key, value in params.items() if value is not None}
+    problems = [*_unknown(given, foreign)]
+    problems += [
+        problem
+        for check in (_ends, _reason, _parts, _switches, _tools, _excluded)
+        for problem in check(topology, given)
+    ]
+    deadlines, too_odd = _deadlines(topology.deadlines, given)
+    choices, not_allowed = _choices(given)
+    problems += too_odd + not_allowed
+    if problems:
+        raise bad_input(
+            "the params cannot be used", problems, "correct them and trigger the DAG again; nothing was touched"
+        )
+    chosen = {key: given[key] for key in ("source", "target", *_SWITCHES) if key in given}
+    excluded = {group: why.strip() for group, why in sorted(given.get("exclude_groups", {}).items())}
+    return Request(
+        reason=given["reason"].strip(), deadlines=deadlines, choices=choices, exclude_groups=excluded, **chosen
+    )
+
+
+def bad_input(what: str, problems: list[str], next_step: str) -> BadInput:
+    """Makes the error that carries a list of problems, also as its attribute `problems`."""
+    error = BadInput(
+        f"{what}: {len(problems)} problem{'s' if len(problems) > 1 else ''}", "\n  " + "\n  ".join(problems), next_step
+    )
+    error.problems = tuple(problems)
+    return error
+
+
+def shown(value: Any) -> str:
+    """A value as an error may repeat it: ASCII, on one line, not long."""
+    # Python refuses to print integers of more than 4300 digits, and JSON may hold one.
+    text = ascii(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
+
+
+def _unknown(given: Mapping[str, Any], foreign: Collection[str]) -> Iterator[str]:
+    known = sorted({*_PLAIN, *Deadlines.model_fields, *_CHOICES} - {*foreign})
+    for key in given:
+        if key not in known:
+            why = "this procedure does not take it" if key in foreign else "no such param"
+            yield f"{shown(key)}: {why}; params: {', '.join(known)}"
+
+
+def _ends(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
+    known = True
+    for end in ("source", "target"):
+        if given.get(end) not in topology.aliases:
+            known = False
+            seen = f"{shown(given[end])} is not a cluster" if end in given else "missing"
+            yield f"{end}: {seen}; clusters of the topology: {', '.join(topology.aliases)}"
+    if known and given["source"] == given["target"]:
+        yield f"target: the same cluster as the source, {shown(given['source'])}; name two different ones"
+    elif known and topology.find_flow(given["source"], given["target"]) is None:
+        flows = ", ".join(f"{flow.source}->{flow.target}" for flow in topology.flows)
+        yield f"target: no flow replicates {given['source']}->{given['target']}; flows: {flows}"
+
+
+def _reason(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
+    if problem := _reason_problem(given.get("reason"), "say in words why this run is made"):
+        yield f"reason: {problem}"
+
+
+def _reason_problem(reason: Any, wanted: str) -> str | None:
+    if not isinstance(reason, str) or not reason.strip():
+        return f"{shown(reason) if reason is not None else 'missing'}; {wanted}"
+    if len(reason) > LONGEST_REASON:
+        return f"{len(reason)} characters; at most {LONGEST_REASON}"
+    odd = _invisible(reason)
+    return (
+        f"holds the control or invisible character {odd!a}; write it on one line, in visible characters"
+        if odd
+        else None
+    )
+
+
+def _invisible(text: str) -> str | None:
+    return next((c for c in text if unicodedata.category(c) in _INVISIBLE), None)
+
+
+def _parts(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
+    flow = _flow(topology, given)
+    kinds: dict[str, Kind] = {"topics": "topic", "groups": "group"}
+    for key, kind in kinds.items():
+        text = given.get(key, ALL)
+        if not isinstance(text, str) or not text.strip():
+            yield f"{key}: {shown(text)}; regular expressions, parted by commas; leave it out for all of the flow"
+        elif problem := pattern_problem(text, kind):
+            yield f"{key}: {problem}"
+        elif not _all_of_flow(text, key, flow):
+            yield (
+                f"{key}: {shown(text)} is narrower than the flow. Moving one application alone needs its topics taken"
+                f" out of the running flow; that is not built yet. Leave {key} out to move all of the flow"
+            )
+
+
+def _all_of_flow(text: str, key: str, flow: Flow | None) -> bool:
+    items = set(list_items(text))
+    return ALL in items or (flow is not None and items == set(list_items(flow.mirror_maker.get(key, ALL))))
+
+
+def _flow(topology: Topology, given: Mapping[str, Any]) -> Flow | None:
+    source, target = given.get("source"), given.get("target")
+    return topology.find_flow(source, target) if isinstance(source, str) and isinstance(target, str) else None
+
+
+def _switches(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
+    for key in _SWITCHES:
+        if not isinstance(given.get(key, False), bool):
+            yield f"{key}: {shown(given[key])}; true or false"
+
+
+def _tools(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
+    if given.get("abort_open_transactions") is True and topology.kafka_tools is None:
+        yield (
+            "abort_open_transactions: needs Kafka's own tool, and the topology does not say where it is; set"
+            " `kafka_tools` there to the folder of Kafka's jars, or leave the param out: open transactions are then"
+            " waited for"
+        )
+
+
+def _excluded(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
+    excluded = given.get("exclude_groups", {})
+    if not isinstance(excluded, Mapping):
+        yield (
+            f'exclude_groups: {shown(excluded)}; a map of group to reason, such as {{"reports": "its owner is on'
+            ' holiday"}'
+        )
+        return
+    if len(excluded) > MOST_EXCLUDED:
+        yield f"exclude_groups: {len(excluded)} groups; at most {MOST_EXCLUDED}"
+    for group, reason in list(excluded.items())[:MOST_EXCLUDED]:
+        problem = _group_problem(group) or _reason_problem(reason, "say in words why this group is not waited for")
+        if problem:
+            yield f"exclude_groups[{shown(group)}]: {problem}"
+
+
+def _group_problem(group: Any) -> str | None:
+    if not isinstance(group, str) or not group.strip() or len(group) > LONGEST_GROUP:
+        return f"no name of a group; 1 to {LONGEST_GROUP} characters"
+    if "*" in group:
+        return "one group by its whole name, no wildcard"
+    return f"holds the control or invisible character {odd!a}" if (odd := _invisible(group)) else None
+
+
+def _deadlines(stated: Deadlines, given: Mapping[str, Any]) -> tuple[Deadlines, list[str]]:
+    wanted = {key: given[key] for key in Deadlines.model_fields if key in given}
+    try:
+        return Deadlines(**(stated.model_dump() | wanted)), []
+    except ValidationError as error:
+        return stated, [
+            f"{key}: {shown(wanted[key])}; {_expected(fault)}, in seconds"
+            for fault in error.errors()
+            for key in map(str, fault["loc"][:1])
+        ]
+
+
+def _choices(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    choices, problems = {}, []
+    for key in (key for key in _CHOICES if key in given):
+        try:
+            choices[key] = TypeAdapter(_CHOICES[key]).validate_python(given[key], strict=True)
+        except ValidationError as error:
+            problems.append(f"{key}: {shown(given[key])}; {_expected(error.errors()[0])}")
+    return choices, problems
+
+
+def _expected(fault: Mapping[str, Any]) -> str:
+    message: str = fault["msg"]
+    return message.removeprefix("Input should be ").removeprefix("Value error, ")

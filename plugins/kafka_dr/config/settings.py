@@ -1,0 +1,164 @@
+"""The way in to the configuration: reads the topology file and checks a run's params against it.
+
+Whatever is wrong is said at once, each with its path in the file, its line, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from kafka_dr.domain.mirror_maker.naming import NamingSpec
+from kafka_dr.errors import BadInput
+from kafka_dr.config.params import Request, bad_input, check_params, shown
+from kafka_dr.config.strict_yaml import Document, Place, place_text, read_yaml
+from kafka_dr.config.topology import (
+    Cluster,
+    Connectors,
+    Deadlines,
+    Flow,
+    GroupPolicy,
+    Named,
+    Principals,
+    Topology,
+)
+from kafka_dr.config.topology_checks import SECRET_VALUE, problems_in, without_secrets
+
+__all__ = [
+    "Cluster",
+    "Connectors",
+    "Deadlines",
+    "Flow",
+    "GroupPolicy",
+    "Named",
+    "Principals",
+    "Request",
+    "Topology",
+    "check_params",
+    "check_topology",
+    "load_topology",
+]
+
+TOPOLOGY_VARIABLE = "KAFKA_DR_TOPOLOGY"
+
+
+def load_topology(path: str | Path | None = None) -> Topology:
+    """Reads the topology file; relative paths in it are taken from the file's own folder.
+
+    Args:
+        path: the file; by default the one that the environment's KAFKA_DR_TOPOLOGY names.
+
+    Raises:
+        BadInput: everything that is wrong with the file, at once; `problems` lists it line by line.
+    """
+    named = str(path or os.environ.get(TOPOLOGY_VARIABLE, ""))
+    if not named:
+        raise BadInput(
+            "no topology file is named", next_step=f"set {TOPOLOGY_VARIABLE} to the path of the topology file"
+        )
+    file = Path(named).absolute()
+    return _anchored(_topology_from(read_yaml(file), str(file)), file.parent)
+
+
+def check_topology(data: Mapping[str, Any], name: str) -> Topology:
+    """Checks a topology's data before it is written to a file; raises BadInput like `load_topology`."""
+    return _topology_from(Document(data, {}), name)
+
+
+def _topology_from(document: Document, name: str) -> Topology:
+    if not isinstance(document.data, Mapping):
+        raise BadInput(f"{name} is no map of settings", type(document.data).__name__, "begin it with `clusters:`")
+    data = without_secrets(document.data)
+    topology, faults = _validated(data)
+    problems = [*document.problems, *problems_in(document.data), *faults]
+    if problems or topology is None:
+        lines = [_line(document, place, text) for place, text in _in_file_order(document, problems)]
+        raise bad_input(f"{name} cannot be used", lines, "correct the file; nothing was touched")
+    return topology
+
+
+def _validated(data: Mapping[str, Any]) -> tuple[Topology | None, list[tuple[Place, str]]]:
+    try:
+        return Topology.model_validate(data), []
+    except ValidationError as error:
+        return None, [_fault(fault, data) for fault in error.errors(include_url=False, include_context=False)]
+
+
+def _fault(fault: Mapping[str, Any], data: Any) -> tuple[Place, str]:
+    place = _place(fault["loc"], data)
+    if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return place, f"unknown key; allowed here: {', '.join(_allowed_at(place[:-1])) or 'none'}"
+    if fault["type"] in ("missing", "missing_argument"):
+        return place, "missing"
+    said = fault["msg"].removeprefix("Value error, ").replace("Input should", "it should").replace("tuple", "list")
+    return place, f"{_value(fault.get('input'))}: {said}"
+
+
+def _place(loc: tuple[str | int, ...], data: Any) -> Place:
+    """Drops what pydantic adds to a path that is not in the file: a union's chosen kind, and its mark for a key."""
+    place: list[str | int] = []
+    for number, part in enumerate(loc):
+        inside = (isinstance(data, Mapping) and part in data) or (
+            isinstance(data, list) and isinstance(part, int) and part < len(data)
+        )
+        if (not inside and number < len(loc) - 1) or part == "[key]":
+            continue
+        place.append(str(part) if isinstance(part, bool) else part)
+        data = data[part] if inside else None
+    return tuple(place)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping | list | tuple):
+        return "a map" if isinstance(value, Mapping) else "a list"
+    return "(value not shown)" if SECRET_VALUE.search(str(value)) else shown(value)
+
+
+def _allowed_at(place: Place) -> list[str]:
+    kinds: set[type] = {Topology}
+    for part in place:
+        kinds = {inner for kind in kinds for inner in _models_in(_annotation(kind, part))}
+    return sorted({name for kind in kinds for name in _fields(kind)})
+
+
+def _fields(kind: type) -> Iterable[str]:
+    return kind.model_fields if issubclass(kind, BaseModel) else NamingSpec.__dataclass_fields__
+
+
+def _annotation(kind: type, part: str | int) -> Any:
+    if issubclass(kind, BaseModel) and part in kind.model_fields:
+        return kind.model_fields[part].annotation
+    return kind
+
+
+def _models_in(annotation: Any) -> set[type]:
+    if get_origin(annotation) in (Union, UnionType, Annotated, dict, tuple):
+        return {model for argument in get_args(annotation) for model in _models_in(argument)}
+    return (
+        {annotation}
+        if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or annotation is NamingSpec)
+        else set()
+    )
+
+
+def _in_file_order(document: Document, problems: list[tuple[Place, str]]) -> list[tuple[Place, str]]:
+    return sorted(
+        dict.fromkeys(problems), key=lambda problem: (document.line_of(problem[0]) or 0, place_text(problem[0]))
+    )
+
+
+def _line(document: Document, place: Place, text: str) -> str:
+    line = document.line_of(place)
+    return f"{place_text(place)}{f' (line {line})' if line else ''}: {text}"
+
+
+def _anchored(topology: Topology, folder: Path) -> Topology:
+    routing = topology.routing
+    if routing.kind == "file":
+        routing = routing.model_copy(update={"path": str(folder / routing.path)})
+    return topology.model_copy(update={"evidence": str(folder / topology.evidence), "routing": routing})

@@ -1,0 +1,346 @@
+"""The topology: clusters, the flows of MirrorMaker 2 between them, and where other systems are configured.
+
+Frozen models in the shape of the YAML file. Addresses and secrets are in Airflow connections, which the file only
+names.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
+from kafka_dr.domain.mirror_maker.patterns import (
+    PatternList,
+    pattern_list,
+    pattern_problem,
+)
+from kafka_dr.errors import BadInput
+
+LONGEST_DEADLINE = 7 * 24 * 3600.0
+
+
+def _text(shape: str, longest: int, words: str) -> AfterValidator:
+    """A check of a text's shape that says in words what is allowed."""
+    compiled = re.compile(shape)
+
+    def _check(text: str) -> str:
+        if len(text) > longest or not compiled.fullmatch(text):
+            raise ValueError(f"{words}; at most {longest} characters")
+        return text
+
+    return AfterValidator(_check)
+
+
+# Aliases become parts of topic names, file names and command lines: hence no leading dot or hyphen, and room for
+# `mm2-offset-syncs`.
+Alias = Annotated[
+    str,
+    _text(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*",
+        100,
+        "an alias begins with a letter or digit and has only those, dots, hyphens and underscores",
+    ),
+]
+Connection = Annotated[
+    str,
+    _text(
+        r"[A-Za-z0-9_][A-Za-z0-9_.-]*",
+        200,
+        "the name (not the address) of an Airflow connection: letters, digits, dots, hyphens, underscores",
+    ),
+]
+ConnectorName = Annotated[
+    str,
+    _text(
+        r"[A-Za-z0-9_][A-Za-z0-9_. >-]*", 200, "a connector's name: letters, digits, dots, hyphens, underscores, `->`"
+    ),
+]
+Principal = Annotated[
+    str,
+    _text(
+        r"[A-Za-z]+:[^*\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*",
+        500,
+        "one principal such as User:mm2; a wildcard would exempt everybody",
+    ),
+]
+Folder = Annotated[str, _text(r"/[^\x00-\x1f\x7f]+", 1000, "the absolute path of a folder, without control characters")]
+FilePath = Annotated[str, _text(r"[^\x00-\x1f\x7f]+", 1000, "a path without control characters, not empty")]
+
+
+def _as_setting(value: object) -> object:
+    """Reads `true` and `60` of YAML as the text MirrorMaker 2 knows them by."""
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int) else value
+
+
+Setting = Annotated[str, BeforeValidator(_as_setting)]
+Seconds = Annotated[float, Field(strict=True, gt=0, le=LONGEST_DEADLINE, allow_inf_nan=False)]
+Policy = Literal["earliest", "fail", "boundary"]
+Isolation = Literal["read_uncommitted", "read_committed"]
+
+
+class Model(BaseModel):
+    """Base of all: cannot be changed, and knows every key it accepts."""
+
+    # Inputs are hidden because pydantic would print a misplaced secret; kafka_dr.config.settings decides what may be shown.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Principals(Model):
+    """Whom no fence touches, by why: MirrorMaker 2's own, the orchestrator's, and others such as administrators."""
+
+    mirror_maker: tuple[Principal, ...] = ()
+    orchestrator: tuple[Principal, ...] = ()
+    exempt: tuple[Principal, ...] = ()
+
+
+class Cluster(Model):
+    """A Kafka cluster: the connection of the orchestrator's principal and, if there is one, of the probe's.
+
+    Attributes:
+        allow_everyone_if_no_acl_found: as the brokers' setting of that name, whose value brokers do not show.
+    """
+
+    connection: Connection
+    probe_connection: Connection | None = None
+    principals: Principals = Principals()
+    allow_everyone_if_no_acl_found: bool = False
+
+
+class Connectors(Model):
+    """Names of a flow's three connectors in their Connect worker; a flow may do without heartbeats."""
+
+    source: ConnectorName
+    checkpoint: ConnectorName
+    heartbeat: ConnectorName | None = None
+
+
+class Flow(Model):
+    """Replication in one direction.
+
+    Attributes:
+        connect: connection of the Connect worker that runs the connectors.
+        stop_hook: in its place, where MirrorMaker 2 runs in dedicated mode and has no REST API: connection of the hook
+            that stops it.
+        isolation: what MirrorMaker 2 reads on the source; its own default is `read_uncommitted`.
+        mirror_maker: settings of the flow, as MirrorMaker 2 names them, for where no connector can be asked for them:
+            in dedicated mode, while its worker is away, and converters that the worker's own properties set.
+    """
+
+    source: Alias
+    target: Alias
+    connect: Connection | None = None
+    stop_hook: Connection | None = None
+    connectors: Connectors
+    isolation: Isolation = "read_uncommitted"
+    mirror_maker: dict[str, Setting] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_one_handle(self) -> Flow:
+        if (self.connect is None) == (self.stop_hook is None):
+            raise ValueError(
+                "a flow has either `connect`, its Connect worker, or `stop_hook`, where MirrorMaker 2 runs in dedicated"
+                " mode; name one of them"
+            )
+        return self
+
+    @property
+    def worker(self) -> str:
+        """The connection of the flow's Connect worker; raises BadInput where MirrorMaker 2 runs in dedicated mode."""
+        if self.connect is None:
+            raise BadInput(
+                f"MirrorMaker 2 of {self.source}->{self.target} runs in dedicated mode, without a REST API",
+                "its connectors' states, configurations and offsets can neither be read nor set; its stop hook can only"
+                " stop it",
+                "run its connectors in a Connect worker, and name that under `connect` in the topology",
+            )
+        return self.connect
+
+
+class GroupPolicy(Model):
+    """What to do with groups, named by a Java regular expression, where no evidence gives a position."""
+
+    pattern: str
+    policy: Policy
+
+    @field_validator("pattern")
+    @classmethod
+    def _usable(cls, pattern: str) -> str:
+        if problem := pattern_problem(pattern, "group") or (None if pattern.strip() else "the pattern is empty"):
+            raise ValueError(problem)
+        return pattern
+
+
+class Deadlines(Model):
+    """How long each wait may last, in seconds.
+
+    Attributes:
+        fence_seconds: until a fence is proven on every broker and ends stand still.
+        transaction_seconds: for transactions open at the fence; the broker ends them after their own timeout (60 s
+            unless the client says otherwise).
+        max_fence_seconds: from the fence to the opening of the target; then the procedure returns by itself.
+        drain_seconds: for consumers to finish up to the cut-off.
+        zero_lag_seconds: for the target to hold everything below the cut-off.
+        stop_seconds: for connectors to be STOPPED without tasks.
+        stable_seconds: the window over which something must not move to count as still.
+        approval_valid_seconds: how old an approval may be when it is acted on.
+        approval_wait_seconds: how long a gate waits for its answer.
+        verify_seconds: for clients to appear on the target.
+        return_seconds: for everything to be as it was found again when the procedure returns; what is away is waited
+            for.
+        connect_request_seconds: for one read from a Connect worker, before it is sent again.
+        confirm_seconds: the window over which the source must be seen lost before an unplanned failover goes on.
+        slow_seconds: a source that answers later than this is slow; a look lasts half as long again at least, and what
+            has not answered by then is gone.
+        spark_seconds: for one try of a Spark job, its start included; it is killed then.
+        catch_up_seconds: for the flow back to copy what clients wrote since the failover, before they are stopped for
+            the way back.
+    """
+
+    fence_seconds: Seconds = 60.0
+    transaction_seconds: Seconds = 90.0
+    max_fence_seconds: Seconds = 600.0
+    drain_seconds: Seconds = 60.0
+    zero_lag_seconds: Seconds = 300.0
+    stop_seconds: Seconds = 120.0
+    stable_seconds: Seconds = 1.0
+    approval_valid_seconds: Seconds = 3600.0
+    approval_wait_seconds: Seconds = 14400.0
+    verify_seconds: Seconds = 120.0
+    return_seconds: Seconds = 1800.0
+    connect_request_seconds: Seconds = 10.0
+    confirm_seconds: Seconds = 15.0
+    slow_seconds: Seconds = 3.0
+    spark_seconds: Seconds = 1800.0
+    catch_up_seconds: Seconds = 3600.0
+
+
+class Named(Model):
+    """A system that is nothing but an Airflow connection."""
+
+    connection: Connection
+
+
+class FileRouting(Model):
+    """Clients look up their cluster in a file."""
+
+    kind: Literal["file"]
+    path: FilePath
+
+
+class HttpRouting(Model):
+    """Clients are redirected by an HTTP hook."""
+
+    kind: Literal["http"]
+    connection: Connection
+
+
+class Recorder(Model):
+    """What the flight recorder keeps, and where.
+
+    Attributes:
+        archive: URI of a folder or bucket on the target's side, such as `file:///var/lib/switchback/archive` or
+            `s3://bucket/prefix`.
+        connection: whose extra holds the file system's options, such as an object store's credentials.
+        interval_seconds: at most, from the beginning of one sample to that of the next.
+        retention_days: older samples are deleted.
+    """
+
+    archive: Annotated[
+        str,
+        _text(r"[a-z][a-z0-9+.-]*://[^\s\x00-\x1f\x7f@?]+", 1000, "a URI of a folder or bucket, without credentials"),
+    ]
+    connection: Connection | None = None
+    interval_seconds: Annotated[float, Field(strict=True, ge=1, le=3600, allow_inf_nan=False)] = 10.0
+    retention_days: Annotated[float, Field(strict=True, gt=0, le=3650, allow_inf_nan=False)] = 14.0
+
+
+class Topology(Model):
+    """The whole file; `kafka_dr.config.settings.load_topology` reads one.
+
+    Attributes:
+        drain: the application's hook that stops and starts its clients.
+        source_probe: the application's own view of the source, asked when it seems lost.
+        fence_hook: fences a cluster by other means than ACLs, such as its network or storage; asked where the cluster
+            does not answer.
+        kafka_tools: folder of the jars of Kafka's own tools (`libs` of a Kafka distribution); transactions are aborted
+            with them, and logs measured.
+    """
+
+    clusters: dict[Alias, Cluster] = Field(min_length=2)
+    naming: NamingSpec
+    flows: tuple[Flow, ...] = Field(min_length=1)
+    routing: Annotated[FileRouting | HttpRouting, Field(discriminator="kind")]
+    journal: Named
+    airflow_api: Named
+    spark: Named
+    evidence: FilePath
+    drain: Named | None = None
+    source_probe: Named | None = None
+    fence_hook: Named | None = None
+    kafka_tools: Folder | None = None
+    recorder: Recorder | None = None
+    groups: tuple[GroupPolicy, ...] = ()
+    deadlines: Deadlines = Deadlines()
+    cool_down_seconds: Annotated[float, Field(strict=True, ge=0, le=LONGEST_DEADLINE, allow_inf_nan=False)] = 900.0
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """All aliases, sorted."""
+        return tuple(sorted(self.clusters))
+
+    @cached_property
+    def names(self) -> Naming:
+        """How topics are called on the other cluster."""
+        return naming_of(self.naming, self.aliases)
+
+    def cluster(self, alias: str) -> Cluster:
+        """The cluster of an alias; raises BadInput for an unknown one."""
+        if alias not in self.clusters:
+            raise BadInput(
+                f"{alias!a} is not a cluster of the topology", next_step=f"use one of: {', '.join(self.aliases)}"
+            )
+        return self.clusters[alias]
+
+    def find_flow(self, source: str, target: str) -> Flow | None:
+        """The flow from source to target, if there is one."""
+        return next((flow for flow in self.flows if (flow.source, flow.target) == (source, target)), None)
+
+    def flow(self, source: str, target: str) -> Flow:
+        """The flow from source to target; raises BadInput when there is none."""
+        flow = self.find_flow(source, target)
+        if flow is None:
+            known = ", ".join(f"{flow.source}->{flow.target}" for flow in self.flows)
+            raise BadInput(
+                f"no flow replicates from {source!a} to {target!a}",
+                f"flows: {known}",
+                "swap source and target, or add the flow to the topology",
+            )
+        return flow
+
+    def pair_key(self, one: str, other: str) -> str:
+        """The name of a pair of clusters, the same in either order; what the lease is taken on."""
+        self.cluster(one), self.cluster(other)
+        if one == other:
+            raise BadInput(f"{one!a} is no pair of clusters", next_step="name two different clusters")
+        return "+".join(sorted((one, other)))
+
+    def policy_of(self, group: str) -> Policy:
+        """The policy of the first pattern that matches the whole group name; `earliest` when none does."""
+        matching = (policy for pattern, policy in self._group_policies if pattern.matches(group))
+        return next(matching, "earliest")
+
+    @cached_property
+    def _group_policies(self) -> tuple[tuple[PatternList, Policy], ...]:
+        return tuple((pattern_list(stated.pattern, "group"), stated.policy) for stated in self.groups)

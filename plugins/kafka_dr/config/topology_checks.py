@@ -1,0 +1,240 @@
+"""Checks of a topology file that no single field can make: across fields, and for secrets.
+
+They work on the data as read, whatever shape it has, so that one reading reports everything at once. A secret's value
+appears in no text made here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
+from typing import Any
+
+from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_problems
+from kafka_dr.domain.mirror_maker.patterns import Kind, pattern_problem
+from kafka_dr.config.strict_yaml import Place
+
+Problem = tuple[Place, str]
+Check = Callable[[Mapping[str, Any]], Iterator[Problem]]
+
+# Wide on purpose: a key refused by mistake costs a rename, one let through stands in a repository for ever.
+SECRET_KEY = re.compile(
+    r"pass(word|wd|phrase)?$|password|secret|credential|token|jaas|api[._-]?key|private[._-]?key|"
+    r"access[._-]?key|keystore[._-]key|"
+    r"certificate[._-]chain|user[._-]?info|oauthbearer|^sasl[._-]|^ssl[._-]|[._-](sasl|ssl)[._-]",
+    re.IGNORECASE,
+)
+SECRET_VALUE = re.compile(r"pass(word|wd)|secret|token|jaas|LoginModule|BEGIN [A-Z ]*KEY|://[^/\s]*@", re.IGNORECASE)
+ADDRESS_KEY = re.compile(r"bootstrap[._-]?servers|(^|[._-])(url|uri|host|hosts|address|endpoint)$", re.IGNORECASE)
+PATTERN_KEYS: Mapping[str, Kind] = {
+    "topics": "topic",
+    "topics.exclude": "topic",
+    "topics.blacklist": "topic",
+    "groups": "group",
+    "groups.exclude": "group",
+    "groups.blacklist": "group",
+}
+_SETTING = re.compile(r"[a-z][a-z0-9._-]{0,199}\Z")
+
+
+def problems_in(data: Mapping[str, Any]) -> list[Problem]:
+    """Everything the checks find in a file's data."""
+    return [problem for check in CHECKS for problem in check(data)]
+
+
+def without_secrets(data: Any, place: Place = ()) -> Any:
+    """Drop keys that look like secrets or addresses: those are reported already, and must not be read on."""
+    if isinstance(data, Mapping):
+        return {
+            key: without_secrets(value, (*place, str(key))) for key, value in data.items() if not _forbidden(place, key)
+        }
+    return (
+        [without_secrets(item, (*place, index)) for index, item in enumerate(data)] if isinstance(data, list) else data
+    )
+
+
+def secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
+    """Nothing that looks like a secret or an address stands in the file."""
+    children = data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in children:
+        here = (*place, key if isinstance(key, int) else str(key))
+        if forbidden := _forbidden(place, key):
+            yield (
+                here,
+                (
+                    f"looks like {forbidden} (its value is not shown); put it in the Airflow connection that"
+                    " `connection` names"
+                ),
+            )
+        elif isinstance(value, str) and re.search(r"://[^/\s]*@|LoginModule|BEGIN [A-Z ]*KEY", value):
+            yield here, "the value holds a secret (not shown); put it in the Airflow connection that `connection` names"
+        else:
+            yield from secrets(value, here)
+
+
+def flows_join_known_clusters(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """A flow's ends are clusters of the file, and two different ones."""
+    aliases = _mapping(data.get("clusters"))
+    for index, flow in _flows(data):
+        for end in ("source", "target"):
+            if isinstance(alias := flow.get(end), str) and aliases and alias not in aliases:
+                yield (
+                    (
+                        "flows",
+                        index,
+                        end,
+                    ),
+                    f"{alias!a} is not a cluster of this file; clusters: {', '.join(map(ascii, aliases))}",
+                )
+        if isinstance(flow.get("source"), str) and flow.get("source") == flow.get("target"):
+            yield ("flows", index, "target"), "source and target are the same cluster; a flow joins two"
+
+
+def one_flow_per_direction(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """A direction has at most one flow, and a worker has each connector name once."""
+    seen: dict[Any, int] = {}
+    for index, flow in _flows(data):
+        direction = (flow.get("source"), flow.get("target"))
+        if all(isinstance(end, str) for end in direction) and (first := seen.setdefault(direction, index)) != index:
+            yield (
+                (
+                    "flows",
+                    index,
+                ),
+                f"flows[{first}] already replicates {direction[0]}->{direction[1]}; at most one flow per direction",
+            )
+
+
+def connector_names_are_unique(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Within one Connect worker a connector name stands for one connector."""
+    seen: dict[tuple[Any, str], str] = {}
+    for index, flow in _flows(data):
+        # In dedicated mode each flow has connectors of its own, all under the same names.
+        worker = str(flow.get("connect") or index)
+        for kind, name in _mapping(flow.get("connectors")).items():
+            here = f"flows[{index}].connectors.{kind}"
+            if isinstance(name, str) and (first := seen.setdefault((worker, name), here)) != here:
+                yield (
+                    (
+                        "flows",
+                        index,
+                        "connectors",
+                        kind,
+                    ),
+                    f"{name!a} is already {first} of the same Connect worker; connector names are unique",
+                )
+
+
+def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Aliases cannot be taken for one another, and each cluster has a connection of its own."""
+    clusters = {
+        alias: _mapping(cluster) for alias, cluster in _mapping(data.get("clusters")).items() if isinstance(alias, str)
+    }
+    for one, other in combinations(clusters, 2):
+        if _alike(one) == _alike(other):
+            yield (
+                (
+                    "clusters",
+                    other,
+                ),
+                f"too much like {one!a}: names that differ in case, or in `.` and `_`, collide as topics or metrics",
+            )
+        if isinstance(name := clusters[one].get("connection"), str) and name == clusters[other].get("connection"):
+            yield (
+                (
+                    "clusters",
+                    other,
+                    "connection",
+                ),
+                f"{name!a} is the connection of {one!a} too; an alias means one cluster",
+            )
+
+
+def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """The naming policy gives names that can be read back for these aliases."""
+    naming, aliases = _mapping(data.get("naming")), [a for a in _mapping(data.get("clusters")) if isinstance(a, str)]
+    policy: Any = naming.get("policy")
+    spec = NamingSpec(
+        policy,
+        naming.get("separator", "."),
+        naming.get("internal_topic_separator", True),
+        naming.get("template"),
+    )
+    if not isinstance(spec.separator, str) or not isinstance(spec.template, str | None):
+        return
+    for problem in naming_problems(spec, aliases) if spec.policy in ("identity", "default", "template") else ():
+        yield ("naming",), problem
+    if spec.policy == "default" and spec.separator:
+        for alias in (alias for alias in aliases if spec.separator in alias):
+            yield (
+                ("clusters", alias),
+                (
+                    f"the alias contains the separator {spec.separator!a}: MirrorMaker 2 takes what stands before the"
+                    " first one for the source, and would neither know its own topics nor stop a loop; use another"
+                    " alias or separator"
+                ),
+            )
+
+
+def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Check that a flow's MirrorMaker 2 settings are valid names, have usable patterns and fit the flow."""
+    for index, flow in _flows(data):
+        for key, value in _mapping(flow.get("mirror_maker")).items():
+            here = ("flows", index, "mirror_maker", str(key))
+            if not _SETTING.match(str(key)):
+                yield here, "not the name of a MirrorMaker 2 setting: small letters, digits, dots and hyphens"
+            elif (
+                key in PATTERN_KEYS
+                and isinstance(value, str)
+                and (problem := pattern_problem(value, PATTERN_KEYS[key]))
+            ):
+                yield here, problem
+            elif key in ("source.cluster.alias", "target.cluster.alias") and value != flow.get(key.split(".")[0]):
+                yield here, f"contradicts the flow's own {key.split('.')[0]} {flow.get(key.split('.')[0])!a}"
+            elif key == "offset-syncs.topic.location" and value not in ("source", "target"):
+                yield here, f"{value!a} is no location; allowed: source, target"
+
+
+def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """A group pattern stands once, since only the first can ever apply."""
+    seen: dict[str, int] = {}
+    groups = data.get("groups")
+    for index, group in enumerate(groups if isinstance(groups, list) else ()):
+        pattern = _mapping(group).get("pattern")
+        if isinstance(pattern, str) and (first := seen.setdefault(pattern, index)) != index:
+            yield ("groups", index, "pattern"), f"the same pattern as groups[{first}], which always comes first"
+
+
+CHECKS: tuple[Check, ...] = (
+    secrets,
+    flows_join_known_clusters,
+    one_flow_per_direction,
+    connector_names_are_unique,
+    aliases_are_apart,
+    naming_can_be_read_back,
+    mirror_maker_settings,
+    group_patterns_are_different,
+)
+
+
+def _forbidden(place: Place, key: Any) -> str | None:
+    if place == ("clusters",):  # an alias may be any word
+        return None
+    if SECRET_KEY.search(str(key)):
+        return "a secret"
+    return "an address" if ADDRESS_KEY.search(str(key)) else None
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _flows(data: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    flows = data.get("flows")
+    return ((index, _mapping(flow)) for index, flow in enumerate(flows if isinstance(flows, list) else ()))
+
+
+def _alike(alias: str) -> str:
+    # Kafka refuses to create a topic whose name differs from another only in `.` and `_`: their metrics would collide.
+    return alias.casefold().replace(".", "_")

@@ -1,0 +1,1 @@
+"""Evidence and status of a procedure, and their charts."""

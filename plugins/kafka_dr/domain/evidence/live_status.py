@@ -1,0 +1,285 @@
+"""A running procedure by its journal and the time: every step's state, and how long clients may still stand.
+
+Invariants
+1. What is shown follows from journal entries and the given time alone.
+2. A step is called done only by an outcome that nothing followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from kafka_dr.domain.evidence.evidence import WATCHING
+from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
+from kafka_dr.procedure.entries import (
+    Line,
+    MovePlanned,
+    ProcedureClosed,
+    ProcedureOpened,
+    SourceReturned,
+    StepNotDone,
+    continued_by,
+    facts_of,
+    newest,
+)
+from kafka_dr.procedures import GATES, steps_of
+from kafka_dr.vocabulary import Entry, Step
+
+_ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
+_STATES = {
+    Entry.INTENT: "running",
+    Entry.OUTCOME: "done",
+    Entry.CLOSED: "done",
+    Entry.ABORT: "done",
+    Entry.REFUSAL: "failed",
+    Entry.FAILURE: "failed",
+}
+_STOPPED = ": the procedure has stopped, and nothing happens by itself. Mend what failed and clear that task"
+_TROUBLE = (Entry.REFUSAL, Entry.FAILURE)
+
+
+@dataclass(frozen=True)
+class LiveStep:
+    """A step now: `not begun`, `running`, `asking` (gate), `done`, `failed`, `no outcome` or `watching`."""
+
+    id: str
+    state: str
+    began: datetime | None
+    seconds: float
+    failures: int
+    told: str
+
+
+@dataclass(frozen=True)
+class Fence:
+    """State of the fence: `counting`, `overdue`, `opening`, `returning`, `over`, `stopped` (closed while fenced).
+
+    Attributes:
+        seconds: how long they have stood still.
+        limit: max_fence_seconds, if the journal names it.
+        returns_at: when the procedure returns by itself.
+    """
+
+    state: str
+    seconds: float
+    limit: float | None
+    returns_at: datetime | None
+    words: str
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """The newest refusal or failure; `mended` when its step was done since."""
+
+    step: str
+    at: datetime
+    reason: str
+    seen: str
+    next_step: str
+    mended: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """A gate that waits for a person."""
+
+    step: str
+    seconds: float
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class InHand:
+    """One procedure now; `outcome` once it was closed."""
+
+    id: str
+    dag_id: str
+    run_id: str
+    source: str
+    target: str
+    reason: str
+    outcome: str | None
+    steps: list[LiveStep]
+    fence: Fence | None
+    question: Question | None
+    trouble: Trouble | None
+
+
+def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand | None:
+    """What a procedure's entries tell at a time; None before it has opened."""
+    opened = newest(lines, ProcedureOpened)
+    if opened is None:
+        return None
+    outcome = _outcome(lines)
+    steps = _steps(lines, now, outcome, opened.dag_id)
+    fence = fence_of(lines, opened.source, opened.target, now)
+    successor = continued_by(lines)
+    if fence and (outcome or successor) and fence.state != "over":
+        fence = replace(
+            fence, state="stopped", returns_at=None, words=f": {successor} goes on from here" if successor else _STOPPED
+        )
+    return InHand(
+        procedure_id,
+        opened.dag_id,
+        opened.run_id,
+        opened.source,
+        opened.target,
+        opened.reason,
+        outcome=outcome,
+        steps=steps,
+        fence=fence,
+        question=_question(lines, steps, fence),
+        trouble=_trouble(lines, steps),
+    )
+
+
+def _outcome(lines: Sequence[Line]) -> str | None:
+    """How it was closed; a failed one whose step was cleared is in hand again."""
+    closed = newest(lines[-1:], ProcedureClosed)
+    return None if closed is None else closed.outcome
+
+
+# -- steps -------------------------------------------------------------------------------------------------------
+
+
+def _steps(lines: Sequence[Line], now: datetime, outcome: str | None, dag_id: str) -> list[LiveStep]:
+    begun = {line.step for line in lines}
+    known = [step.value for step in steps_of(dag_id) if step not in _ONLY_IF_BEGUN or step in begun]
+    others = [step for step in dict.fromkeys(line.step for line in lines) if step not in known]
+    steps = [_step(step, [line for line in lines if line.step == step], now, outcome) for step in [*known, *others]]
+    return steps if outcome is None else [step for step in steps if step.state != "not begun"]
+
+
+def _step(name: str, lines: Sequence[Line], now: datetime, outcome: str | None) -> LiveStep:
+    telling = [line for line in lines if line.kind in _STATES]
+    if not telling:
+        return LiveStep(name, "not begun", None, 0.0, 0, "")
+    state = _STATES[Entry(telling[-1].kind)]
+    if state == "running":
+        state = _unfinished(name) if outcome else "asking" if name in GATES else state
+    until = now if state in ("running", "asking") else telling[-1].at
+    failures = [line for line in telling if line.kind in _TROUBLE]
+    return LiveStep(
+        name,
+        state,
+        telling[0].at,
+        max(0.0, (until - telling[0].at).total_seconds()),
+        len(failures),
+        _told(state, lines),
+    )
+
+
+def _unfinished(name: str) -> str:
+    """Name the state of a step without outcome after closing: only the watch over an old source goes on."""
+    return WATCHING if name == Step.WATCH_OLD_SOURCE else "no outcome"
+
+
+def _told(state: str, lines: Sequence[Line]) -> str:
+    """Why it failed; or what it noted while it is not done."""
+    if state == "done":
+        return ""
+    last = next((line for line in reversed(lines) if line.kind in (*_TROUBLE, Entry.NOTE)), None)
+    if last is None:
+        return ""
+    trouble = newest([last], StepNotDone)
+    if trouble is not None:
+        return shortened(trouble.reason, 300)
+    seen: Mapping[str, Any] = last.payload
+    return shortened("; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in seen.items()), 300)
+
+
+# -- the fence ---------------------------------------------------------------------------------------------------
+
+
+def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> Fence | None:
+    """How clients stand; None when they were not fenced."""
+    began = next((line.at for line in lines if (line.step, line.kind) == (Step.FENCE_PRODUCERS, Entry.INTENT)), None)
+    back, returned = _newest(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME), newest(lines, SourceReturned)
+    if began is None or (returned and not returned.touched):
+        return None
+    ended = back or _newest(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME)
+    seconds = max(0.0, ((ended.at if ended else now) - began).total_seconds())
+    limit = deadline_of(lines, "max_fence_seconds")
+    returns_at = None if limit is None else began + timedelta(seconds=limit)
+    if ended:
+        return Fence(
+            "over",
+            seconds,
+            limit,
+            None,
+            f"Clients stood still for {duration(seconds)}, until {time_of_day(ended.at.isoformat())} UTC;"
+            f" {_after(back, source, target)}.",
+        )
+    state, words = _standing(lines, source, target, returns_at, now)
+    allowed = "" if limit is None or state == "opening" else f" of {clock(limit)}"
+    return Fence(state, seconds, limit, returns_at, allowed + words)
+
+
+def _after(back: Line | None, source: str, target: str) -> str:
+    return f"they are back on {source}" if back else f"they were sent to {target}"
+
+
+def _standing(
+    lines: Sequence[Line], source: str, target: str, returns_at: datetime | None, now: datetime
+) -> tuple[str, str]:
+    """The state, and what follows `Clients fenced for 1:43 of 10:00`."""
+    if _newest(lines, Step.RETURN_TO_SOURCE, Entry.INTENT) or _newest(lines, Step.ABORT_PROCEDURE, Entry.ABORT):
+        return "returning", f"; {source} is being given back to them"
+    if _newest(lines, Step.OPEN_TARGET, Entry.INTENT):
+        opened = (
+            "is open, they are being sent there"
+            if _newest(lines, Step.OPEN_TARGET, Entry.OUTCOME)
+            else "is being opened"
+        )
+        return "opening", f". The point of no return is passed: {target} {opened}"
+    if returns_at is None:
+        return "counting", "; no limit is known"
+    if now < returns_at:
+        return "counting", f"; at {time_of_day(returns_at.isoformat())} UTC it returns by itself"
+    return (
+        "overdue",
+        ": the time is up, it returns at its next look. If it does not within a minute, trigger abort_procedure",
+    )
+
+
+def deadline_of(lines: Sequence[Line], name: str) -> float | None:
+    """A deadline by its name: as the plan says, or as the run was asked."""
+    plan, opened = newest(lines, MovePlanned), newest(lines, ProcedureOpened)
+    known = {**(opened.deadlines if opened else {}), **(plan.planned.deadlines if plan else {})}
+    return known.get(name)
+
+
+# -- people and trouble ------------------------------------------------------------------------------------------
+
+
+def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: Fence | None) -> Question | None:
+    asking = next((step for step in steps if step.state == "asking"), None)
+    if asking is None:
+        return None
+    since = [line.at for line in lines if line.step == asking.id and line.kind == Entry.INTENT][-1]
+    wait = deadline_of(lines, "approval_wait_seconds")
+    ends = [since + timedelta(seconds=wait)] if wait is not None else []
+    ends += [fence.returns_at] if fence and fence.returns_at else []
+    return Question(asking.id, asking.seconds, min(ends, default=None))
+
+
+def _trouble(lines: Sequence[Line], steps: Sequence[LiveStep]) -> Trouble | None:
+    found = list(facts_of(lines, StepNotDone))
+    if not found:
+        return None
+    line, trouble = found[-1]
+    return Trouble(
+        line.step,
+        line.at,
+        shortened(trouble.reason),
+        shortened(trouble.seen),
+        shortened(trouble.next_step),
+        mended=any(step.id == line.step and step.state == "done" for step in steps),
+    )
+
+
+def _newest(lines: Sequence[Line], step: str, kind: str) -> Line | None:
+    return next((line for line in reversed(lines) if line.step == step and line.kind == kind), None)

@@ -1,0 +1,1 @@
+"""Segments of logs, stranded records, replay."""

@@ -1,0 +1,1 @@
+"""Kafka's own things: partitions, ACLs, transactions, log sizes, versions."""

@@ -1,0 +1,39 @@
+"""How large logs are, read from what Kafka's own tool prints."""
+
+from __future__ import annotations
+
+from kafka_dr.domain.canonical_json import read_json
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import BadInput
+
+
+def log_sizes(said: str) -> dict[TopicPartition, int]:
+    """Bytes of each partition's largest replica on disk, without a replica being moved to another disk.
+
+    Args:
+        said: lines for people, and one of JSON: brokers, their log directories, and what is in these.
+
+    Raises:
+        BadInput: there is no such line, or a broker could not look into a directory.
+    """
+    try:
+        brokers = read_json(next((line for line in said.splitlines() if line.startswith("{")), ""))["brokers"]
+    except (ValueError, KeyError):
+        raise BadInput(
+            "Kafka's tool told no sizes of logs",
+            f"{len(said.splitlines())} lines, none of which is JSON that names brokers",
+            "look whether its version is that of the brokers",
+        ) from None
+    folders = [(broker["broker"], folder) for broker in brokers for folder in broker["logDirs"]]
+    failed = [f"broker {broker}: {folder['error']}" for broker, folder in folders if folder.get("error")]
+    if failed:
+        raise BadInput(
+            "Brokers could not tell how large their logs are", first_few(failed), "look at these brokers' disks"
+        )
+    sizes: dict[TopicPartition, int] = {}
+    for one in (part for _, folder in folders for part in folder["partitions"] if not part.get("isFuture")):
+        topic, _, number = one["partition"].rpartition("-")
+        where = TopicPartition(topic, int(number))
+        sizes[where] = max(int(one["size"]), sizes.get(where, 0))
+    return sizes

@@ -1,0 +1,1 @@
+"""A lost source, and what is lost with it."""

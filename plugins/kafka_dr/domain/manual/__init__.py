@@ -1,0 +1,1 @@
+"""Commands for a person with a shell."""

@@ -1,0 +1,1 @@
+"""MirrorMaker 2's own things: names, patterns, records, offset syncs."""

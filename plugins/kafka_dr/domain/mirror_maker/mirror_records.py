@@ -1,0 +1,338 @@
+"""MirrorMaker 2's three binary records: offset syncs, checkpoints, heartbeats.
+
+Fields follow one another big-endian, without schema id or checksum; a string is its byte length as int16 and UTF-8. An
+offset sync's value is two int64 and nothing else; only checkpoint and heartbeat values begin with a version, always 0.
+Bytes after the last field are ignored here because MirrorMaker 2 ignores them too. Everything else out of order is
+`Malformed`: an unknown version, a tombstone (MirrorMaker 2 writes none, and one breaks its readers), a cut record, a
+negative offset, bad UTF-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct, unpack
+from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
+
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import SwitchbackError
+
+VERSION = 0
+LONGEST_STRING = 32767
+
+_INT16, _INT32 = Struct(">h"), Struct(">i")
+_SYNC_VALUE, _CHECKPOINT_VALUE, _HEARTBEAT_VALUE = Struct(">qq"), Struct(">hqq"), Struct(">hq")
+_BARE_CHECKPOINT = _CHECKPOINT_VALUE.size + _INT16.size
+
+
+class Malformed(SwitchbackError):
+    """A record of MirrorMaker 2 that cannot be what it should be."""
+
+
+class OffsetSync(NamedTuple):
+    """Source record `upstream` became target record `downstream`; topic and partition are the source's."""
+
+    topic: str
+    partition: int
+    upstream: int
+    downstream: int
+
+
+class Checkpoint(NamedTuple):
+    """A group's translated position: `topic` is the target's name, both offsets are the next record to read."""
+
+    group: str
+    topic: str
+    partition: int
+    upstream: int
+    downstream: int
+    metadata: str = ""
+
+
+class Heartbeat(NamedTuple):
+    """A sign of life of one flow; `timestamp` is in milliseconds since 1970."""
+
+    source_alias: str
+    target_alias: str
+    timestamp: int
+
+
+Record = TypeVar("Record")
+
+
+class Decoded(NamedTuple, Generic[Record]):
+    """Result of a bulk decoder: `records` in order, and index and fault of every malformed input."""
+
+    records: list[Record]
+    malformed: list[tuple[int, Malformed]]
+
+
+def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
+    """Decodes one record of an offset-syncs topic; raises Malformed."""
+    return OffsetSync(*_topic_partition("offset sync", key), *_sync_value(value))
+
+
+def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint:
+    """Decodes one record of a checkpoints topic; raises Malformed."""
+    return Checkpoint(*_checkpoint_key(key), *_checkpoint_value(value))
+
+
+def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat:
+    """Decodes one record of a heartbeats topic; raises Malformed."""
+    return Heartbeat(*_heartbeat_key(key), _heartbeat_value(value))
+
+
+def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
+    """Encodes key and value; raises Malformed for what could not be decoded again."""
+    kind = "offset sync"
+    key = _string(kind, "topic", sync.topic) + _pack(kind, _INT32, sync.partition)
+    _require_positions(kind, sync.partition, sync.upstream, sync.downstream)
+    return key, _pack(kind, _SYNC_VALUE, sync.upstream, sync.downstream)
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
+    """Encodes key and value; raises Malformed for what could not be decoded again."""
+    kind, (group, topic, partition, upstream, downstream, metadata) = "checkpoint", checkpoint
+    _require_positions(kind, partition, upstream, downstream)
+    key = _string(kind, "group", group, empty=True) + _string(kind, "topic", topic) + _pack(kind, _INT32, partition)
+    return key, _pack(kind, _CHECKPOINT_VALUE, VERSION, upstream, downstream) + _string(
+        kind, "metadata", metadata, empty=True
+    )
+
+
+def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
+    """Encodes key and value; raises Malformed for what could not be decoded again."""
+    kind = "heartbeat"
+    _require_positions(kind, 0, heartbeat.timestamp)
+    key = _string(kind, "source alias", heartbeat.source_alias) + _string(kind, "target alias", heartbeat.target_alias)
+    return key, _pack(kind, _HEARTBEAT_VALUE, VERSION, heartbeat.timestamp)
+
+
+def decode_offset_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded[OffsetSync]:
+    """Decodes whole columns of an offset-syncs topic; a key is read once however often it recurs.
+
+    Args:
+        keys: the records' keys, in the topic's order.
+        values: their values, equally many.
+    """
+    clean = _decode_clean_syncs(keys, values)
+    if clean is not None:
+        return Decoded(clean, [])
+    return _bulk(lambda key: _topic_partition("offset sync", key), _sync_value, OffsetSync, keys, values)
+
+
+def decode_checkpoints(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded[Checkpoint]:
+    """Decodes whole columns of a checkpoints topic; arguments as for `decode_offset_syncs`."""
+    return _bulk(_checkpoint_key, _checkpoint_value, Checkpoint, keys, values)
+
+
+class CheckpointColumns(NamedTuple):
+    """Checkpoints, column by column: `downstream` is the position of `group` on `partition` of the target's `topic`.
+
+    Attributes:
+        malformed: how many records could not be read, unless a newer one of the same key could.
+    """
+
+    group: list[str]
+    topic: list[str]
+    partition: list[int]
+    upstream: list[int]
+    downstream: list[int]
+    malformed: int = 0
+
+
+def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> CheckpointColumns:
+    """The newest readable checkpoint of each group and partition.
+
+    Args:
+        records: keys and values, in the topic's order.
+    """
+    clean = _clean_checkpoints(dict(records))
+    if clean is not None:
+        return clean
+    read = decode_checkpoints(*zip(*records, strict=True))
+    newest = {(c.group, c.topic, c.partition): c for c in read.records}.values()
+    return CheckpointColumns(
+        [c.group for c in newest],
+        [c.topic for c in newest],
+        [c.partition for c in newest],
+        [c.upstream for c in newest],
+        [c.downstream for c in newest],
+        len(read.malformed),
+    )
+
+
+def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointColumns | None:
+    """Reads a million quickly if each is as MM2 writes it; None when any is not, so that each is read by itself."""
+    keys, values = list(newest), list(newest.values())
+    if not (_all_bytes(keys) and _all_bytes(values)) or set(map(len, values)) - {_BARE_CHECKPOINT}:
+        return None
+    # One flat tuple: a tuple for each of a million rows keeps the garbage collector busy for seconds.
+    flat = unpack(">" + "hqqh" * len(newest), b"".join(values))
+    version, upstream, downstream, metadata = (list(flat[field::4]) for field in range(4))
+    if set(version) - {VERSION} or set(metadata) - {0} or min(upstream + downstream, default=0) < 0:
+        return None
+    heads = [key[:-4] for key in keys]
+    try:
+        # Few groups and topics stand in very many keys: each beginning is read once.
+        known = {head: _whole_head(key) for head, key in dict(zip(heads, keys, strict=True)).items()}
+    except Malformed:
+        return None
+    named = list(map(known.__getitem__, heads))
+    partition = list(unpack(">" + "i" * len(newest), b"".join([key[-4:] for key in keys])))
+    return (
+        CheckpointColumns([group for group, _ in named], [topic for _, topic in named], partition, upstream, downstream)
+        if min(partition, default=0) >= 0
+        else None
+    )
+
+
+def _all_bytes(parts: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
+    return set(map(type, parts)) <= {bytes}
+
+
+def _whole_head(key: bytes) -> tuple[str, str]:
+    """Group and topic of a key that ends with its partition; all keys with this beginning have the same."""
+    group, topic, partition = _checkpoint_key(key)
+    if encode_checkpoint(Checkpoint(group, topic, partition, 0, 0, ""))[0] != key:
+        raise Malformed("checkpoint with more in its key than a group, a topic and a partition")
+    return group, topic
+
+
+def _decode_clean_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[OffsetSync] | None:
+    """Reads millions quickly if all of them are as they should be; None when any is not, so that somebody names it."""
+    if len(keys) != len(values) or not _all_bytes(values) or set(map(len, values)) != {_SYNC_VALUE.size}:
+        return None
+    joined = b"".join(values)
+    if max(joined[::8]) > 127:  # a sign bit
+        return None
+    try:
+        heads = {key: tuple(_topic_partition("offset sync", key)) for key in set(keys)}
+    except Malformed:
+        return None
+    make = OffsetSync._make
+    return [make(heads[key] + pair) for key, pair in zip(keys, _SYNC_VALUE.iter_unpack(joined), strict=True)]
+
+
+def _bulk(
+    read_key: Callable[[bytes | None], tuple[Any, ...]],
+    read_value: Callable[[bytes | None], tuple[Any, ...]],
+    kind: Callable[..., Record],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+) -> Decoded[Record]:
+    # A topic has few distinct keys and millions of records: reading each key once halves the time.
+    known: dict[bytes | None, tuple[Any, ...]] = {}
+    decoded: Decoded[Record] = Decoded([], [])
+    keep = decoded.records.append
+    for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+        try:
+            head = known.get(key)
+            if head is None:
+                head = known[key] = read_key(key)
+            keep(kind(*head, *read_value(value)))
+        except Malformed as fault:
+            decoded.malformed.append((index, fault))
+    return decoded
+
+
+def _topic_partition(kind: str, key: bytes | None, at: int = 0) -> TopicPartition:
+    data = _present(kind, "key", key)
+    topic, at = _read_string(kind, "topic", data, at)
+    (partition,) = _unpack(kind, "partition", _INT32, data, at)
+    if not topic or partition < 0:
+        raise Malformed(f"{kind} of topic {topic!a}, partition {partition}: no such partition can exist")
+    return TopicPartition(topic, partition)
+
+
+def _checkpoint_key(key: bytes | None) -> tuple[str, str, int]:
+    group, at = _read_string("checkpoint", "group", _present("checkpoint", "key", key), 0)
+    return group, *_topic_partition("checkpoint", key, at)
+
+
+def _heartbeat_key(key: bytes | None) -> tuple[str, str]:
+    data = _present("heartbeat", "key", key)
+    source, at = _read_string("heartbeat", "source alias", data, 0)
+    target, _ = _read_string("heartbeat", "target alias", data, at)
+    if not source or not target:
+        raise Malformed("heartbeat without an alias", seen=f"{source!a} to {target!a}")
+    return source, target
+
+
+def _sync_value(value: bytes | None) -> tuple[int, int]:
+    upstream, downstream = _unpack("offset sync", "offsets", _SYNC_VALUE, _present("offset sync", "value", value), 0)
+    if upstream < 0 or downstream < 0:
+        _require_positions("offset sync", 0, upstream, downstream)
+    return upstream, downstream
+
+
+def _checkpoint_value(value: bytes | None) -> tuple[int, int, str]:
+    data = _present("checkpoint", "value", value)
+    version, upstream, downstream = _unpack("checkpoint", "offsets", _CHECKPOINT_VALUE, data, 0)
+    _require_version("checkpoint", version)
+    _require_positions("checkpoint", 0, upstream, downstream)
+    metadata, _ = _read_string("checkpoint", "metadata", data, _CHECKPOINT_VALUE.size)
+    return upstream, downstream, metadata
+
+
+def _heartbeat_value(value: bytes | None) -> int:
+    version, timestamp = _unpack("heartbeat", "timestamp", _HEARTBEAT_VALUE, _present("heartbeat", "value", value), 0)
+    _require_version("heartbeat", version)
+    _require_positions("heartbeat", 0, timestamp)
+    return timestamp
+
+
+def _present(kind: str, part: str, data: bytes | None) -> bytes:
+    if data is None:
+        raise Malformed(f"{kind} without a {part}", seen="a tombstone" if part == "value" else "a null key")
+    return data
+
+
+def _unpack(kind: str, field: str, shape: Struct, data: bytes, at: int) -> tuple[int, ...]:
+    if len(data) < at + shape.size:
+        raise Malformed(
+            f"{kind} is cut off in its {field}", seen=f"{len(data)} bytes where {at + shape.size} are needed"
+        )
+    return shape.unpack_from(data, at)
+
+
+def _read_string(kind: str, field: str, data: bytes, at: int) -> tuple[str, int]:
+    (length,) = _unpack(kind, field, _INT16, data, at)
+    start, end = at + _INT16.size, at + _INT16.size + length
+    if length < 0 or end > len(data):
+        raise Malformed(
+            f"{kind} is cut off in its {field}", seen=f"a length of {length} with {len(data) - start} bytes left"
+        )
+    try:
+        return data[start:end].decode("utf-8"), end
+    except UnicodeDecodeError as error:
+        raise Malformed(f"{kind} whose {field} is not UTF-8", seen=f"byte {error.start} of {length}") from error
+
+
+def _require_version(kind: str, version: int) -> None:
+    if version != VERSION:
+        raise Malformed(f"{kind} of version {version}", seen=f"only version {VERSION} is known")
+
+
+def _require_positions(kind: str, *numbers: int) -> None:
+    if min(numbers) < 0:
+        raise Malformed(f"{kind} with a negative number", seen=str(min(numbers)))
+
+
+def _string(kind: str, field: str, text: str, empty: bool = False) -> bytes:
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Malformed(f"{kind} whose {field} cannot be written as UTF-8", seen=f"character {error.start}") from error
+    if len(data) > LONGEST_STRING or not (data or empty):
+        raise Malformed(
+            f"{kind} whose {field} has {len(data)} bytes",
+            seen=f"at most {LONGEST_STRING}{'' if empty else ', not empty'}",
+        )
+    return _INT16.pack(len(data)) + data
+
+
+def _pack(kind: str, shape: Struct, *numbers: int) -> bytes:
+    try:
+        return shape.pack(*numbers)
+    except Exception as error:
+        raise Malformed(f"{kind} with a number out of range", seen=", ".join(map(str, numbers))) from error

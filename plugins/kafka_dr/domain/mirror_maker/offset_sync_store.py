@@ -1,0 +1,101 @@
+"""MirrorMaker 2's own use of offset syncs: its thinning memory, and its translation of a group's position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka_dr.domain.mirror_maker.mirror_records import OffsetSync
+
+SLOTS = 64
+AHEAD_OF_ALL = -1
+
+# Java's sums wrap, and its `1L << 63` is negative: for the last slot that comes to upstream + 2^62. Elsewhere a wrapped
+# bound counts as met for recency and as not met for separation, which is what Python's unbounded sums give by
+# themselves.
+_RECENT_WITHIN = [0, *(1 << slot - 1 for slot in range(1, SLOTS))]
+_SEPARATED_BY = [1 << max(slot - 2, 0) for slot in range(SLOTS)]
+
+
+class OffsetSyncStore:
+    """MirrorMaker 2's memory of one partition's syncs: 64 slots, about one sync per power of two of distance.
+
+    It answers what MirrorMaker 2 would do, which is safe and coarse; it is no way to find exact positions.
+
+    Args:
+        must_read_to_end: the strict mode, in which MirrorMaker 2 starts when it could not load its checkpoints: of
+            everything read before `finish_loading` only the latest sync is kept.
+    """
+
+    def __init__(self, must_read_to_end: bool = False) -> None:
+        self._slots: list[OffsetSync] = []
+        self._keep_latest_only = must_read_to_end
+        self._loading = True
+
+    def update(self, sync: OffsetSync) -> None:
+        """Takes in the next sync of the topic, in the topic's order."""
+        rewound = bool(self._slots) and sync.upstream < self._slots[0].upstream
+        if not self._slots or rewound or (self._loading and self._keep_latest_only):
+            self._slots = [sync] * SLOTS
+        else:
+            self._slots = _with_newest(self._slots, sync)
+
+    def finish_loading(self) -> None:
+        """Says that the topic's end at start was reached; before it nothing is translated."""
+        self._loading = False
+
+    def translate(self, upstream: int) -> int | None:
+        """Translates a group's source position to the target.
+
+        Returns:
+            None without any sync (or while loading): no checkpoint; `AHEAD_OF_ALL` when every kept sync lies ahead: no
+            checkpoint either; else a target position at or before the true one.
+        """
+        if self._loading or not self._slots:
+            return None
+        sync = next((kept for kept in self._slots if kept.upstream <= upstream), None)
+        if sync is None:
+            return AHEAD_OF_ALL
+        return sync.downstream + (sync.upstream < upstream)
+
+    def kept(self) -> list[OffsetSync]:
+        """Lists the distinct syncs it still holds, newest first."""
+        return list({id(sync): sync for sync in self._slots}.values())
+
+
+def translate_as_mirror_maker(syncs: Iterable[OffsetSync], upstream: int, must_read_to_end: bool = False) -> int | None:
+    """Translate as a freshly started MirrorMaker 2 that has read one partition's `syncs`."""
+    store = OffsetSyncStore(must_read_to_end)
+    for sync in syncs:
+        store.update(sync)
+    store.finish_loading()
+    return store.translate(upstream)
+
+
+def _with_newest(old: list[OffsetSync], newest: OffsetSync) -> list[OffsetSync]:
+    slots, replacement, candidate = old.copy(), newest, 0
+    slots[0] = newest
+    for current in range(1, SLOTS):
+        previous, skip = current - 1, True
+        while skip and candidate < current:
+            value = old[candidate]
+            separated = _is_separated(slots[previous], value, previous)
+            promote = (
+                separated
+                and _is_recent(slots[previous], value, current)
+                and (current + 1 >= SLOTS or _is_separated(value, slots[current + 1], current))
+            )
+            replacement = value if promote else replacement
+            skip = not separated or value is old[candidate + 1]
+            candidate += promote or skip
+        if _is_recent(slots[previous], slots[current], current):
+            break
+        slots[current] = replacement
+    return slots
+
+
+def _is_recent(newer: OffsetSync, older: OffsetSync, slot: int) -> bool:
+    return newer is older or newer.upstream <= older.upstream + _RECENT_WITHIN[slot]
+
+
+def _is_separated(newer: OffsetSync, older: OffsetSync, slot: int) -> bool:
+    return newer is older or newer.upstream >= older.upstream + _SEPARATED_BY[slot]

@@ -1,0 +1,1 @@
+"""Positions: drained, offset pairs found by content, re-reads, restore."""

@@ -1,0 +1,187 @@
+"""Positions put back to those before a procedure's commit: what a second person approves, and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.plain_text import counted, first_few, shortened
+from kafka_dr.domain.readiness.plan import cell
+from kafka_dr.vocabulary import Outcome, Step
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class RestorePlan:
+    """What a restore will do.
+
+    Attributes:
+        undone: the procedure whose commit is undone, and `opened` whether it had let clients in on the cluster.
+        rows: digest of every position that is written and every group that is deleted.
+        writes: positions that get back what they were; `raised` of them are higher than what is held now.
+        deletes: groups that held nothing before, and are deleted.
+        since: positions that somebody changed after the commit, by group; they are left as they are unless
+            `overwrites`.
+        left: positions that had none before, by group, of groups that are not deleted: Kafka's clients can take no
+            single position away.
+        group_sync: whether MirrorMaker 2 may move these groups again; None where nobody can tell.
+        cool_down: what was not waited for, and why.
+    """
+
+    procedure_id: str
+    cluster: str
+    reason: str
+    undone: str
+    opened: bool
+    rows: str
+    writes: int
+    raised: int
+    deletes: tuple[str, ...]
+    since: dict[str, int]
+    left: dict[str, int]
+    overwrites: bool
+    group_sync: bool | None
+    cool_down: dict[str, Any] | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.writes or self.deletes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        return {**asdict(self), "deletes": list(self.deletes)}
+
+    @property
+    def digest(self) -> str:
+        """What an approval names."""
+        return digest_of(self.as_dict())
+
+
+def restore_plan_of(told: Mapping[str, Any]) -> RestorePlan:
+    """The plan that `as_dict` told."""
+    return RestorePlan(**{**told, "deletes": tuple(told["deletes"])})
+
+
+def restore_markdown(plan: RestorePlan) -> str:
+    """The plan as an approver reads it."""
+    lines = [
+        (
+            f"Groups on **{plan.cluster}** get back what they held before {cell(plan.undone)} committed its positions."
+            f" Reason: {cell(plan.reason)}"
+        ),
+        "",
+        *[f"- {line}" for line in _said(plan)],
+        "",
+        *_table("Changed since, by whoever", plan.since),
+        *_table("Not taken away", plan.left),
+        f"Digest of this plan: `{plan.digest}`",
+    ]
+    return "\n".join(lines)
+
+
+def _said(plan: RestorePlan) -> list[str]:
+    since = sum(plan.since.values())
+    synced = {
+        True: "MirrorMaker 2's group sync runs, and may move these groups again within seconds.",
+        None: "Nobody can tell whether MirrorMaker 2's group sync runs: it may move these groups again.",
+    }
+    lines = [
+        (
+            f"{counted(plan.writes, 'position')} are written; {plan.raised:,} of them are higher than what the"
+            " group holds"
+            " now: records in between are not read there."
+        )
+    ]
+    lines += (
+        [(f"Groups that held nothing before are deleted: {cell(first_few(plan.deletes, _SHOWN))}.")]
+        if plan.deletes
+        else []
+    )
+    lines += (
+        [
+            (
+                f"{counted(since, 'position')} were changed since that commit, and"
+                f" {'are overwritten all the same' if plan.overwrites else 'are left as they are'}."
+            )
+        ]
+        if since
+        else []
+    )
+    lines += (
+        [
+            (
+                f"{counted(sum(plan.left.values()), 'position')} had none before, and stay: a single position cannot be"
+                " taken away."
+            )
+        ]
+        if plan.left
+        else []
+    )
+    lines += (
+        [f"{cell(plan.undone)} had opened {plan.cluster}: clients may have worked there since."] if plan.opened else []
+    )
+    lines += [f"A cool-down is not waited for: {cell(str(plan.cool_down['acknowledged']))}"] if plan.cool_down else []
+    return [*lines, *([synced[plan.group_sync]] if plan.group_sync in synced else [])]
+
+
+def _table(title: str, by_group: Mapping[str, int]) -> list[str]:
+    if not by_group:
+        return []
+    rows = sorted(by_group.items(), key=lambda one: (-one[1], one[0]))
+    return [
+        f"| {title}: group | positions |",
+        "| --- | --- |",
+        *[f"| {cell(group)} | {count} |" for group, count in rows[:_SHOWN]],
+        *([f"| and {len(rows) - _SHOWN} more groups | |"] if len(rows) > _SHOWN else []),
+        "",
+    ]
+
+
+def restore_sentences(e: Mapping[str, Any]) -> list[str]:
+    """What happened, where clients are, and what became of the positions, by the evidence of a restore."""
+    figures = {step["id"]: step["figures"] for step in e["steps"] if step["state"] == "done"}
+    plan, done = e["plan"] or {}, figures.get(Step.RESTORE_POSITIONS)
+    at = f" at {e['failing_step']}" if e["failing_step"] else ""
+    undo = f"undo the commit of {plan['undone']} on {e['target']}" if plan else f"undo a commit on {e['target']}"
+    what = {
+        Outcome.COMPLETED: f"The commit of {plan.get('undone')} on {e['target']} was undone.",
+        Outcome.REFUSED: f"The request to {undo} was refused{at}, before any position was changed.",
+        Outcome.ABORTED: f"The attempt to {undo} was aborted.",
+    }.get(Outcome(e["outcome"]), f"The attempt to {undo} stopped{at}.")
+    return [what, "No client was moved, stopped or let in.", _became(done)]
+
+
+def _became(done: Mapping[str, Any] | None) -> str:
+    if done is None:
+        return "What the groups hold was not read back."
+    kept = (
+        f" {counted(done['changed_since'], 'position')} that somebody changed since were left as they are."
+        if done["changed_since"]
+        else ""
+    )
+    return (
+        f"{counted(done['written'] + done['already'], 'position')} were read back as they were before, and"
+        f" {counted(done['deleted'], 'group')} deleted.{kept}"
+    )
+
+
+def restore_to_do(e: Mapping[str, Any]) -> list[str]:
+    """What to do after a restore."""
+    if e["outcome"] == Outcome.COMPLETED:
+        return ["Nothing."]
+    if e["outcome"] == Outcome.FAILED:
+        return [
+            shortened(e["reason_for_outcome"]),
+            (
+                f"Mend the cause, then clear {e['failing_step'] or 'the failed task'} with its downstream tasks in"
+                " Airflow: it goes on from where it stopped. Or abort it: what was written stays."
+            ),
+        ]
+    return [
+        shortened(e["reason_for_outcome"]),
+        "Start a new run when the cause is mended: it looks at what the groups hold by then.",
+    ]

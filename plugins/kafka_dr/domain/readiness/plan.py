@@ -1,0 +1,276 @@
+"""The plan of a run: what it will do, in full. Approvals name its digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.plain_text import moment
+from kafka_dr.vocabulary import TranslationClass
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class GroupForecast:
+    """What is expected for one group.
+
+    Attributes:
+        mirror_maker_rereads: records that MirrorMaker 2's own checkpoints would make it read again.
+        expected: translation class -> partitions, if the group stays where it is; all but REFUSED are exact with a
+            readable source.
+    """
+
+    group: str
+    partitions: int
+    lag: int
+    policy: str
+    active: bool
+    mirror_maker_rereads: int | None
+    expected: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ExcludedGroup:
+    """A group that is not waited for: why, and what becomes of its position."""
+
+    group: str
+    reason: str
+    policy: str
+    partitions: int
+    lag: int
+    active: bool
+
+
+def unknown_groups(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Those of the wanted groups that nobody knows, each with the known names that are most like it."""
+    names = sorted(known)
+    missing = [(group, get_close_matches(group, names, n=5, cutoff=0.5)) for group in sorted(set(wanted) - set(names))]
+    return [f"{group!a} (similar: {', '.join(map(ascii, alike)) if alike else 'none'})" for group, alike in missing]
+
+
+def expected_classes(positions: pd.DataFrame) -> pd.Series:
+    """How positions will be translated while the source is readable.
+
+    Args:
+        positions: a row each: position; end, the source partition's log end; synced, whether an offset sync names this
+            very position.
+    """
+    at, end = positions["position"], positions["end"]
+    between = positions["synced"].map({True: TranslationClass.SYNC.value, False: TranslationClass.CONTENT.value})
+    return between.mask(at == end, TranslationClass.END.value).mask(
+        (at < 0) | (at > end), TranslationClass.REFUSED.value
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one run will do.
+
+    Attributes:
+        topics: [source name, name on the target, partitions, topic id].
+        fence: ACL entries that will be added on the source, as text.
+        opening: ACL entries that will be removed on the target, as text.
+        unproven: what the run will not be able to prove.
+        excluded: groups whose reads are fenced like all others', but that are not waited for.
+        abort_open_transactions: whether transactions that stay open behind the fence are ended by Kafka's own tool.
+        cool_down: the cool-down that is not waited for: after which procedure's end, how and when that ended, until
+            when it lasts, and why; None where none was running.
+        copies: source topics that are copies of the target's, under names of their own -> the target's topics, in which
+            groups go on.
+    """
+
+    procedure_id: str
+    dag_id: str
+    source: str
+    target: str
+    reason: str
+    naming: str
+    connectors: Mapping[str, str]
+    topics: tuple[tuple[str, str, int, str], ...]
+    groups: tuple[GroupForecast, ...]
+    fence: tuple[str, ...]
+    opening: tuple[str, ...]
+    deadlines: Mapping[str, float]
+    start_reverse: bool
+    lag: int
+    drain_seconds: float | None
+    unproven: tuple[str, ...] = field(default_factory=tuple)
+    excluded: tuple[ExcludedGroup, ...] = ()
+    abort_open_transactions: bool = False
+    cool_down: Mapping[str, Any] | None = None
+    copies: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain JSON data."""
+        return asdict(self)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the plan's canonical JSON."""
+        return digest_of(self.as_dict())
+
+
+def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
+    """The forecast as an approver reads it."""
+    groups = sorted(plan["groups"], key=lambda g: -g["lag"])
+    rows = [
+        f"| {cell(g['group'])} | {g['partitions']} | {g['lag']} | {_expected(g)} | {_rereads(g)} |"
+        f" {'yes' if g['active'] else 'no'} |"
+        for g in groups[:50]
+    ]
+    more = [f"\n... and {len(groups) - 50} more groups, all with less lag.\n"] if len(groups) > 50 else []
+    unproven = [f"- {cell(note)}" for note in plan["unproven"]]
+    return "\n".join(
+        [
+            f"Move all clients from **{plan['source']}** to **{plan['target']}**. Reason: {cell(plan['reason'])}",
+            *cool_down_told(plan),
+            "",
+            f"{len(plan['topics'])} topics, {len(groups)} groups, {plan['lag']} records to replicate"
+            + (
+                f", about {plan['drain_seconds']:.0f} s to drain."
+                if plan["drain_seconds"] is not None
+                else "; no rate to tell the time to drain."
+            ),
+            "",
+            _expectation(plan["groups"]),
+            "",
+            (
+                "| group | partitions | lag | expected to be found by | read again by MirrorMaker 2's checkpoints |"
+                " active now |"
+            ),
+            "| --- | --- | --- | --- | --- | --- |",
+            *rows,
+            *more,
+            *_excluded(plan.get("excluded", [])),
+            *_subscriptions(plan),
+            "",
+            _TRANSACTIONS[plan.get("abort_open_transactions", False)],
+            "",
+            "What cannot be proven:" if unproven else "Nothing is left unproven.",
+            *unproven,
+            "",
+            (
+                f"Clients are fenced for at most {plan['deadlines']['max_fence_seconds']:.0f} s; after that the"
+                f" procedure returns to {plan['source']} by itself."
+            ),
+            "",
+            f"Plan digest `{digest}`",
+        ]
+    )
+
+
+_NAMED = 20
+
+
+def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
+    """What consumers must read on the target, where that is not a topic of the same name only."""
+    source, target = plan["source"], plan["target"]
+    rows = [
+        f"| {cell(topic)} | {cell(remote)} | {cell(topic)} |" for topic, remote, *_ in plan["topics"] if topic != remote
+    ]
+    copies = [
+        f"| {cell(copy)} | {cell(topic)} | {cell(topic)} |" for copy, topic in sorted(plan.get("copies", {}).items())
+    ]
+    if not rows and not copies:
+        return []
+    head = [
+        "",
+        f"**Consumers must subscribe to both names** on {target}:",
+        "",
+        f"| on {source} | on {target}, what was written until now | on {target}, what is written from now on |",
+        "| --- | --- | --- |",
+    ]
+    shown = [*rows, *copies]
+    more = [f"\n... and {len(shown) - _NAMED} more topics, named in the same way."] if len(shown) > _NAMED else []
+    return [*head, *shown[:_NAMED], *more]
+
+
+def cool_down_told(plan: Mapping[str, Any]) -> list[str]:
+    """That and why a cool-down is not waited for, as every procedure's first gate says it; [] without one."""
+    told = plan.get("cool_down")
+    if not told:
+        return []
+    ended = f"{cell(told['procedure_id'])} ended as {cell(told['outcome'])} at {moment(told['ended_at'])}"
+    return [
+        "",
+        (
+            f"**{ended}, and its cool-down lasts until {moment(told['ends_at'])}. The starter does not wait for that,"
+            f" because:** {cell(told['acknowledged'])}"
+        ),
+    ]
+
+
+_TRANSACTIONS = {
+    False: (
+        "Transactions that stay open behind the fence are waited for, and end the run if they outlast the wait; none is"
+        " aborted."
+    ),
+    True: (
+        "**Transactions that stay open behind the fence for some seconds are aborted**, whole, by Kafka's own tool:"
+        " their applications cannot commit them any more."
+    ),
+}
+
+#: What a group's policy makes of its position when the group is excluded.
+POLICY_MEANS = {
+    "earliest": "begins at the log start of the target: reads everything there again",
+    "fail": "no position is written: its own auto.offset.reset decides where it begins",
+    "boundary": "begins at the boundary: what it has not read by then it never reads",
+}
+
+
+def _excluded(excluded: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not excluded:
+        return []
+    rows = [
+        f"| {cell(g['group'])} | {cell(g['reason'])} | {g['lag']} | {'yes' if g['active'] else 'no'} | {g['policy']}:"
+        f" {POLICY_MEANS.get(g['policy'], 'as stated')} |"
+        for g in excluded
+    ]
+    head = ["| excluded group | because | lag | active now | its policy |", "| --- | --- | --- | --- | --- |"]
+    return ["", f"**Not waited for: {len(excluded)} groups**, fenced like all others:", "", *head, *rows]
+
+
+def _expectation(groups: Sequence[Mapping[str, Any]]) -> str:
+    refused = sum(g["expected"].get(TranslationClass.REFUSED, 0) for g in groups)
+    if refused:
+        return (
+            f"{refused} positions lie outside their logs and will have to be decided on by a person; every other one is"
+            " expected to be exact."
+        )
+    return "Every position is expected to be exact: no record skipped, none read again but MirrorMaker 2's own repeats."
+
+
+def _expected(group: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(group["expected"].items())) or "no position"
+
+
+def _rereads(group: Mapping[str, Any]) -> str:
+    return "no checkpoint" if group["mirror_maker_rereads"] is None else str(group["mirror_maker_rereads"])
+
+
+_BIDI = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+_MARKUP = {
+    **{ord(char): "\\" + char for char in "\\|[]*_~!"},
+    ord("<"): "&lt;",
+    ord(">"): "&gt;",
+    ord("&"): "&amp;",
+    ord("{"): "&#123;",
+    ord("}"): "&#125;",
+    ord("`"): "'",
+    ord("\n"): " ",
+    ord("\r"): " ",
+}
+
+
+def cell(text: str) -> str:
+    """Text safe inside a Markdown table: no markup, links, line breaks or template braces, and one direction.
+
+    A space parts the slashes of an address: pages make links of addresses after they have read escapes.
+    """
+    return text.translate(_BIDI).replace("://", ": //").translate(_MARKUP)

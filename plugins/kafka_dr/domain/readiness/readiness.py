@@ -1,0 +1,494 @@
+"""Readiness gates: an observation in, blockers and notes out.
+
+A blocker closes the gate; a note is something the approver must know and nothing can prove.
+
+Invariants
+1. Every gate is asked, whatever the others say: the operator sees all blockers at once.
+2. Durability on the target is compared with the source's own, never with an ideal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from kafka_dr.domain.kafka_model.acl import ANY_PRINCIPAL, AclRules
+from kafka_dr.domain.fencing.fence import ANYONE, FenceScope, client_principals, opening_entries
+from kafka_dr.domain.kafka_model.kafka_version import kafka_version
+from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+
+_BYTE_ARRAY = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_POLICIES = {
+    "identity": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    "default": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
+}
+_OLDEST_CONNECT = (3, 6)
+_LISTED = 20
+_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """One closed gate: its name, why it is closed, what was seen, what to do."""
+
+    gate: str
+    reason: str
+    seen: str
+    next_step: str
+
+    def as_dict(self) -> dict[str, str]:
+        """The blocker as plain data."""
+        return asdict(self)
+
+
+Gate = Callable[[Observation], Iterator[Blocker]]
+
+
+def blockers(observation: Observation) -> list[Blocker]:
+    """All blockers of all gates; empty means go."""
+    return [blocker for gate in GATES for blocker in gate(observation)]
+
+
+def notes(observation: Observation) -> list[str]:
+    """What cannot be proven or should be known before approving."""
+    return [note for source in NOTES for note in source(observation)]
+
+
+def connectors_run(o: Observation) -> Iterator[Blocker]:
+    """Source and checkpoint connector exist and run with all their tasks."""
+    for kind, connector in (("source", o.flow.source_connector), ("checkpoint", o.flow.checkpoint_connector)):
+        if connector is None:
+            yield Blocker(
+                "connectors_run",
+                f"The flow has no {kind} connector",
+                "the worker does not know it",
+                "Check `connectors` in the topology.",
+            )
+        elif connector.settling:
+            yield Blocker(
+                "connectors_run",
+                f"Connect assigns {connector.name} to its workers, and does not come to an end",
+                _state_of(connector),
+                "See why the workers rebalance; start a new run when the connector runs.",
+            )
+        elif not connector.runs or (kind == "source" and not connector.tasks):
+            yield Blocker(
+                "connectors_run",
+                f"Connector {connector.name} does not run",
+                _state_of(connector),
+                "Restart the failed tasks; see `trace` in the worker's status.",
+            )
+
+
+def settling(o: Observation) -> bool:
+    """Whether a connector of the flow is just being assigned: what a look finds then may be past a moment later."""
+    return any(
+        connector is not None and connector.settling
+        for connector in (o.flow.source_connector, o.flow.checkpoint_connector)
+    )
+
+
+def _state_of(connector: ConnectorView) -> str:
+    tasks = ", ".join(f"task {task}: {state}" for task, state in sorted(connector.tasks.items())) or "no tasks"
+    return "; ".join([f"{connector.state}, {tasks}", *connector.traces[:2]])
+
+
+def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
+    """Data goes to the worker's own cluster, whatever target.cluster.bootstrap.servers says."""
+    config = o.flow.source_config
+    if o.flow.dedicated:
+        return
+    if o.flow.worker_cluster_id != o.target.cluster_id and "producer.override.bootstrap.servers" not in config:
+        yield Blocker(
+            "worker_writes_to_target",
+            "The Connect worker of the flow does not write to the target",
+            f"worker's cluster {o.flow.worker_cluster_id}, target {o.target.cluster_id}",
+            "Run the flow's connectors in the target's Connect cluster, or correct `connect` in the topology.",
+        )
+
+
+def versions_suffice(o: Observation) -> Iterator[Blocker]:
+    """Connect knows STOPPED and offsets (3.6+)."""
+    if (kafka_version(o.flow.worker_version) or (0, 0)) < _OLDEST_CONNECT and not o.flow.dedicated:
+        yield Blocker(
+            "versions_suffice",
+            "Connect is too old to be stopped and seeded safely",
+            o.flow.worker_version,
+            "Upgrade Connect to 3.6 or newer.",
+        )
+
+
+def naming_agrees(o: Observation) -> Iterator[Blocker]:
+    """Aliases, policy and separator of every connector are the topology's."""
+    for flow in [f for f in (o.flow, o.reverse) if f is not None and not f.dedicated]:
+        for connector in [c for c in (flow.source_connector, flow.checkpoint_connector) if c is not None]:
+            yield from _naming_of(o, flow, connector)
+
+
+def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iterator[Blocker]:
+    wanted = {
+        "source.cluster.alias": flow.source,
+        "target.cluster.alias": flow.target,
+        "replication.policy.class": _POLICIES.get(o.naming_policy),
+        "replication.policy.separator": o.naming_separator if o.naming_policy == "default" else None,
+    }
+    defaults = {"replication.policy.class": _POLICIES["default"], "replication.policy.separator": "."}
+    for key, value in wanted.items():
+        seen = connector.config.get(key, defaults.get(key, ""))
+        if value is not None and seen != value:
+            yield Blocker(
+                "naming_agrees",
+                f"{connector.name} and the topology disagree on {key}",
+                f"connector {seen!r}, topology {value!r}",
+                "Use one alias for a cluster in every flow, and correct the one that is wrong.",
+            )
+
+
+def records_unchanged(o: Observation) -> Iterator[Blocker]:
+    """Records reach the target as they are: byte converters, no transforms, no skipped failures."""
+    config = o.flow.source_config
+    for key in _CONVERTERS if config else ():
+        # A connector that sets none takes its worker's, and Connect shows nobody what that is.
+        seen = config.get(key, o.flow.stated.get(key))
+        if seen != _BYTE_ARRAY:
+            yield Blocker(
+                "records_unchanged",
+                f"{key} may rewrite records",
+                seen or "the connector sets none, and what its worker sets is not known",
+                f"Set {key}={_BYTE_ARRAY} on the connector; where the worker's own properties set it, state it under"
+                " `mirror_maker` of the flow in the topology.",
+            )
+    if config.get("transforms"):
+        yield Blocker(
+            "records_unchanged",
+            "The source connector transforms records",
+            config["transforms"],
+            "Remove the transforms: content cannot be compared across them.",
+        )
+    if config.get("errors.tolerance", "none") != "none":
+        yield Blocker(
+            "records_unchanged",
+            "The source connector skips records it cannot write",
+            f"errors.tolerance={config['errors.tolerance']}",
+            "Set errors.tolerance=none.",
+        )
+
+
+def fence_stays_local(o: Observation) -> Iterator[Blocker]:
+    """ACL sync is off: it would copy the source's fence to the target and never remove it."""
+    config = o.flow.source_config
+    if config and config.get("sync.topic.acls.enabled", "true") != "false":
+        yield Blocker(
+            "fence_stays_local",
+            "MirrorMaker 2 would copy the fence to the target",
+            "sync.topic.acls.enabled is not false",
+            "Set sync.topic.acls.enabled=false on the source connector.",
+        )
+
+
+def no_loop(o: Observation) -> Iterator[Blocker]:
+    """The reverse flow is STOPPED without tasks, unless default naming protects against loops."""
+    reverse = o.reverse.source_connector if o.reverse else None
+    if reverse is not None and not reverse.stopped and o.naming_policy != "default":
+        yield Blocker(
+            "no_loop",
+            f"{reverse.name} could copy records in a circle",
+            _state_of(reverse),
+            "Stop the reverse flow's source connector.",
+        )
+
+
+def replication_moves(o: Observation) -> Iterator[Blocker]:
+    """RUNNING is not progress: where the source grew, the target grew."""
+    stuck = standing_still(o.first, o.last)
+    if stuck:
+        yield Blocker(
+            "replication_moves",
+            "The flow makes no progress",
+            f"partitions that grew on the source only: {first_few(stuck, _LISTED)}",
+            "Look for `Failure during poll` in the worker's log; restart the source connector.",
+        )
+
+
+def standing_still(first: Sample, last: Sample) -> list[TopicPartition]:
+    """Partitions that grew on the source between two samples and not at all on the target, sorted."""
+    grew = [tp for tp, end in last.source_ends.items() if end > first.source_ends.get(tp, end)]
+    return sorted(tp for tp in grew if tp in first.target_ends and last.target_ends.get(tp) == first.target_ends[tp])
+
+
+def topics_match(o: Observation) -> Iterator[Blocker]:
+    """Every topic is on the target with as many partitions, also the names clients will write to."""
+    missing = sorted(t for t, remote in o.scope.items() if remote not in o.target.topics)
+    if missing:
+        yield Blocker(
+            "topics_match",
+            "Topics are not on the target yet",
+            first_few(missing, _LISTED),
+            "Wait for MirrorMaker 2 to create them, or check its topic filter and rights.",
+        )
+    for topic, name in sorted({*o.scope.items(), *zip(o.scope, o.scope, strict=True)}):
+        here, there = o.source.topics[topic].partitions, o.target.topics.get(name)
+        if there is not None and there.partitions != here:
+            yield Blocker(
+                "topics_match",
+                f"{topic} and {name} differ in partitions",
+                f"{here} on the source, {there.partitions} on the target",
+                "Make the counts equal before moving clients: keys would land elsewhere.",
+            )
+
+
+def topics_not_recreated(o: Observation) -> Iterator[Blocker]:
+    """Topic ids are those last seen: a recreated topic makes old offset syncs lie."""
+    for topic, known in sorted(o.known_topic_ids.items()):
+        seen = o.source.topics.get(topic)
+        if seen is not None and seen.topic_id != known:
+            yield Blocker(
+                "topics_not_recreated",
+                f"{topic} was deleted and created again",
+                f"topic id {seen.topic_id}, last seen {known}",
+                "Stop the flow, delete its offset-syncs and checkpoints topics, replicate the topic anew, then run with"
+                " acknowledge_recreated_topics.",
+            )
+
+
+def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
+    """MirrorMaker 2's next record is still on the source."""
+    for tp, start in sorted(o.source_starts.items()):
+        replicated = o.flow.replicated.get(tp)
+        # An empty log may have ended in a transaction's marker only: nothing can be told from it.
+        if replicated is not None and replicated + 1 < start < o.last.source_ends.get(tp, start + 1):
+            yield Blocker(
+                "retention_not_overtaken",
+                f"Retention on the source overtook MirrorMaker 2 on {tp}",
+                f"next to replicate {replicated + 1}, log starts at {start}",
+                "Those records are lost to the target; raise retention and decide about the gap first.",
+            )
+
+
+def durability_kept(o: Observation) -> Iterator[Blocker]:
+    """The target keeps as many replicas, and as many in sync, as the source does."""
+    for topic, remote in sorted(o.scope.items()):
+        here, there = o.source.topics[topic], o.target.topics.get(remote)
+        if there is None:
+            continue
+        if there.replicas < here.replicas:
+            yield Blocker(
+                "durability_kept",
+                f"{remote} has fewer replicas than {topic}",
+                f"{there.replicas} against {here.replicas}",
+                "Raise the target topic's replication factor.",
+            )
+        mine, theirs = (int(view.configs.get("min.insync.replicas", 1)) for view in (here, there))
+        if theirs < mine:
+            yield Blocker(
+                "durability_kept",
+                f"{remote} asks for fewer in-sync replicas than {topic}",
+                f"{theirs} against {mine}",
+                "Raise min.insync.replicas on the target topic.",
+            )
+
+
+def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
+    """Whoever may write, read, commit or use transactions on the source may do so on the target once it is open."""
+    exempt = o.exempt[o.source.alias]
+    for scope, renamed in _rights(o):
+        lacking = _lost_rights(o, scope, renamed, client_principals(o.source.rules, scope, exempt))
+        if lacking:
+            yield Blocker(
+                "clients_may_work_on_target",
+                f"Clients lack {scope.operation} on {scope.resource_type}s of the target",
+                first_few(lacking, _LISTED),
+                "Grant the same rights on the target: MirrorMaker 2 copies no WRITE, group or transactional-id rights.",
+            )
+
+
+def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
+    """What clients do on the source, and what each thing is called on the target."""
+    same = {topic: topic for topic in o.scope}
+    yield FenceScope.writes(o.scope), same
+    yield FenceScope("topic", "read", frozenset(o.scope)), o.scope
+    yield FenceScope("topic", "read", frozenset(o.scope)), same
+    yield FenceScope.group_reads(o.groups), {group: group for group in o.groups}
+    ids = frozenset(
+        e.name for e in o.source.rules.entries if e.resource_type == "transactional_id" and e.permission == "allow"
+    )
+    yield FenceScope("transactional_id", "write", ids), {name: name for name in ids}
+
+
+def _lost_rights(
+    o: Observation, scope: FenceScope, renamed: Mapping[str, str], principals: frozenset[str]
+) -> list[str]:
+    """What each client may do on the source and may not do on the target once it is open, as `principal: name`."""
+    there = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
+    lifted = frozenset(opening_entries(o.target.rules, there, principals))
+    opened = AclRules(
+        o.target.rules.entries - lifted,
+        o.target.rules.super_users,
+        o.target.rules.allow_everyone,
+        o.target.rules.authorizer,
+    )
+    asked = [(p if p != ANY_PRINCIPAL else ANYONE, name) for p in sorted(principals) for name in sorted(scope.names)]
+    return [
+        f"{p}: {renamed[name]}"
+        for p, name in asked
+        if o.source.rules.may(p, scope.operation, scope.resource_type, name)
+        and not opened.may(p, scope.operation, scope.resource_type, renamed[name])
+    ]
+
+
+def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
+    """SCRAM users of clients exist on the target."""
+    if o.source.users is None or o.target.users is None:
+        return
+    exempt = o.exempt[o.source.alias]
+    named = {
+        p.removeprefix("User:") for scope, _ in _rights(o) for p in client_principals(o.source.rules, scope, exempt)
+    }
+    lacking = sorted((named & o.source.users) - o.target.users)
+    if lacking:
+        yield Blocker(
+            "users_exist_on_target",
+            "Users of clients do not exist on the target",
+            first_few(lacking, _LISTED),
+            "Create them there: MirrorMaker 2 copies no users.",
+        )
+
+
+def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
+    """No group that moves is alive on the target: its positions could not be set."""
+    active = sorted(g for g in o.groups if g in o.target.groups and not o.target.groups[g].empty)
+    if active:
+        yield Blocker(
+            "groups_idle_on_target",
+            "Groups already have members on the target",
+            first_few(active, _LISTED),
+            "Stop those consumers on the target.",
+        )
+
+
+def fence_possible(o: Observation) -> Iterator[Blocker]:
+    """Writes can be refused by ACL, or at least the application can be asked to stop."""
+    if not o.source.rules.authorizer and not o.has_drain_hook:
+        yield Blocker(
+            "fence_possible",
+            "Nothing can stop clients on the source",
+            "no authorizer and no drain hook",
+            "Enable an authorizer, or give the application a drain hook.",
+        )
+
+
+def something_to_move(o: Observation) -> Iterator[Blocker]:
+    """The flow replicates at least one topic."""
+    if not o.scope:
+        yield Blocker(
+            "something_to_move",
+            "The flow replicates no topic",
+            "no topic of the source passes its filter",
+            "Check `topics` and `topics.exclude` of the source connector.",
+        )
+
+
+GATES: tuple[Gate, ...] = (
+    something_to_move,
+    connectors_run,
+    worker_writes_to_target,
+    versions_suffice,
+    naming_agrees,
+    records_unchanged,
+    fence_stays_local,
+    no_loop,
+    replication_moves,
+    topics_match,
+    topics_not_recreated,
+    retention_not_overtaken,
+    durability_kept,
+    clients_may_work_on_target,
+    users_exist_on_target,
+    groups_idle_on_target,
+    fence_possible,
+)
+
+
+def _isolation_note(o: Observation) -> Iterator[str]:
+    config = o.flow.source_config
+    if isolation_of(config) == "read_uncommitted":
+        yield (
+            "MirrorMaker 2 reads uncommitted: records of aborted transactions are ordinary, visible records on the"
+            " target."
+        )
+
+
+def _fence_notes(o: Observation) -> Iterator[str]:
+    if not o.source.rules.authorizer:
+        yield "The source has no authorizer: that clients stay away after the drain hook's answer cannot be proven."
+    if not o.source.rules.authorizer or o.source.rules.allow_everyone:
+        yield "The source lets in clients that no ACL names: whether those have rights on the target is not known."
+    if o.source.rules.authorizer and not o.has_probe:
+        yield "No probe principal is configured: the fence is proven by its ACLs and by still log ends only."
+    if o.source.users is None or o.target.users is None:
+        yield "SCRAM users could not be listed: whether every client can authenticate on the target is not proven."
+    yield "Client quotas are not compared: the Kafka client in use cannot list them."
+
+
+def _coverage_notes(o: Observation) -> Iterator[str]:
+    ignored = sorted(g for g in o.source.groups if g not in o.groups)
+    if ignored:
+        yield (
+            "Groups not moved (excluded by the flow's filter, of another type, or without a position on its topics):"
+            f" {first_few(ignored, _LISTED)}."
+        )
+    others = sorted(t for t in o.source.topics if t not in o.scope and not t.startswith("__"))
+    if others:
+        yield (
+            "Topics not replicated by the flow, fenced with the others where a client's right is a wildcard or prefix:"
+            f" {first_few(others, _LISTED)}."
+        )
+
+
+def _tombstone_note(o: Observation) -> Iterator[str]:
+    configs = {topic: o.source.topics[topic].configs for topic in o.scope}
+    compacted = [t for t, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")]
+    brief = sorted(t for t in compacted if int(configs[t].get("delete.retention.ms", _DAY_MS)) < _HOUR_MS)
+    if brief:
+        yield (
+            "Compacted topics that keep tombstones for less than an hour: a deletion made while MirrorMaker 2 was"
+            f" further behind than that never reached the target, and cannot be found: {first_few(brief, _LISTED)}."
+        )
+
+
+def _stop_note(o: Observation) -> Iterator[str]:
+    config = o.flow.source_config
+    if "source.admin.default.api.timeout.ms" not in config:
+        yield (
+            "The flow lacks source.admin.default.api.timeout.ms: with a dead source, stopping it takes up to a minute."
+        )
+
+
+def _converter_note(o: Observation) -> Iterator[str]:
+    config = o.flow.source_config
+    missing = [key for key in _CONVERTERS if key not in config and o.flow.stated.get(key) == _BYTE_ARRAY]
+    if config and missing:
+        yield (
+            f"{', '.join(missing)}: the connector takes its worker's, which the topology states and nobody could be"
+            " asked for."
+        )
+
+
+def _dedicated_note(o: Observation) -> Iterator[str]:
+    if o.flow.dedicated:
+        yield (
+            "MirrorMaker 2 runs in dedicated mode: its settings are those that the topology states, nobody could be"
+            " asked, and where it states no topics.exclude the default of 4.0 is taken; it can be stopped, and only a"
+            " person can start it again."
+        )
+
+
+NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _converter_note, _dedicated_note)
+
+
+def isolation_of(config: Mapping[str, str]) -> str:
+    """Isolation level at which a source connector reads."""
+    return config.get("source.consumer.isolation.level") or config.get("consumer.isolation.level") or "read_uncommitted"

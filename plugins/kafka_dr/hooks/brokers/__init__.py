@@ -1,0 +1,1 @@
+"""Kafka clusters: admin client, records, ACLs, Kafka's own tools."""

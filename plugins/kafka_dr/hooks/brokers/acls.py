@@ -1,0 +1,144 @@
+"""The ACL entries of one cluster: read, add, remove exactly, read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.errors import BadInput
+from kafka_dr.hooks.brokers.client import border, in_service, outcome_of
+
+__all__ = ["AclEntry", "ClusterAcls"]
+
+_SECONDS = 30.0
+#: librdkafka calls the cluster resource "broker"; its name is always kafka-cluster.
+_TYPES = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactional_id": ResourceType.TRANSACTIONAL_ID,
+    "cluster": ResourceType.BROKER,
+}
+_TYPE_NAMES = {kind: name for name, kind in _TYPES.items()}
+
+
+class ClusterAcls:
+    """ACL entries of one cluster. Adding what is there and removing what is not change nothing."""
+
+    def __init__(self, admin: AdminClient, alias: str = "the cluster") -> None:
+        """Use a client (`KafkaCluster.admin`); it is kept, as a client that is gone never answers."""
+        self._admin = admin
+        self._alias = alias
+
+    def __repr__(self) -> str:
+        return f"ClusterAcls({self._alias!r})"
+
+    def authorizer_enabled(self, timeout: float = _SECONDS) -> bool:
+        """Whether the cluster checks rights at all.
+
+        Asked by removing an entry that cannot be there: the client gives no error for *reading* entries, whatever the
+        brokers answer, so a cluster without authorizer looks like one without entries.
+        """
+        nobody = AclEntry("topic", "switchback-asks", "literal", "User:switchback-nobody", "127.0.0.1", "read", "deny")
+        with border(self._alias, "asking for the authorizer"):
+            asked = self._admin.delete_acls([_filter(nobody)], request_timeout=timeout)
+            outcome = next(outcome_of(future, timeout + 5) for future in asked.values())
+            if not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                return True
+            if outcome.code() == KafkaError.SECURITY_DISABLED:
+                return False
+            raise KafkaException(outcome)
+
+    def entries(self, timeout: float = _SECONDS) -> frozenset[AclEntry]:
+        """All entries on topics, groups, transactional ids and the cluster; none where there is no authorizer.
+
+        Raises:
+            KafkaUnavailable: also when the connection may not read them (the client itself would show none).
+        """
+        with border(self._alias, "reading ACL entries"):
+            asked = [self._admin.describe_acls(_any_of(kind), request_timeout=timeout) for kind in _TYPES.values()]
+            found = frozenset(_entry(binding) for future in asked for binding in future.result(timeout + 5))
+            if not found:
+                self._refuse_unreadable(timeout)
+            return found
+
+    def _refuse_unreadable(self, timeout: float) -> None:
+        in_service(self._admin, timeout)
+        cluster = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=timeout).result(
+            timeout + 5
+        )
+        if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
+            raise KafkaException(
+                KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no DESCRIBE right on the cluster")
+            )
+
+    def add(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> None:
+        """Add entries in one request, in their order: a DENY and the ALLOW that softens it must come together."""
+        bindings = [_binding(entry) for entry in dict.fromkeys(entries)]
+        if not bindings:
+            return
+        with border(self._alias, f"adding {len(bindings)} ACL entries"):
+            for future in self._admin.create_acls(bindings, request_timeout=timeout).values():
+                future.result(timeout + 5)
+
+    def remove(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> frozenset[AclEntry]:
+        """Remove exactly these entries, nothing that resembles them; returns those that were there."""
+        filters = [_filter(entry) for entry in sorted(set(entries))]
+        if not filters:
+            return frozenset()
+        with border(self._alias, f"removing {len(filters)} ACL entries"):
+            futures = self._admin.delete_acls(filters, request_timeout=timeout).values()
+            return frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
+
+    def missing(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> list[AclEntry]:
+        """List those of the entries that the cluster does not show, sorted; brokers learn of a change with delay."""
+        return sorted(set(entries) - self.entries(timeout))
+
+
+def _any_of(kind: ResourceType) -> AclBindingFilter:
+    return AclBindingFilter(kind, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+
+
+def _fields(entry: AclEntry) -> tuple[Any, ...]:
+    """An entry's fields as the client wants them; BadInput for words it does not know, empty names and filters."""
+    try:
+        pattern = ResourcePatternType[entry.pattern.upper()]
+        operation, permission = AclOperation[entry.operation.upper()], AclPermissionType[entry.permission.upper()]
+        fields = (_TYPES[entry.resource_type], entry.name, pattern, entry.principal, entry.host, operation, permission)
+    except KeyError as error:
+        raise BadInput("an ACL entry uses a word that Kafka does not know", f"{error} in {entry}") from None
+    exact = pattern in (ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED)
+    if not exact or not all((entry.name, entry.principal, entry.host)) or "ANY" in (operation.name, permission.name):
+        raise BadInput("an ACL entry must be exact: a name, a principal, a host, no filter word", str(entry))
+    return fields
+
+
+def _binding(entry: AclEntry) -> AclBinding:
+    return AclBinding(*_fields(entry))
+
+
+def _filter(entry: AclEntry) -> AclBindingFilter:
+    return AclBindingFilter(*_fields(entry))
+
+
+def _entry(binding: AclBinding) -> AclEntry:
+    return AclEntry(
+        resource_type=_TYPE_NAMES[binding.restype],
+        name=binding.name,
+        pattern=binding.resource_pattern_type.name.lower(),
+        principal=binding.principal,
+        host=binding.host,
+        operation=binding.operation.name.lower(),
+        permission=binding.permission_type.name.lower(),
+    )

@@ -1,0 +1,154 @@
+"""Kafka's own tools, run as programs: what the Python client cannot ask.
+
+The connection's settings travel in a file that only we may read and that has no name: whatever is killed, none is left
+behind.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import javaproperties
+
+from kafka_dr.config.importing.java_client import for_java
+from kafka_dr.errors import BadInput, KafkaUnavailable
+from kafka_dr.hooks.brokers.client import client_config
+from kafka_dr.hooks.redaction import without_secrets
+
+_FLAGS = (
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Dfile.encoding=UTF-8",
+    "-Dstdout.encoding=UTF-8",
+    "-Dsun.stdout.encoding=UTF-8",
+)
+_INHERITED = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "KRB5_CONFIG")
+_FILES = {
+    "ssl.ca.location": "ssl.ca.pem",
+    "ssl.certificate.location": "ssl.certificate.pem",
+    "ssl.key.location": "ssl.key.pem",
+}
+_SECONDS = 30.0
+_LIMITS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
+
+
+class KafkaTool:
+    """One of the tools on one cluster; each call is one run of it.
+
+    Attributes:
+        main: its Java class.
+        rights: what the connection's principal needs.
+    """
+
+    main: str
+    rights: str
+
+    def __init__(self, jars: str, config: Mapping[str, Any], alias: str) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            jars: folder of Kafka's jars.
+            config: librdkafka keys of the connection.
+            alias: what the topology calls the cluster; stands in every error.
+        """
+        self._jars, self._alias = jars, alias
+        self._servers = str(client_config(config, alias)["bootstrap.servers"])
+        self._config = dict(config)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._alias!r})"
+
+    def _run(self, *arguments: str) -> str:
+        if not any(Path(self._jars).glob("kafka-tools*.jar")):
+            raise BadInput(
+                "Kafka's own tools are not where the topology says",
+                f"no kafka-tools*.jar in {self._jars}",
+                "correct `kafka_tools`: the folder `libs` of a Kafka distribution",
+            )
+        with self._settings_file() as settings:
+            place = f"/dev/fd/{settings.fileno()}"
+            command = [
+                java(),
+                *_FLAGS,
+                "-cp",
+                f"{self._jars}/*",
+                self.main,
+                "--bootstrap-server",
+                self._servers,
+                "--command-config",
+                place,
+                *arguments,
+            ]
+            done = self._finished(command, arguments[0], settings.fileno())
+        if done.returncode != 0:
+            raise self._failed(arguments[0], _last_words(done.stderr))
+        return done.stdout
+
+    def _finished(self, command: list[str], what: str, settings: int) -> subprocess.CompletedProcess[str]:
+        try:
+            return subprocess.run(
+                command,
+                env={key: os.environ[key] for key in _INHERITED if key in os.environ} | {"LC_ALL": "C.UTF-8"},
+                pass_fds=(settings,),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise self._failed(what, f"no end within {_SECONDS:.0f} s") from None
+        except OSError as error:
+            raise BadInput(
+                "Java cannot be started", str(error), "install Java 17 or newer where the tasks run, or set JAVA_HOME"
+            ) from None
+
+    def _failed(self, what: str, seen: str) -> KafkaUnavailable:
+        return KafkaUnavailable(
+            f"Kafka's tool could not do `{what}` on {self._alias}",
+            seen,
+            f"look at the brokers, the tool's version, and our rights: {self.rights}",
+        )
+
+    @contextmanager
+    def _settings_file(self) -> Iterator[IO[str]]:
+        """The connection for Java, in a nameless file that nobody else may read."""
+        with tempfile.TemporaryFile("w+", encoding="ascii", prefix="switchback-") as file:
+            file.write(javaproperties.dumps({**for_java(self._with_pem_contents()), **_LIMITS}, timestamp=None))
+            file.flush()
+            file.seek(0)
+            yield file
+
+    def _with_pem_contents(self) -> dict[str, Any]:
+        inline = {}
+        for key in _FILES.keys() & self._config.keys():
+            try:
+                inline[_FILES[key]] = Path(str(self._config[key])).read_text(encoding="utf-8")
+            except (OSError, ValueError) as error:
+                raise BadInput(
+                    f"{key} of the connection of {self._alias} cannot be read",
+                    type(error).__name__,
+                    "name a PEM file that the tasks may read",
+                ) from None
+        return self._config | inline
+
+
+def java() -> str:
+    """The Java program: JAVA_HOME's if set, else the one on the path."""
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin/java" if home else "java"
+
+
+def _last_words(stderr: str) -> str:
+    """What a tool says at its end, short, without secrets and the advice to look elsewhere."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return without_secrets(" ".join(lines[-3:]))[-400:] or "it said nothing"

@@ -1,0 +1,27 @@
+"""Kafka's own tool for log directories: the Python client cannot ask how large a log is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka_dr.domain.kafka_model.log_sizes import log_sizes
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.hooks.brokers.client import batches
+from kafka_dr.hooks.brokers.java_tool import KafkaTool
+
+#: So many of the longest names fit into one argument of a command line.
+_TOPICS = 500
+
+
+class LogDirTool(KafkaTool):
+    """How many bytes topics take on their brokers' disks."""
+
+    main = "org.apache.kafka.tools.LogDirsCommand"
+    rights = "DESCRIBE on the cluster"
+
+    def sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """Bytes of each partition of those of the topics that are there, as of `log_sizes`."""
+        found: dict[TopicPartition, int] = {}
+        for some in batches(sorted(set(topics)), _TOPICS):
+            found |= log_sizes(self._run("--describe", f"--topic-list={','.join(some)}"))
+        return found

@@ -1,0 +1,1 @@
+"""MirrorMaker 2: in a Connect worker, or dedicated."""

@@ -1,0 +1,1 @@
+"""The journal of procedures and the leases, in an SQL database."""

@@ -1,0 +1,1 @@
+"""What a site offers over HTTP or as files: drain, probe, fence, stop, routing."""

@@ -1,0 +1,219 @@
+"""JSON over HTTP: the border that every HTTP hook shares."""
+
+from __future__ import annotations
+
+import base64
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import requests
+from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponential
+from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+from kafka_dr.domain.canonical_json import read_json
+from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
+from kafka_dr.hooks.site.link_local import GuardedAdapter, is_link_local
+from kafka_dr.hooks.redaction import HIDDEN, one_line
+
+_BODY_LIMIT = 64 * 1024 * 1024
+_LOOKED_AT = 20_000
+NO_ANSWER = 0
+_ASKED = 3
+
+
+def checked_url(url: str, system: str) -> str:
+    """A base URL without trailing slash, or BadInput that never echoes it (it may hold a password)."""
+    try:
+        parts = urlsplit(url)
+        port_is_valid = parts.port is None or parts.port > 0
+    except ValueError:
+        raise BadInput(f"the address of {system} is not a URL", next_step="give it as http://host:port") from None
+    problems = [
+        text
+        for text, wrong in (
+            ("its scheme is not http or https", parts.scheme not in ("http", "https")),
+            ("it names no host", not parts.hostname or not port_is_valid),
+            ("it holds a user or password", "@" in parts.netloc),
+            ("it has a query or fragment", bool(parts.query or parts.fragment)),
+            ("it holds blanks or control characters", any(c <= " " or c == "\x7f" for c in url)),
+            ("it is a link-local address", is_link_local(parts.hostname or "")),
+        )
+        if wrong
+    ]
+    if problems:
+        raise BadInput(
+            f"the address of {system} cannot be used",
+            "; ".join(problems),
+            "give it as http://host:port, credentials apart",
+        )
+    return url.rstrip("/")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back from one HTTP request.
+
+    Attributes:
+        status: HTTP status; 0 when nothing (or nothing usable) came back.
+        body: the parsed JSON, None when there was none.
+        text: the first characters of the body, or why there is no answer; one line.
+        timed_out: the request may have been received: a write may have taken effect.
+    """
+
+    status: int
+    body: Any = None
+    text: str = ""
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is in the 200s."""
+        return 200 <= self.status < 300
+
+    @property
+    def seen(self) -> str:
+        """The answer for an error message."""
+        return f"HTTP {self.status} {self.text}".strip() if self.status else self.text
+
+
+class JsonEndpoint:
+    """JSON over HTTP below one base URL: no redirects, no proxy, no .netrc, and a time limit on every call.
+
+    Some systems repeat a request with its headers in their errors: what was sent to log in is hidden in every text that
+    is shown.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        system: str,
+        failure: type[SystemUnavailable] = HookUnavailable,
+        auth: tuple[str, str] | None = None,
+    ) -> None:
+        self.base_url = checked_url(base_url, system)
+        self.system = system
+        self._failure = failure
+        self._session = requests.Session()
+        self._session.trust_env = False
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, GuardedAdapter())
+        self._session.auth = auth
+        self._secrets = _forms_of(auth)
+
+    def __repr__(self) -> str:
+        return f"JsonEndpoint({self.base_url!r})"
+
+    def hide(self, secret: str) -> None:
+        """A secret that is sent from now on, such as a token: it is never shown."""
+        self._secrets = (*self._secrets, secret)
+
+    def shown(self, text: object) -> str:
+        """Text from this system, on one line, without what was sent to log in."""
+        told = str(text)[:_LOOKED_AT]
+        for secret in self._secrets:
+            told = told.replace(secret, HIDDEN)
+        return one_line(told)
+
+    def attempt(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        timeout: float = 10.0,
+        headers: dict[str, str] | None = None,
+        params: dict[str, Any] | None = None,
+    ) -> Answer:
+        """One request; never raises for what the other side does: see `Answer.status`."""
+        ends_at = time.monotonic() + timeout
+        try:
+            with self._session.request(
+                method,
+                self.base_url + path,
+                json=body,
+                headers={"Accept": "application/json", **(headers or {})},
+                params=params,
+                timeout=timeout,
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                return self._answer(response, ends_at)
+        except (requests.Timeout, ReadTimeoutError):
+            return Answer(NO_ANSWER, text=f"no answer within {timeout:g} s", timed_out=True)
+        except requests.ConnectionError as error:
+            return Answer(
+                NO_ANSWER, text=f"no connection to {self.base_url} ({_root_cause(error)})", timed_out=_was_sent(error)
+            )
+        except (requests.RequestException, HTTPError) as error:
+            return Answer(NO_ANSWER, text=f"no usable answer ({type(error).__name__})", timed_out=True)
+
+    def call(self, method: str, path: str, body: Any = None, timeout: float = 10.0) -> Any:
+        """One request whose answer must be JSON with a status in the 200s.
+
+        Raises:
+            SystemUnavailable: the subclass this endpoint was made with.
+        """
+        return self.accept(self.attempt(method, path, body, timeout), f"{method} {path}")
+
+    def ask(self, method: str, path: str, timeout: float, **given: Any) -> Any:
+        """As `call`, with up to three attempts within the timeout: only for requests that are safe to repeat."""
+        attempts = Retrying(
+            stop=stop_after_attempt(_ASKED),
+            wait=wait_exponential(0.1, max=1.0),
+            retry=retry_if_result(lambda a: a.status == NO_ANSWER or a.status >= 500),
+            retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]  # set by now
+        )
+        answer = attempts(self.attempt, method, path, timeout=timeout / _ASKED, **given)
+        return self.accept(answer, f"{method} {path}")
+
+    def accept(self, answer: Answer, what: str) -> Any:
+        """The JSON of a good answer; anything else is raised as this endpoint's failure."""
+        if answer.ok:
+            return answer.body
+        raise self.failure(f"{self.system} did not do {what}", answer.seen)
+
+    def failure(self, reason: str, seen: object) -> SystemUnavailable:
+        """The error of this endpoint's kind, ready to raise."""
+        return self._failure(reason, self.shown(seen), f"look at {self.system} at {self.base_url}")
+
+    def _answer(self, response: requests.Response, ends_at: float) -> Answer:
+        """Read a response within its time and size limits; a 200 that is not JSON counts as no answer."""
+        if 300 <= response.status_code < 400:
+            return Answer(response.status_code, text="a redirect, which is never followed")
+        content = b""
+        # read1 gives what is there: iter_content waits for a full chunk, so that a trickle would outlast every timeout.
+        while chunk := response.raw.read1(65536, decode_content=True):
+            content += chunk
+            if time.monotonic() > ends_at:
+                return Answer(NO_ANSWER, text="the answer did not end in time", timed_out=True)
+            if len(content) > _BODY_LIMIT:
+                return Answer(NO_ANSWER, text=f"the answer is larger than {_BODY_LIMIT} bytes", timed_out=True)
+        text = self.shown(content[:_LOOKED_AT].decode("utf-8", "replace"))
+        try:
+            return Answer(response.status_code, read_json(content) if content.strip() else None, text)
+        except ValueError:
+            usable = response.status_code >= 400
+            return Answer(
+                response.status_code if usable else NO_ANSWER, None, text if usable else f"not JSON: {text}", not usable
+            )
+
+
+def _forms_of(auth: tuple[str, str] | None) -> tuple[str, ...]:
+    """A login's password as it may come back: as it is, in a URL, and as a basic login."""
+    if auth is None or not auth[1]:
+        return ()
+    basic = base64.b64encode(":".join(auth).encode()).decode()
+    # The longest first: a short password may stand inside the others.
+    return tuple(sorted({basic, auth[1], quote(auth[1], safe="")}, key=len, reverse=True))
+
+
+def _root_cause(error: BaseException) -> str:
+    """The innermost reason, without the request (whose body may hold a secret)."""
+    reason = getattr(error.args[0], "reason", error.args[0]) if error.args else error
+    return one_line(str(reason).rsplit(": ", 1)[-1], 120)
+
+
+def _was_sent(error: requests.ConnectionError) -> bool:
+    """Whether the request may have reached the other side before the connection broke."""
+    return "NewConnectionError" not in repr(error) and "NameResolution" not in repr(error)

@@ -1,0 +1,166 @@
+"""Where clients connect: one routing record, kept in a file or behind an HTTP hook.
+
+The record is JSON: `{"cluster": "primary", "bootstrap_servers": "host:port,...", "version": 1}`; other fields are kept
+as found.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka_dr.domain.canonical_json import read_json
+from kafka_dr.errors import BadInput, HookUnavailable, ReadBackFailed
+from kafka_dr.hooks.site.endpoint import JsonEndpoint
+from kafka_dr.hooks.redaction import one_line
+from kafka_dr.hooks.whole_file import write_whole
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where clients connect. `version` grows with every change; it is ignored in what one asks for."""
+
+    cluster: str
+    bootstrap_servers: str
+    version: int = 0
+
+    def same_target(self, other: Route | None) -> bool:
+        """Whether both send clients to the same place, whatever their versions."""
+        return other is not None and (self.cluster, self.bootstrap_servers) == (other.cluster, other.bootstrap_servers)
+
+
+@dataclass(frozen=True)
+class Redirected:
+    """What a redirect did: whether anything was changed, what was answered, what a client sees now."""
+
+    changed: bool
+    answered: str
+    seen: Route
+
+
+class ClientRouting(ABC):
+    """Where clients connect, and changing it. Asking for the same target twice changes nothing."""
+
+    def current(self, timeout: float = 10.0) -> Route:
+        """What a client sees now; HookUnavailable when there is no record."""
+        document = self._read(timeout)
+        if document is None:
+            raise HookUnavailable("there is no routing record", str(self), "create it, or redirect clients once")
+        return self._route(document)
+
+    def redirect(self, route: Route, timeout: float = 10.0) -> Redirected:
+        """Send clients to a route, and read back what a client would see.
+
+        Raises:
+            HookUnavailable: the record could not be read or written; it is as it was, or (a timed-out request) unknown.
+            ReadBackFailed: it was written, and a client would see something else.
+        """
+        if not route.cluster or not route.bootstrap_servers:
+            raise BadInput("a route needs a cluster and its bootstrap servers", repr(route))
+        with self._exclusive():
+            document = self._read(timeout)
+            found = None if document is None else self._route(document)
+            if found is not None and route.same_target(found):
+                return Redirected(False, "already there", found)
+            wanted = {
+                "cluster": route.cluster,
+                "bootstrap_servers": route.bootstrap_servers,
+                "version": found.version + 1 if found else 1,
+            }
+            answered = self._write({**(document or {}), **wanted}, timeout)
+            seen = self.current(timeout)
+        if not route.same_target(seen):
+            raise ReadBackFailed(
+                "clients would not be sent where they should", f"{seen} (answered: {answered})", f"look at {self}"
+            )
+        return Redirected(True, answered, seen)
+
+    def _route(self, document: Any) -> Route:
+        try:
+            cluster, servers, version = document["cluster"], document["bootstrap_servers"], document["version"]
+        except (TypeError, KeyError):
+            cluster = servers = version = None
+        if not (isinstance(cluster, str) and isinstance(servers, str) and type(version) is int):
+            raise HookUnavailable("the routing record cannot be read", one_line(document), f"repair {self}")
+        return Route(cluster, servers, version)
+
+    @abstractmethod
+    def _read(self, timeout: float) -> dict[str, Any] | None:
+        """The whole record, None when there is none."""
+
+    @abstractmethod
+    def _write(self, document: dict[str, Any], timeout: float) -> str:
+        """Replace the whole record; says what was answered."""
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Keep other writers out, where the system can."""
+        yield
+
+
+class FileRouting(ClientRouting):
+    """A JSON file that clients read; replaced as a whole, so that they never read half a record."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    def __str__(self) -> str:
+        return f"routing file {self._path}"
+
+    def _read(self, timeout: float) -> dict[str, Any] | None:
+        try:
+            document: dict[str, Any] = read_json(self._path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise HookUnavailable("the routing record cannot be read", one_line(error), f"repair {self}") from error
+        return document
+
+    def _write(self, document: dict[str, Any], timeout: float) -> str:
+        try:
+            mode = self._path.stat().st_mode & 0o777 if self._path.exists() else 0o644
+            write_whole(self._path, json.dumps(document, indent=2) + "\n", mode)
+        except OSError as error:
+            raise HookUnavailable("the routing record cannot be written", one_line(error), f"look at {self}") from error
+        return f"written to {self._path}"
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """One writer at a time, by a lock on the folder (the file itself is replaced)."""
+        try:
+            folder = os.open(self._path.parent, os.O_RDONLY)
+        except OSError as error:
+            raise HookUnavailable("the routing record cannot be written", one_line(error), f"look at {self}") from error
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+
+class HttpRouting(ClientRouting):
+    """A service that keeps the record: `GET {base}/route` gives it (404: none yet), `PUT {base}/route` replaces it."""
+
+    def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
+        self._endpoint = JsonEndpoint(base_url, "client routing", HookUnavailable, auth)
+
+    def __str__(self) -> str:
+        return f"client routing at {self._endpoint.base_url}"
+
+    def _read(self, timeout: float) -> dict[str, Any] | None:
+        answer = self._endpoint.attempt("GET", "/route", timeout=timeout)
+        return None if answer.status == 404 else self._endpoint.accept(answer, "GET /route")
+
+    def _write(self, document: dict[str, Any], timeout: float) -> str:
+        """A PUT that timed out may have taken effect: the read-back after it decides."""
+        answer = self._endpoint.attempt("PUT", "/route", document, timeout)
+        if not answer.timed_out:
+            self._endpoint.accept(answer, "PUT /route")
+        return answer.seen

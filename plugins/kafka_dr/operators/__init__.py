@@ -1,1 +1,0 @@
-"""The steps of the procedures, and what they share."""

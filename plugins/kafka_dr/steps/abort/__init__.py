@@ -1,0 +1,1 @@
+"""Steps of abort_procedure."""

@@ -1,0 +1,1 @@
+"""Tasks that never end: the flight recorder and the watcher of old sources."""

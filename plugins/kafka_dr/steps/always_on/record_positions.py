@@ -1,0 +1,63 @@
+"""Keeps the flight recorder running: one process beside the task, which ends with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import BaseOperator
+
+from kafka_dr.errors import BadInput, SystemUnavailable
+from kafka_dr.hooks.connections import Connections
+from kafka_dr.config.settings import load_topology
+from kafka_dr.config.topology import Topology
+
+
+class RecordPositions(BaseOperator):
+    """Start the recorder and hand on what it says; when it ends, the task has failed and is tried again."""
+
+    def execute(self, context: Any) -> None:
+        """Run until the recorder ends, or the task is ended."""
+        topology = load_topology()
+        if topology.recorder is None:
+            raise BadInput(
+                "The topology has no recorder",
+                "no `recorder` in it",
+                "Name an archive under `recorder`, or pause record_positions.",
+            )
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "kafka_dr.commands.record_positions"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        )  # fmt: skip
+        print(json.dumps(recorder_settings(topology, Connections())), file=self._process.stdin, flush=True)
+        for line in self._process.stdout or ():
+            self.log.info(line.rstrip())
+        raise SystemUnavailable(
+            "The recorder ended", f"exit code {self._process.wait()}", "Its last lines say why; it is started again."
+        )
+
+    def on_kill(self) -> None:
+        """End the recorder; it keeps the sample under way."""
+        self._process.terminate()
+        self._process.wait(timeout=30)
+
+
+def recorder_settings(topology: Topology, connections: Connections) -> dict[str, Any]:
+    """What the recorder's process is told on its standard input: it has no way to Airflow's connections."""
+    logins = {
+        flow.connect: dict(zip(("url", "user", "password"), connections.login(flow.connect), strict=True))
+        for flow in topology.flows
+        if flow.connect
+    }
+    archive = topology.recorder.connection if topology.recorder else None
+    return {
+        "topology": os.environ["KAFKA_DR_TOPOLOGY"],
+        "clusters": {alias: connections.kafka(cluster.connection) for alias, cluster in topology.clusters.items()},
+        "workers": logins,
+        "archive": connections.archive_options(archive) if archive else {},
+    }

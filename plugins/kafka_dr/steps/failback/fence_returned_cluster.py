@@ -1,0 +1,113 @@
+"""Fence the returned cluster: nobody would miss in time what it accepts while clients are elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from kafka_dr.domain.fencing.fence import FenceScope
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.failback.stranded import Mode
+from kafka_dr.errors import DeadlinePassed, FenceNotProven
+from kafka_dr.actions.failback.stranded_decision import mode_of
+from kafka_dr.actions.fencing.acl_fence import WriteFence, active_groups, add_fence, fence_writes
+from kafka_dr.actions.old_source.lost_source_fence import mirrored_of
+from kafka_dr.actions.readiness.observe import copies_of_target, group_views, held_in_scope
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.watcher.watcher import disarm
+from kafka_dr.actions.failback.resync_scope import flow_runs, partitions_of, refuse_dedicated, stop_flows, written_since
+from kafka_dr.procedure.entries import ReturnedClusterFenced
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
+
+
+class FenceReturnedCluster(ProcedureStep):
+    """Fence writes and group reads on the returned cluster, prove it, and stop the flow the failover had stopped.
+
+    The fence stays whatever becomes of the run: clients are on the other cluster, until the returned one is opened to
+    them.
+    """
+
+    expires = True
+
+    def act(self, procedure: Run, context: Any) -> ReturnedClusterFenced:
+        """Fence, probe, stop; then its log ends stand still, unless the flow back writes there."""
+        refuse_dedicated(procedure)
+        there, mirrored = procedure.reversed, mirrored_of(procedure, procedure.systems.source.topics())
+        copies = {procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored}
+        topics = sorted({*mirrored_of(there, there.systems.source.topics()), *mirrored, *copies})
+        fence = fence_writes(there, self.task_id, topics)
+        self._refuse_unfenced(procedure, fence)
+        groups = groups_of_source(
+            procedure, [*mirrored, *copies_of_target(procedure, procedure.systems.source.topics())]
+        )
+        add_fence(there, self.task_id, FenceScope.group_reads(groups))
+        # Made anew, its topics must not change any more after they were looked through.
+        flows = [there.flow, procedure.flow] if mode_of(procedure) is Mode.RECREATE else [there.flow]
+        stopped = stop_flows(procedure, self.task_id, flows)
+        disarmed = disarm(
+            procedure, procedure.request.target, f"fenced by {procedure.id}, which takes clients back to it"
+        )
+        return ReturnedClusterFenced(
+            returned_cluster=procedure.request.target,
+            topics=len(topics),
+            groups=len(groups),
+            acl_entries_added=fence.added,
+            authorizer=fence.authorizer,
+            brokers_refusing=fence.refusing,
+            fenced_at=procedure.now() if fence.proven else None,
+            groups_active=sorted(active_groups(procedure.systems.target, groups)),
+            stopped=stopped,
+            disarmed=[armed.procedure_id for armed in disarmed],
+            still_partitions=self._still(procedure, topics),
+        )
+
+    def _refuse_unfenced(self, procedure: Run, fence: WriteFence) -> None:
+        """Refuse a cluster without authorizer unless the fence hook confirms a fence, or a drain hook exists."""
+        hook = procedure.systems.fence_hook
+        if (
+            fence.authorizer
+            or procedure.systems.drain is not None
+            or (hook is not None and hook.state(procedure.request.target).fenced)
+        ):
+            return
+        raise FenceNotProven(
+            f"Nothing keeps clients from {procedure.request.target}",
+            "no authorizer, no drain hook, and no fence hook that fences it",
+            "Enable an authorizer there, or fence it by a hook; then start a new run.",
+        )
+
+    def _still(self, procedure: Run, topics: list[str]) -> int | None:
+        """Count partitions without a new record for a window; None while the flow back runs and writes there."""
+        if flow_runs(procedure, procedure.flow):
+            return None
+        partitions, seconds = partitions_of(procedure, topics), procedure.request.deadlines.stable_seconds
+
+        def still() -> int:
+            before = procedure.systems.target.ends(partitions)
+            time.sleep(seconds)
+            written = written_since(procedure, before)
+            if written:
+                raise NotYet(f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}")
+            return len(partitions)
+
+        try:
+            return procedure.progress.wait(
+                self.task_id, "Still log ends on the returned cluster", still, procedure.request.deadlines.fence_seconds
+            )
+        except DeadlinePassed as error:
+            raise FenceNotProven(
+                f"Somebody writes on {procedure.request.target}",
+                error.seen,
+                "A super user passes every ACL: stop this writer, then start a new run.",
+            ) from None
+
+
+def groups_of_source(procedure: Run, topics: Iterable[str]) -> list[str]:
+    """Groups of the new primary with a position on these topics: nobody may serve them on the returned cluster too."""
+    flow = procedure.flow
+    config = procedure.mirror_maker(flow).config(flow.connectors.checkpoint)
+    return sorted(
+        set(held_in_scope(procedure, group_views(procedure.systems.source), topics, config)["group"].tolist())
+    )

@@ -1,0 +1,1 @@
+"""Steps of an unplanned failover: none of them needs the source."""

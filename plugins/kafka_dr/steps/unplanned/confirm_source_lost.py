@@ -1,0 +1,80 @@
+"""Is the source lost? Only then may an unplanned failover go on by itself."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kafka_dr.domain.loss.source_lost import SourceState, Verdict
+from kafka_dr.errors import SourceNotLost
+from kafka_dr.actions.old_source.lost_source_fence import watcher_seen
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.actions.old_source.views import confirmed, pace_of
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import SourceConfirmedLost, SourceVerdict
+from kafka_dr.procedure.entries import SourceNotLost as SourceNotLostNoted
+from kafka_dr.procedure.run import Run
+
+_OVERRIDE = (
+    "If it must be left all the same, start a new run that says why in override_source_lost: the second person who"
+    " approves the loss sees it."
+)
+
+
+class ConfirmSourceLost(ProcedureStep):
+    """Check the source from several sides over a window; refuse unless it is lost or the run gives it up alive.
+
+    The reason alone moves nobody: it stands in the figures, which the approval of the loss shows to a second person.
+    """
+
+    expires = True
+
+    def act(self, procedure: Run, context: Any) -> SourceConfirmedLost:
+        """Look, note who saw what, and refuse a source that is neither lost nor given up."""
+        override, began, pace = (
+            procedure.request.choices.get("override_source_lost"),
+            time.monotonic(),
+            pace_of(procedure.request.deadlines),
+        )
+        verdict = confirmed(procedure, lambda line: self.log.info("%s", line))
+        looks: dict[str, Any] = {
+            "state": verdict.state.value,
+            "override": override,
+            "overridden": not verdict.lost and override is not None,
+            "window_seconds": round(time.monotonic() - began, 3),
+            "rounds_planned": pace.rounds,
+            "look_seconds": pace.seconds,
+            "slow_seconds": procedure.request.deadlines.slow_seconds,
+            "verdict": SourceVerdict(**verdict.as_dict()),
+        }
+        if not verdict.lost and override is None:
+            record(procedure.authority, self.task_id, SourceNotLostNoted(**looks))
+            raise refusal_of(verdict)
+        # Without a hook it can only be armed: better refused now, while nothing is touched, than at its fence.
+        armed = verdict.lost and procedure.systems.fence_hook is None
+        return SourceConfirmedLost(**looks, watcher_seen_at=watcher_seen(procedure) if armed else None)
+
+
+def refusal_of(verdict: Verdict) -> SourceNotLost:
+    """Why a source that is not lost is not left, and what may be done instead."""
+    if verdict.state is SourceState.ANSWERS:
+        return SourceNotLost(
+            "The source still answers",
+            str(verdict),
+            f"planned_failover is the right procedure: it loses nothing. {_OVERRIDE}",
+        )
+    if verdict.state is SourceState.REFUSES_WRITES:
+        return SourceNotLost(
+            "The source answers, but accepts no writes",
+            str(verdict),
+            f"It may accept them again at any moment: mend it. {_OVERRIDE}",
+        )
+    if verdict.state is SourceState.SLOW:
+        return SourceNotLost(
+            "The source is slow", str(verdict), f"It may be as it was in a moment: find out why. {_OVERRIDE}"
+        )
+    return SourceNotLost(
+        "Nobody can tell whether the source is lost",
+        str(verdict),
+        f"Start a new run when the views named here can look. {_OVERRIDE}",
+    )

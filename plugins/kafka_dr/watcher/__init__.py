@@ -1,0 +1,1 @@
+"""The watcher of old sources."""

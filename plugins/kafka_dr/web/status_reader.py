@@ -1,0 +1,61 @@
+"""What the web page reads: topology, journal, evidence. It asks nothing of Kafka, and writes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from kafka_dr.domain.canonical_json import read_json
+from kafka_dr.domain.evidence.live_status import InHand, in_hand
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.connections import Connections
+from kafka_dr.config.settings import Topology, load_topology
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,300}")
+PAGE, DATA = "evidence.html", "evidence.json"
+
+
+class Reading:
+    """The journal and the evidence, as they are now.
+
+    Args:
+        may_read: whether the person who asks may read a DAG's runs; what they may not read is as if it were not there.
+    """
+
+    def __init__(self, topology: Topology, journal: Journal, may_read: Callable[[str], bool]) -> None:
+        self._topology, self._journal, self._may_read = topology, journal, may_read
+
+    @classmethod
+    def now(cls, may_read: Callable[[str], bool]) -> Reading:
+        """From the topology that the environment names."""
+        topology = load_topology()
+        return cls(topology, Journal(Connections().journal_url(topology.journal.connection)), may_read)
+
+    def procedure(self, procedure_id: str, now: datetime) -> InHand | None:
+        """One procedure, unless it has not opened or may not be read."""
+        found = in_hand(procedure_id, self._journal.entries(procedure_id), now)
+        return found if found and found.dag_id and self._may_read(found.dag_id) else None
+
+    def of_each_pair(self, now: datetime) -> list[InHand]:
+        """The procedure that holds each pair of clusters, or held it last."""
+        pairs = sorted({self._topology.pair_key(flow.source, flow.target) for flow in self._topology.flows})
+        leases = [self._journal.lease(pair) for pair in pairs]
+        found = [self.procedure(lease.holder, now) for lease in leases if lease]
+        return [procedure for procedure in found if procedure]
+
+    def evidence_page(self, procedure_id: str) -> Path | None:
+        """The file of a procedure's evidence page, if it is on this machine and may be read."""
+        if not _ID.fullmatch(procedure_id) or set(procedure_id) == {"."}:
+            return None
+        folder = Path(self._topology.evidence) / procedure_id
+        try:
+            dag_id = read_json((folder / DATA).read_text(encoding="utf-8"))["dag_id"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+        return folder / PAGE if self._may_read(str(dag_id)) and (folder / PAGE).is_file() else None
+
+    def has_evidence(self, procedure_id: str) -> bool:
+        """Whether a procedure's evidence page is on this machine."""
+        return (Path(self._topology.evidence) / procedure_id / PAGE).is_file()

@@ -1,0 +1,1 @@
+"""The files that a job reads and writes, and their schemas."""

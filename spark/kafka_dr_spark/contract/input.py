@@ -1,0 +1,296 @@
+"""Reads a job's input, checks it against its schemas, and shares it out among tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from kafka_dr_spark.logs.pairs import Bounds, Segment
+from kafka_dr_spark.translation.case import Limits
+from kafka_dr_spark.contract.columns import Ints
+from kafka_dr_spark.contract.schemas import ContractBroken, check_columns, check_fields, check_values, column_names
+from kafka_dr_spark.translation.by_segment import in_order
+from kafka_dr_spark.stranded.search import NONE_KEPT, Returned
+from kafka_dr_spark.contract.task_rows import FLOOR, NO_OFFSET, POSITION, SYNC, SYNC_BACK, TAGGED, TAKEN, Key, Packing
+
+# A row takes some 100 bytes.
+ROWS_HELD = 2_000_000
+PARTITIONS_PER_TASK = 500
+SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET_CONFIG"}
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much there is to translate for one partition: rows, distinct reach, and the lowest position."""
+
+    rows: int
+    lowest: int
+    highest: int
+
+    def with_more(self, other: Extent) -> Extent:
+        """Return both together."""
+        return Extent(self.rows + other.rows, min(self.lowest, other.lowest), max(self.highest, other.highest))
+
+
+def load_json(path: Path) -> Any:
+    """Return a JSON file's content; ContractBroken names the file if it is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ContractBroken(f"{path.name}: missing in {path.parent}") from None
+    except ValueError as error:
+        raise ContractBroken(f"{path.name}: not JSON ({type(error).__name__})") from None
+
+
+def await_input(folder: Path, seconds: float) -> None:
+    """Wait for job.json, which is written last; raise ContractBroken on the writer's failure or a timeout."""
+    ends_at = time.monotonic() + seconds
+    while not (folder / "job.json").exists():
+        if (folder / "failed").exists():
+            raise ContractBroken(f"the input in {folder} could not be written: its writer says why")
+        if time.monotonic() > ends_at:
+            raise ContractBroken(f"job.json: still missing in {folder} after {seconds:g} s")
+        time.sleep(0.05)
+
+
+def load_limits(folder: Path, content_limit: int | None, rows_per_read: int | None) -> Limits:
+    """Return the limits in force: those of job.json, overridden by arguments."""
+    document = check_fields("job", load_json(folder / "job.json"))
+    known = {name: document[name] for name in Limits.__dataclass_fields__ if name in document}
+    given = {"content_limit": content_limit, "rows_per_read": rows_per_read}
+    return Limits(**known | {name: value for name, value in given.items() if value is not None})
+
+
+def open_dataset(folder: Path, name: str) -> ds.Dataset:
+    """Return one input file (or folder of files) after a check of its columns."""
+    path = folder / f"{name}.parquet"
+    if not path.exists():
+        raise ContractBroken(f"{name}.parquet: missing in {folder}")
+    try:
+        dataset = ds.dataset(path, format="parquet")
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ContractBroken(f"{name}.parquet: not readable as Parquet ({type(error).__name__})") from None
+    if not name.startswith("syncs") or dataset.schema.names:
+        check_columns(name, dataset.schema)
+    return dataset
+
+
+def load_bounds(folder: Path, source_readable: bool) -> dict[Key, Bounds]:
+    """Return the bounds of every partition; offsets of the source may be unknown only where it is unreadable."""
+    table = open_dataset(folder, "bounds").to_table(columns=column_names("bounds"))
+    check_values("bounds", table)
+    if source_readable and (table["source_start"].null_count or table["cut_off"].null_count):
+        raise ContractBroken("bounds: source_start and cut_off must be known where the source is readable")
+    found = {(row["topic"], row["partition"]): Bounds(**row) for row in table.to_pylist()}
+    if len(found) != len(table):
+        raise ContractBroken(f"bounds: {len(table) - len(found)} partitions have more than one row")
+    return found
+
+
+def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
+    """Return the segments of partitions whose logs grew by turns, oldest first; {} if the input has none."""
+    if not (folder / "segments.parquet").exists():
+        return {}
+    table = open_dataset(folder, "segments").to_table(columns=column_names("segments"))
+    check_values("segments", table)
+    found: dict[Key, dict[int, Segment]] = {}
+    for topic, partition, number, *offsets in zip(*(table[name].to_pylist() for name in column_names("segments"))):
+        found.setdefault((topic, partition), {})[number] = Segment(*offsets)
+    if sum(map(len, found.values())) != len(table):
+        raise ContractBroken("segments: a partition has two of one number")
+    return {key: in_order(key, numbered) for key, numbered in found.items()}
+
+
+def load_returned(folder: Path, bounds: dict[Key, Bounds]) -> dict[Key, Returned]:
+    """Return what is known of every partition of a returned cluster beside its bounds."""
+    table = open_dataset(folder, "returned").to_table(columns=column_names("returned"))
+    check_values("returned", table)
+    kept = load_kept(folder)
+    found = {
+        (row["topic"], row["partition"]): Returned(**row, kept=kept.get((row["topic"], row["partition"]), NONE_KEPT))
+        for row in table.to_pylist()
+    }
+    if len(found) != len(table) or found.keys() != bounds.keys():
+        raise ContractBroken(f"returned: {len(table)} rows for {len(bounds)} partitions of bounds; each must have one")
+    return found
+
+
+def load_kept(folder: Path) -> dict[Key, Ints]:
+    """Return the offsets of records that earlier failbacks left in place, ascending; {} if the input has none."""
+    if not (folder / "kept.parquet").exists():
+        return {}
+    table = open_dataset(folder, "kept").to_table(columns=column_names("kept"))
+    check_values("kept", table)
+    groups = table.to_pandas().groupby(["topic", "partition"])["offset"]
+    return {
+        (str(topic), int(partition)): np.unique(offsets.to_numpy(np.int64)) for (topic, partition), offsets in groups
+    }
+
+
+def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
+    """Return how much there is to do for each partition of `tagged_rows`."""
+    found: dict[Key, Extent] = {}
+    for table in rows:
+        positions = table.filter(pc.equal(table["kind"], POSITION))
+        for one in (
+            positions.group_by(["topic", "partition"])
+            .aggregate([("a", "count"), ("a", "min"), ("a", "max")])
+            .to_pylist()
+        ):
+            key, here = (one["topic"], one["partition"]), Extent(one["a_count"], one["a_min"], one["a_max"])
+            found[key] = here if key not in found else found[key].with_more(here)
+    return found
+
+
+def records_at_most(extent: Extent, bounds: Bounds | None, limits: Limits) -> int:
+    """Return how many records of one side a partition's translation may read at most."""
+    if bounds is None or not bounds.target_exists or not limits.source_readable:
+        return 0
+    if bounds.source_start is None or bounds.cut_off is None:
+        return 0
+    return max(0, min(bounds.cut_off - max(extent.lowest, bounds.source_start), limits.content_limit))
+
+
+def task_count(partitions: int, cores: int) -> int:
+    """Return how many Spark tasks share partitions whose rows are few: one a core, more where partitions are many."""
+    return max(1, min(partitions, max(cores, partitions // PARTITIONS_PER_TASK)))
+
+
+def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
+    """Give each partition a task so that the tasks weigh about the same: heaviest first, to the lightest task."""
+    # Ties are broken by name, so that the same input is always spread alike.
+    loads = np.zeros(tasks, np.int64)
+    chosen = {}
+    for key, weight in sorted(weights.items(), key=lambda one: (-one[1], one[0])):
+        chosen[key] = int(np.argmin(loads))
+        loads[chosen[key]] += weight
+    return chosen
+
+
+class TaggedRows:
+    """A job's checked input files as `tagging.TAGGED`, read in portions; every iteration reads the files again."""
+
+    def __init__(self, folder: Path, needed: Iterable[int], optional: Iterable[int]) -> None:
+        present = [kind for kind in optional if (folder / f"{TAKEN[kind][0]}.parquet").exists()]
+        files = {kind: open_dataset(folder, TAKEN[kind][0]) for kind in [*needed, *present]}
+        # An empty file of syncs may have no columns.
+        self._files = {kind: file for kind, file in files.items() if file.schema.names}
+        self.count = sum(file.count_rows() for file in self._files.values())
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        for kind, file in self._files.items():
+            name, taken = TAKEN[kind]
+            for held in _portions(file, column_names(name)):
+                check_values(name, held)
+                yield _tagged(held, kind, **taken)
+
+
+def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
+    for batch in dataset.to_batches(
+        columns=columns, batch_size=ROWS_HELD // 4, batch_readahead=1, fragment_readahead=1
+    ):
+        if len(batch):
+            yield pa.Table.from_batches([batch])
+
+
+def tagged_rows(
+    folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional: Iterable[int] = (FLOOR, SYNC_BACK)
+) -> Iterable[pa.Table]:
+    """Return the rows of a job's input: a list if few enough for memory, else read from files per iteration.
+
+    Args:
+        needed: kinds whose files must be there.
+        optional: kinds that only a recorder knows, or that only logs have that grew by turns.
+    """
+    rows = TaggedRows(folder, needed, optional)
+    return list(rows) if rows.count <= ROWS_HELD else rows
+
+
+def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
+    """Return rows in the shape of `tagging.TAGGED`; columns not taken are empty, NO_OFFSET stands for null."""
+    blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar("")}
+    given = {"topic": "topic", "partition": "partition", **taken}
+    columns = [
+        table[given[f.name]] if f.name in given else pa.repeat(blank.get(f.name, pa.scalar(NO_OFFSET)), len(table))
+        for f in TAGGED
+    ]
+    filled = [
+        pc.fill_null(column.cast(field.type), NO_OFFSET) if field.type == pa.int64() else column.cast(field.type)
+        for column, field in zip(columns, TAGGED)
+    ]
+    return pa.table(filled, schema=TAGGED)
+
+
+def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: int) -> list[bytes]:
+    """Return one packed table a task with all rows of its partitions; drop partitions without a task.
+
+    The driver never holds more than a portion of the rows and what is packed.
+    """
+    packing = [Packing() for _ in range(tasks)]
+    for table in rows:
+        task = _tasks_of(table, tasks_of)
+        order = np.argsort(task, kind="stable")
+        ordered, edges = table.take(pa.array(order)), np.searchsorted(task[order], np.arange(tasks + 1))
+        for one, start, end in zip(packing, edges.tolist(), edges[1:].tolist()):
+            one.add(ordered.slice(start, end - start))
+    return [one.packed() for one in packing]
+
+
+def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:
+    """Return each row's task, -1 where its partition has none; few topics stand in very many rows."""
+    encoded = pc.dictionary_encode(rows["topic"].combine_chunks())
+    topics = {topic: code for code, topic in enumerate(encoded.dictionary.to_pylist())}
+    numbers, number_of = np.unique(rows["partition"].to_numpy(), return_inverse=True)
+    codes = {number: code for code, number in enumerate(numbers.tolist())}
+    table = np.full((len(topics), len(codes)), -1, np.int64)
+    for (topic, partition), task in tasks_of.items():
+        if topic in topics and partition in codes:
+            table[topics[topic], codes[partition]] = task
+    found: Ints = table[encoded.indices.to_numpy(), number_of]
+    return found
+
+
+def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:
+    """Return a cluster's client settings from a private file or from the environment; None if neither is given.
+
+    Errors name the file or variable, never its content.
+    """
+    if file is None:
+        text, where = os.environ.get(SECRET_SOURCES[side]), SECRET_SOURCES[side]
+    else:
+        text, where = _private_text(Path(file)), file
+    if not text:
+        return None
+    try:
+        settings = json.loads(text)
+    except ValueError:
+        raise ContractBroken(f"{where}: not JSON") from None
+    if not isinstance(settings, dict) or "bootstrap.servers" not in settings:
+        raise ContractBroken(f"{where}: must be a JSON object of client settings with bootstrap.servers")
+    return settings
+
+
+def _private_text(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ContractBroken(f"{path}: others may read it (mode {stat.S_IMODE(mode):04o}); set it to 0600")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ContractBroken(f"{path}: {error.strerror}") from None
+
+
+def total_rows(extents: dict[Key, Extent]) -> int:
+    """Return how many positions there are in all."""
+    return sum(extent.rows for extent in extents.values())

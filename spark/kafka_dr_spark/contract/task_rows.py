@@ -1,0 +1,150 @@
+"""Rows of all a job's input files in one shape, so that each task is given everything about its partitions."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_dr_spark.contract.columns import Ints
+
+Key = tuple[str, int]
+
+POSITION, SYNC, FLOOR, SEEN, STRETCH, SYNC_BACK = range(6)
+#: By kind: the input file, and which of its columns stand in which of `TAGGED`.
+TAKEN = {
+    POSITION: (
+        "positions",
+        {"name": "group", "policy": "policy", "a": "position", "b": "position_at", "c": "may_have_moved"},
+    ),
+    SYNC: ("syncs", {"a": "upstream", "b": "downstream", "c": "sequence"}),
+    FLOOR: ("floors", {"a": "source_end", "b": "target_end", "c": "replicated", "d": "sampled_at"}),
+    SEEN: ("last_seen", {"a": "source_end", "b": "replicated", "c": "sampled_at", "d": "stable_end"}),
+    STRETCH: ("stretches", {"a": "start", "b": "end", "c": "downstream"}),
+    SYNC_BACK: ("syncs_back", {"a": "upstream", "b": "downstream", "c": "sequence"}),
+}
+TAGGED = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("kind", pa.int32()),
+        ("name", pa.string()),
+        ("policy", pa.string()),
+        ("a", pa.int64()),
+        ("b", pa.int64()),
+        ("c", pa.int64()),
+        ("d", pa.int64()),
+    ]
+)
+#: What stands for a null offset: there is no such one.
+NO_OFFSET = -1
+
+
+class Packing:
+    """Packs tables of one schema, one after the other, as one compressed Arrow stream."""
+
+    def __init__(self) -> None:
+        self._sink = pa.BufferOutputStream()
+        self._stream: Any = None
+
+    def add(self, rows: pa.Table) -> None:
+        """Take more rows in."""
+        if self._stream is None:
+            self._stream = pa.ipc.new_stream(self._sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+        self._stream.write_table(rows)
+
+    def packed(self) -> bytes:
+        """End the stream and return it; where no rows came it holds an empty table of `TAGGED`."""
+        if self._stream is None:
+            self.add(TAGGED.empty_table())
+        self._stream.close()
+        packed: bytes = self._sink.getvalue().to_pybytes()
+        return packed
+
+
+def pack(rows: pa.Table) -> bytes:
+    """Return a table as one compressed Arrow stream, as it travels between driver and tasks."""
+    packing = Packing()
+    packing.add(rows)
+    return packing.packed()
+
+
+def unpack(packed: bytes) -> pa.Table:
+    """Return the table that `pack` made a stream of."""
+    with pa.ipc.open_stream(packed) as stream:
+        return stream.read_all()
+
+
+class Rows:
+    """Neighbouring rows of a task's table. A slice of Arrow's costs more than a partition's few numbers are worth."""
+
+    def __init__(self, columns: dict[str, pa.Array | Ints], start: int, end: int) -> None:
+        self._columns, self._start, self._end = columns, start, end
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def numbers(self, name: str) -> Ints:
+        """Return one of the columns a to d; no offset stands for null."""
+        return self._columns[name][self._start : self._end]
+
+    def column(self, name: str) -> pa.Array:
+        """Return a column as Arrow's, such as one of texts."""
+        found = self._columns[name]
+        return (
+            found.slice(self._start, len(self))
+            if isinstance(found, pa.Array)
+            else pa.array(found[self._start : self._end])
+        )
+
+
+#: A partition's tagged rows, by kind; positions are sorted by group.
+Kinds = list[Rows]
+
+
+def no_rows() -> Kinds:
+    """Return what a partition has of which no file says anything."""
+    columns = {name: np.empty(0, np.int64) for name in "abcd"}
+    return [Rows(columns, 0, 0) for _ in TAKEN]
+
+
+def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
+    """Split tagged rows by partition and kind, in a fixed order."""
+    topics, names = (_ranks(table[column]) for column in ("topic", "name"))
+    kinds, partitions = table["kind"].to_numpy(), table["partition"].to_numpy()
+    order = np.lexsort((names, kinds, partitions, topics))
+    codes, partitions = topics[order], partitions[order]
+    columns = _in_order(table, order)
+    edges = (
+        np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(partitions) != 0)))
+        if len(table)
+        else np.empty(0, np.int64)
+    )
+    # Partitions and kinds numbered through: where each begins is looked up for all at once.
+    numbered = (np.searchsorted(edges, np.arange(len(table)), side="right") - 1) * len(TAKEN) + kinds[order]
+    begins = np.searchsorted(numbered, np.arange(len(edges) * len(TAKEN) + 1)).tolist()
+    names_of = columns["topic"].take(pa.array(edges)).to_pylist()
+    found = {}
+    for row, key in enumerate(zip(names_of, partitions[edges].tolist())):
+        parts = begins[row * len(TAKEN) : (row + 1) * len(TAKEN) + 1]
+        found[key] = [Rows(columns, start, end) for start, end in itertools.pairwise(parts)]
+    return found
+
+
+def _in_order(table: pa.Table, order: Ints) -> dict[str, pa.Array | Ints]:
+    """Return the columns in another order: numbers as numpy arrays, texts and the partition as Arrow arrays."""
+    places = pa.array(order)
+    texts = {name: table[name].combine_chunks().take(places) for name in ("topic", "partition", "name", "policy")}
+    return texts | {name: table[name].to_numpy()[order] for name in "abcd"}
+
+
+def _ranks(column: pa.ChunkedArray) -> Ints:
+    """Return each text's place among the distinct ones: sorting numbers takes a fraction of sorting texts."""
+    encoded = pc.dictionary_encode(column.combine_chunks())
+    ranks = np.empty(len(encoded.dictionary), np.int64)
+    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
+    found: Ints = ranks[encoded.indices.to_numpy()]
+    return found

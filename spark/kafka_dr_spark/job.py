@@ -1,0 +1,140 @@
+"""What the jobs' main programs share: options, input, output, progress, and how an error ends them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from pyspark import SparkContext
+
+from kafka_dr_spark import session
+from kafka_dr_spark.contract import output as sinks
+from kafka_dr_spark.contract import input as sources
+from kafka_dr_spark.contract.digests import input_digest
+from kafka_dr_spark.contract.schemas import ContractBroken
+from kafka_dr_spark.reading.windows import KafkaAccess, WindowUnreadable
+
+#: The input or the clusters are to blame, and the message says how.
+TOLD_AS_THEY_ARE = (ContractBroken, WindowUnreadable, OSError)
+
+
+def say(line: str) -> None:
+    """Print one line of progress."""
+    print(f"INFO {line}", file=sys.stderr, flush=True)
+
+
+class Clock:
+    """Measures the job's phases one after the other."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self.seconds: dict[str, float] = {}
+
+    def phase(self, name: str) -> None:
+        """End a phase under its name."""
+        now = time.monotonic()
+        self.seconds[name], self._last = round(now - self._last, 3), now
+
+
+def options(about: str) -> argparse.ArgumentParser:
+    """Return what the command lines of all jobs offer."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--input", required=True, type=Path, help="folder with the job's input")
+    parser.add_argument("--output", required=True, type=Path, help="folder to be made")
+    parser.add_argument(
+        "--wait-for-input", type=float, default=0.0, help="seconds to wait for job.json, which is written last"
+    )
+    parser.add_argument("--rows-per-read", type=int, help="records taken from a consumer at once")
+    parser.add_argument("--content-limit", type=int, help="most records to read per partition and side")
+    parser.add_argument("--source-config", help="private JSON file with the source's client settings")
+    parser.add_argument("--target-config", help="private JSON file with the target's client settings")
+    return parser
+
+
+def access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
+    """Return the client settings of the clusters that will be read."""
+    source = sources.kafka_settings("source", wanted.source_config) if source_readable else None
+    target = sources.kafka_settings("target", wanted.target_config)
+    if target is None or (source is None and source_readable):
+        missing = "target" if target is None else "source"
+        raise ContractBroken(
+            f"{missing}: no client settings in {sources.SECRET_SOURCES[missing]} or --{missing}-config"
+        )
+    return KafkaAccess(source, target)
+
+
+def reason(error: Exception) -> str:
+    """Return the one line that says what went wrong, also where it happened in a worker."""
+    if isinstance(error, TOLD_AS_THEY_ARE):
+        return str(error)
+    pattern = rf"(?:{WindowUnreadable.__name__}|{ContractBroken.__name__}): (.*)"
+    found = re.findall(pattern, str(error))
+    lines = str(error).strip().splitlines() or [""]
+    return found[-1] if found else f"{type(error).__name__}: {lines[0]}"
+
+
+@dataclass
+class Run:
+    """One run of a job: the folder of its input, and the folder that becomes its output."""
+
+    name: str
+    wanted: argparse.Namespace
+    given: Path
+    output: Path
+    reads_source: bool = False
+    clock: Clock = field(default_factory=Clock)
+
+    def make(self, work: Callable[[Run], None]) -> None:
+        """Make the output, whole or not at all, unless this very output exists."""
+        self.limits = sources.load_limits(self.given, self.wanted.content_limit, self.wanted.rows_per_read)
+        self.digest = input_digest(self.given, asdict(self.limits))
+        if sinks.is_done(self.output, self.digest):
+            say(f"{self.output} exists already: nothing to do")
+            return
+        readable = self.reads_source or self.limits.source_readable
+        self.clients = access(self.wanted, readable)
+        self.bounds = sources.load_bounds(self.given, readable)
+        work(self)
+
+    @contextmanager
+    def started(self, *folders: str) -> Iterator[tuple[SparkContext, Path]]:
+        """Start Spark; yield it with a folder to publish, which holds ``folders`` and is removed at the end."""
+        self.clock.phase("plan")
+        aside = sinks.aside(self.output)
+        try:
+            for folder in folders:
+                (aside / folder).mkdir()
+            spark = session.running(self.name)
+            self.clock.phase("session")
+            yield spark, aside
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def run_job(
+    name: str,
+    about: str,
+    work: Callable[[Run], None],
+    reads_source: bool = False,
+    prepare: Callable[[str], SparkContext] = session.ready,
+) -> int:
+    """Run a job; return 0, or 1 or 2 with one line on stderr: 2 where its input or the clusters are to blame."""
+    try:
+        wanted = options(about).parse_args()
+        run = Run(name, wanted, wanted.input, wanted.output.absolute(), reads_source)
+        if wanted.wait_for_input:
+            prepare(name)
+            sources.await_input(wanted.input, wanted.wait_for_input)
+            run.clock.phase("start")
+        run.make(work)
+    except Exception as error:  # noqa: BLE001
+        print(f"ERROR {reason(error)}", file=sys.stderr)
+        return 2 if isinstance(error, TOLD_AS_THEY_ARE) else 1
+    return 0

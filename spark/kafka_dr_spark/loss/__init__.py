@@ -1,0 +1,1 @@
+"""Assess the loss."""

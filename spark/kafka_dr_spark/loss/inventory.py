@@ -1,0 +1,136 @@
+"""The inventory of a loss: rows by partition, groups that had gone further, the figures that are approved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from kafka_dr_spark.translation.case import SOURCE, TARGET
+from kafka_dr_spark.contract.digests import rows_digest
+from kafka_dr_spark.contract.schemas import arrow_schema, column_names
+from kafka_dr_spark.contract.task_rows import unpack
+
+#: Columns that say where something was written, not what is lost.
+_PLACES = ("file", "sha256", "uncommitted_sha256")
+
+
+class Inventory(NamedTuple):
+    """What is lost.
+
+    Attributes:
+        loss: rows of the partitions that lose or may lose records, in order.
+        ahead: groups' positions above what was replicated.
+        rereads: groups, and the most that each may be given again.
+        read: records read to find out, by side.
+        unknown: partitions that no sample ever saw.
+    """
+
+    loss: pa.Table
+    ahead: pa.Table
+    rereads: pa.Table
+    read: dict[str, int]
+    unknown: int
+
+
+def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Inventory:
+    """Write loss.parquet, ahead.parquet and rereads.parquet.
+
+    Args:
+        made: packed rows of the tasks.
+        given: the job's input, with the groups' positions.
+        folder: where to write.
+    """
+    rows = pa.concat_tables([unpack(one) for one in made]).sort_by([("topic", "ascending"), ("partition", "ascending")])
+    loss = rows.filter(rows["losing"]).select(column_names("loss"))
+    ahead = positions_ahead(loss, given)
+    pq.write_table(loss, folder / "loss.parquet")
+    rereads = rereads_by_group(rows)
+    pq.write_table(ahead, folder / "ahead.parquet")
+    pq.write_table(rereads, folder / "rereads.parquet")
+    read = {side: pc.sum(rows[f"read_{side}"]).as_py() or 0 for side in (SOURCE, TARGET)}
+    return Inventory(loss, ahead, rereads, read, pc.sum(pc.is_null(rows["sampled_at"])).as_py() or 0)
+
+
+def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
+    """Return groups' positions above the certainly replicated part: their records may never have reached the target."""
+    held = ds.dataset(given / "positions.parquet", format="parquet").to_table(
+        columns=["group", "topic", "partition", "position"]
+    )
+    both = held.join(loss.select(["topic", "partition", "from_offset"]), ["topic", "partition"], join_type="inner")
+    both = both.append_column("beyond", pc.subtract(both["position"], both["from_offset"]))
+    found = both.filter(pc.greater(both["beyond"], 0)).sort_by(
+        [("group", "ascending"), ("topic", "ascending"), ("partition", "ascending")]
+    )
+    return found.select(column_names("ahead")).cast(arrow_schema("ahead"))
+
+
+def rereads_by_group(rows: pa.Table) -> pa.Table:
+    """Return per group the most rereads on one partition, and how many positions have a bound, and have none."""
+    told = pa.table(
+        {
+            "group": pc.list_flatten(rows["groups"]),
+            "bound": pc.list_flatten(rows["bounds"]),
+            "moved": pc.cast(pc.list_flatten(rows["moved"]), pa.int64()),
+        }
+    )
+    found = (
+        told.group_by("group")
+        .aggregate([("bound", "max"), ("group", "count"), ("bound", "count"), ("moved", "sum")])
+        .sort_by("group")
+    )
+    columns = [
+        found["group"],
+        found["bound_max"],
+        found["group_count"],
+        pc.subtract(found["group_count"], found["bound_count"]),
+        found["moved_sum"],
+    ]
+    return pa.table(columns, names=column_names("rereads")).cast(arrow_schema("rereads"))
+
+
+def summarise(inventory: Inventory, partitions: int, input_digest: str) -> dict[str, Any]:
+    """Return the figures of an inventory."""
+    loss = inventory.loss
+    listed = loss["records"].null_count == 0
+    certain = pc.max_element_wise(pc.subtract(loss["certain_to"], loss["from_offset"]), 0, skip_nulls=False)
+    ends = pc.max_element_wise(pc.subtract(loss["possible_to"], loss["from_offset"]), 0, skip_nulls=False)
+    rate = pc.sum(loss["records_per_second"]).as_py()
+    return {
+        "digest": loss_digest(loss),
+        "input_digest": input_digest,
+        "partitions": partitions,
+        "losing": len(loss),
+        "unknown": inventory.unknown,
+        "certain": total(loss.filter(pc.is_valid(loss["certain_to"]))["records"]) if listed else total(certain),
+        "possible": None if ends.null_count else total(ends),
+        "records": total(loss["records"]) if listed else None,
+        "bytes": total(loss["bytes"]) if listed else None,
+        "first_at": pc.min(loss["first_at"]).as_py(),
+        "last_at": pc.max(loss["last_at"]).as_py(),
+        "aborted": total(loss["aborted"]) if listed else None,
+        "undecided": total(loss["undecided"]) if listed else None,
+        "records_per_second": None if rate is None else round(rate),
+        "groups_ahead": len(pc.unique(inventory.ahead["group"])),
+        "positions_ahead": len(inventory.ahead),
+        "rereads": {
+            "bound": pc.max(inventory.rereads["bound"]).as_py(),
+            **{name: total(inventory.rereads[name]) for name in ("positions", "unknown", "may_have_moved")},
+        },
+        "records_read": inventory.read,
+    }
+
+
+def total(values: pa.ChunkedArray) -> int:
+    """Return the sum; of nothing it is 0."""
+    return pc.sum(values).as_py() or 0
+
+
+def loss_digest(loss: pa.Table) -> str:
+    """Return the digest of the rows of loss; what a second run writes elsewhere makes no difference."""
+    return rows_digest(loss.drop_columns(list(_PLACES)))

@@ -1,0 +1,193 @@
+"""One Spark task of the assessment: what its partitions lose, and the records if the source can be read."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_dr_spark.logs.pairs import Bounds, Floors
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, Search, Window, target_known
+from kafka_dr_spark.reading.record_files import list_stranded
+from kafka_dr_spark.loss.partition_loss import LastSeen, Loss, Unbroken, loss_of, loss_with_source
+from kafka_dr_spark.loss.reread_bounds import rereads_before_translation
+from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema
+from kafka_dr_spark.contract.task_rows import (
+    NO_OFFSET,
+    POSITION,
+    SEEN,
+    STRETCH,
+    Key,
+    Kinds,
+    Rows,
+    pack,
+    split_by_partition,
+    unpack,
+)
+from kafka_dr_spark.translation.task import case_of, drive
+from kafka_dr_spark.translation.partition import answers_without_reading, first_available
+from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
+
+#: What is told of a partition that was read and holds nothing beyond.
+NOTHING = {"records": 0, "bytes": 0, "aborted": 0, "undecided": 0}
+#: Over how long a source's growth is measured.
+RATE_MILLISECONDS = 60_000
+
+
+class Seen(NamedTuple):
+    """What is known of a partition beside its case; None is unknown."""
+
+    source_end: int | None
+    replicated: int | None
+    sampled_at: int | None
+    stable_end: int | None
+    without_gaps: tuple[Unbroken, ...]
+
+
+def seen_of(key: Key, kinds: Kinds) -> Seen:
+    """Return what a partition's rows say; every partition has one row of what was seen of it last."""
+    rows = kinds[SEEN]
+    if len(rows) != 1:
+        raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows")
+    source_end, replicated, sampled_at, stable_end = (
+        None if (value := int(rows.numbers(name)[0])) == NO_OFFSET else value for name in "abcd"
+    )
+    stretches = sorted(map(Unbroken, *(kinds[STRETCH].numbers(name).tolist() for name in "abc")))
+    return Seen(source_end, replicated, sampled_at, stable_end, tuple(stretches))
+
+
+class AssessmentTask:
+    """Assesses the partitions of one Spark task. Instances travel to the workers; so do the client settings inside."""
+
+    def __init__(self, bounds: dict[Key, Bounds], limits: Limits, access: KafkaAccess, folder: str) -> None:
+        """Prepare.
+
+        Args:
+            folder: where stranded records are written, in two folders of it; seen by all workers and by the driver;
+                only used where the source is readable.
+        """
+        self._bounds, self._limits, self._access, self._folder = bounds, limits, access, Path(folder)
+
+    def __call__(self, packed: bytes) -> bytes:
+        """Turn packed `TAGGED` rows into packed rows of `output_schema`."""
+        return pack(self.assess(unpack(packed)))
+
+    def assess(self, rows: pa.Table) -> pa.Table:
+        """Turn `TAGGED` rows into one row a partition: loss where it may lose records, else only counts."""
+        tables = split_by_partition(rows)
+        cases = {key: case_of(kinds, self._bounds[key], self._limits) for key, kinds in tables.items()}
+        seen = {key: seen_of(key, kinds) for key, kinds in tables.items()}
+        with WindowReader(self._access, self._limits) as reader:
+            losses = dict(zip(cases, drive([self._search(cases[key], seen[key]) for key in cases], reader.read)))
+        listed = self._listed(losses, seen) if self._limits.source_readable else {}
+        made = [
+            row_of(key, cases[key], seen[key], losses[key], listed.get(key, {}), self._limits)
+            | rereads_of(cases[key], tables[key][POSITION])
+            for key in cases
+        ]
+        return pa.Table.from_pylist(made, schema=output_schema())
+
+    def _search(self, case: Case, seen: Seen) -> Search:
+        if self._limits.source_readable:
+            return loss_with_source(case, seen.replicated)
+        return loss_of(case, LastSeen(seen.source_end, seen.replicated, seen.without_gaps))
+
+    def _listed(self, losses: dict[Key, Loss], seen: dict[Key, Seen]) -> dict[Key, dict[str, Any]]:
+        """Write what the source holds beyond what was replicated, and tell of each partition what was written."""
+        windows = {
+            key: Window(SOURCE, *key, loss.from_offset, end)
+            for key, loss in losses.items()
+            if (end := self._bounds[key].cut_off) is not None and loss.from_offset < end
+        }
+        told = list_stranded(
+            self._access, self._limits, self._folder, {window: seen[key].stable_end for key, window in windows.items()}
+        )
+        return {key: told[windows[key]] if key in windows else dict(NOTHING) for key in losses}
+
+
+@lru_cache
+def output_schema() -> pa.Schema:
+    """Return the schema of a task's output: rows of loss, and per partition records read and groups' rereads."""
+    told = [("groups", pa.string()), ("bounds", pa.int64()), ("moved", pa.bool_())]
+    read = [pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET)]
+    return pa.schema(
+        [
+            *arrow_schema("loss"),
+            pa.field("losing", pa.bool_(), False),
+            *read,
+            *(pa.field(name, pa.list_(kind), False) for name, kind in told),
+        ]
+    )
+
+
+def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    """Return a partition's row."""
+    end = case.bounds.cut_off
+    final = limits.source_final
+    row = dict.fromkeys(output_schema().names) | {
+        name: listed.get(name)
+        for name in (
+            "records",
+            "bytes",
+            "first_at",
+            "last_at",
+            "aborted",
+            "undecided",
+            "file",
+            "sha256",
+            "uncommitted_sha256",
+        )
+    }
+    row |= {
+        "topic": key[0],
+        "partition": key[1],
+        "from_offset": loss.from_offset,
+        "certain_to": loss.certain_to,
+        "evidence": loss.evidence,
+    }
+    row |= {
+        "possible_to": end if final else None,
+        "exact": limits.source_readable and loss.certain_to == end,
+        "sampled_at": seen.sampled_at,
+    }
+    row |= {"written_since": written_since(case.floors, loss.from_offset), "records_per_second": growth(case.floors)}
+    row |= {"losing": not (final and end is not None and loss.from_offset >= end)}
+    return row | {f"read_{side}": count for side, count in case.read.items()}
+
+
+def rereads_of(case: Case, rows: Rows) -> dict[str, list[Any]]:
+    """Return groups, most rereads known before translation (None: maybe no position), and who may have moved on."""
+    positions, moved = rows.numbers("a"), rows.numbers("c") == 1
+    # A cut-off that is no proof of what the target holds is none for the translation either.
+    settled = answers_without_reading(case, np.unique(positions)) if case.bounds.drained else {}
+    bounds = (
+        rereads_before_translation(case, first_available(case, positions), moved).tolist()
+        if target_known(case) and not case.bounds.recreated
+        else [None] * len(rows)
+    )
+    answers = [
+        None if gone_on else settled.get(position) for position, gone_on in zip(positions.tolist(), moved.tolist())
+    ]
+    told = [bound if answer is None else answer.bound for bound, answer in zip(bounds, answers)]
+    return {"groups": rows.column("name").to_pylist(), "bounds": told, "moved": moved.tolist()}
+
+
+def written_since(floors: Floors, offset: int) -> int | None:
+    """Return when the source was last seen to end at or below an offset: what stands there was written after that."""
+    index = floors.index_below(offset)
+    return None if index < 0 else int(floors.sampled_at[index])
+
+
+def growth(floors: Floors) -> float | None:
+    """Return how many records a second the source grew by at the last samples; None where fewer than two tell."""
+    if len(floors) < 2:
+        return None
+    first = min(
+        int(np.searchsorted(floors.sampled_at, floors.sampled_at[-1] - RATE_MILLISECONDS, side="right")),
+        len(floors) - 2,
+    )
+    passed = int(floors.sampled_at[-1] - floors.sampled_at[first])
+    return round(int(floors.source_end[-1] - floors.source_end[first]) * 1000 / passed, 3) if passed else None

@@ -1,0 +1,1 @@
+"""Read windows of partitions, and match records by content."""

@@ -1,0 +1,126 @@
+"""Matches source records with their copies on the target by counting equal contents from the end.
+
+Invariants:
+
+1. The c-th occurrence of a content from the end of the source's stretch is matched with its c-th occurrence
+   from the end of the target's stretch. Everything from the smallest matched target offset on therefore
+   contains, as a multiset, all matched source records, whatever recurs.
+2. Where contents are unique the matched copy is the last one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from kafka_dr_spark.contract.columns import Hashes, Ints, Mask
+
+ABSENT = np.iinfo(np.int64).max
+
+
+class Records(NamedTuple):
+    """Fingerprints of one partition's records in offset order; payloads never leave the reader.
+
+    Attributes:
+        offsets: int64, strictly increasing.
+        high: uint64, first half of the content's fingerprint.
+        low: uint64, second half.
+        key: uint64, fingerprint of the key alone; 0 where it was not asked for.
+        tombstone: bool, whether the value is null.
+    """
+
+    offsets: Ints
+    high: Hashes
+    low: Hashes
+    key: Hashes
+    tombstone: Mask
+
+    def between(self, start: int, end: int) -> Records:
+        """Return the records with ``start <= offset < end``."""
+        first, last = np.searchsorted(self.offsets, [start, end])
+        return Records._make(column[first:last] for column in self)
+
+    def where(self, mask: Mask) -> Records:
+        """Return the records that a mask chooses."""
+        return Records._make(column[mask] for column in self)
+
+    def size(self) -> int:
+        """Return how many records there are."""
+        return len(self.offsets)
+
+    def same_content(self, offset: int, other: Records, other_offset: int) -> bool | None:
+        """Say whether two records are equal by content; None when one of them is not there."""
+        mine, theirs = self.between(offset, offset + 1), other.between(other_offset, other_offset + 1)
+        if not mine.size() or not theirs.size():
+            return None
+        return bool(mine.high[0] == theirs.high[0] and mine.low[0] == theirs.low[0])
+
+
+def no_records() -> Records:
+    """Return an empty set of records."""
+    return Records._make(np.empty(0, dtype) for dtype in (np.int64, np.uint64, np.uint64, np.uint64, np.bool_))
+
+
+def join(parts: list[Records]) -> Records:
+    """Put parts of one partition together, given in offset order."""
+    return Records._make(np.concatenate(columns) for columns in zip(no_records(), *parts))
+
+
+def content_codes(records: Records) -> Ints:
+    """Return one small int64 per record, equal exactly where contents are equal."""
+    # Both halves are numbered first: their pair then fits one int64, and no byte strings need to be hashed.
+    high, low = pd.factorize(records.high)[0], pd.factorize(records.low)[0]
+    return pd.factorize(high.astype(np.int64) * (len(records.low) + 1) + low)[0].astype(np.int64)
+
+
+def occurrence_from_end(codes: Ints) -> Ints:
+    """Return for each element how many equal elements follow it: 0 for the last one of its kind."""
+    backwards = codes[::-1]
+    order = np.argsort(backwards, kind="stable")
+    grouped = backwards[order]
+    first = np.ones(len(codes), np.bool_)
+    first[1:] = grouped[1:] != grouped[:-1]
+    index = np.arange(len(codes))
+    counts = np.empty(len(codes), np.int64)
+    counts[order] = index - np.maximum.accumulate(np.where(first, index, 0))
+    return counts[::-1]
+
+
+def match_from_end(source: Records, target: Records) -> Ints:
+    """Return for each source record the target offset of its counterpart, ABSENT where the target has none."""
+    codes = content_codes(join([source, target]))
+    return match_codes_from_end(codes[: source.size()], codes[source.size() :], target.offsets)
+
+
+def match_codes_from_end(ours: Ints, theirs: Ints, offsets: Ints) -> Ints:
+    """Return for each of our codes the offset of its counterpart among theirs, ABSENT where there is none.
+
+    Args:
+        ours: codes of contents.
+        theirs: likewise.
+        offsets: of theirs.
+    """
+    width = max(int(np.max(ours, initial=0)), int(np.max(theirs, initial=0)), len(ours), len(theirs)) + 1
+    wanted = ours * width + occurrence_from_end(ours)
+    offered = theirs * width + occurrence_from_end(theirs)
+    order = np.argsort(offered)
+    place = np.searchsorted(offered[order], wanted)
+    matched = np.full(len(wanted), ABSENT, np.int64)
+    inside = np.flatnonzero(place < len(order))
+    hit = inside[offered[order[place[inside]]] == wanted[inside]]
+    matched[hit] = offsets[order[place[hit]]]
+    return matched
+
+
+def first_copies(source: Records, matched: Ints, positions: Ints) -> Ints:
+    """Return for each position the smallest matched target offset of the records at or after it, ABSENT if none."""
+    smallest = np.append(np.minimum.accumulate(matched[::-1])[::-1], ABSENT)
+    return smallest[np.searchsorted(source.offsets, positions)]
+
+
+def last_of_key(records: Records) -> Mask:
+    """Return a mask of the records that have no later record with the same key."""
+    last: Mask = occurrence_from_end(pd.factorize(records.key)[0].astype(np.int64)) == 0
+    return last

@@ -1,0 +1,1 @@
+"""Find stranded records."""

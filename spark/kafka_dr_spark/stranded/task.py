@@ -1,0 +1,205 @@
+"""What one Spark task of the search for stranded records does, and what is made of the rows of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kafka_dr_spark.logs.pairs import SourceBounds
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, Window
+from kafka_dr_spark.contract.digests import rows_digest
+from kafka_dr_spark.loss.inventory import total
+from kafka_dr_spark.reading.record_files import STRANDED, Chosen, list_stranded, write_records
+from kafka_dr_spark.contract.schemas import arrow_schema, column_names
+from kafka_dr_spark.stranded.search import Returned, Stranded, stranded_of
+from kafka_dr_spark.contract.task_rows import Key, Kinds, no_rows, pack, split_by_partition, unpack
+from kafka_dr_spark.translation.task import case_of, drive, portions
+from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
+
+#: Folder of the records that were replicated and are not on the target any more.
+OLDER = "older"
+#: Records that a task compares at once: each takes some 150 bytes while it is read.
+COMPARED_AT_ONCE = 2_000_000
+_PLACES = ("file", "sha256", "uncommitted_sha256", "older_file", "older_sha256")
+_NOTHING = {"records": 0, "bytes": 0, "aborted": 0, "undecided": 0}
+_COUNTS = ("records", "bytes", "aborted", "undecided", "lacking", "older", "older_bytes")
+_SUMMARY = "stranded_summary"
+
+
+class SearchTask:
+    """Searches the partitions of one Spark task. Instances travel to the workers; so do the client settings inside."""
+
+    def __init__(
+        self,
+        bounds: dict[Key, SourceBounds],
+        returned: dict[Key, Returned],
+        limits: Limits,
+        access: KafkaAccess,
+        folder: str,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            folder: where records are written, in folders of it; seen by all workers and by the driver.
+        """
+        self._bounds, self._returned, self._limits, self._access, self._folder = (
+            bounds,
+            returned,
+            limits,
+            access,
+            Path(folder),
+        )
+
+    def __call__(self, part: tuple[list[Key], bytes]) -> bytes:
+        """Turn partitions and their packed `TAGGED` rows into packed rows of `output_schema`."""
+        keys, packed = part
+        return pack(self.search(keys, split_by_partition(unpack(packed))))
+
+    def search(self, keys: list[Key], tables: dict[Key, Kinds]) -> pa.Table:
+        """Return one row a partition."""
+        cases = {key: case_of(tables.get(key) or no_rows(), self._bounds[key], self._limits) for key in keys}
+        found: dict[Key, Stranded] = {}
+        with WindowReader(self._access, self._limits) as reader:
+            for some in portions(
+                {key: weight_of(self._bounds[key], self._returned[key]) for key in keys}, COMPARED_AT_ONCE
+            ):
+                started = [stranded_of(cases[key], self._returned[key], self._limits.whole) for key in some]
+                found |= zip(some, drive(started, reader.read))
+        listed, older = self._listed(found), self._older(found)
+        rows = [
+            row_of(key, cases[key], found[key], listed.get(key, _NOTHING), older.get(key, _NOTHING)) for key in keys
+        ]
+        return pa.Table.from_pylist(rows, schema=output_schema())
+
+    @property
+    def _all_of_it(self) -> Limits:
+        """What no transaction has committed is listed, too, also where MirrorMaker 2 does not mirror it."""
+        return replace(self._limits, isolation="read_uncommitted")
+
+    def _listed(self, found: dict[Key, Stranded]) -> dict[Key, dict[str, Any]]:
+        """Write the stranded records."""
+        windows = {
+            key: one
+            for key, told in found.items()
+            if (one := stranded_window(key, told, self._bounds[key])) is not None
+        }
+        chosen = {
+            window: Chosen(found[key].missing, found[key].from_offset)
+            for key, window in windows.items()
+            if len(found[key].missing)
+        }
+        stable_ends = {window: self._returned[key].stable_end for key, window in windows.items()}
+        told = list_stranded(self._access, self._all_of_it, self._folder, stable_ends, chosen)
+        return {key: told[window] for key, window in windows.items() if self._holds(STRANDED, told[window])}
+
+    def _older(self, found: dict[Key, Stranded]) -> dict[Key, dict[str, Any]]:
+        """Write the records that the target has no more."""
+        windows = {
+            key: Window(SOURCE, *key, int(told.older[0]), int(told.older[-1]) + 1)
+            for key, told in found.items()
+            if len(told.older)
+        }
+        # Where all of a stretch is told, looking for each offset among them would cost more than reading it.
+        chosen = {
+            window: Chosen(found[key].older, window.end)
+            for key, window in windows.items()
+            if len(found[key].older) < window.end - window.start
+        }
+        told = write_records(self._access, self._all_of_it, self._folder / OLDER, list(windows.values()), chosen)
+        return {key: told[window] for key, window in windows.items() if self._holds(OLDER, told[window])}
+
+    def _holds(self, kind: str, told: dict[str, Any]) -> bool:
+        """Tell whether a file holds any record, and delete it if not: markers leave offsets without records."""
+        if not told["records"]:
+            (self._folder / kind / told["file"]).unlink()
+        return bool(told["records"])
+
+
+def weight_of(bounds: SourceBounds, known: Returned) -> int:
+    """Return how many records of both sides a partition may make a task read."""
+    start, end = bounds.target_start, bounds.boundary
+    theirs = 0 if start is None or end is None else end - start
+    since = (
+        0
+        if known.deleted_to is None
+        else known.deleted_to - bounds.cut_off + (known.target_end or 0) - (known.written_from or 0)
+    )
+    return max(bounds.cut_off - bounds.source_start, 0) + max(theirs, 0) + max(since, 0)
+
+
+def stranded_window(key: Key, told: Stranded, bounds: SourceBounds) -> Window | None:
+    """Return the stretch of the source that holds all stranded records; None where there are none for certain."""
+    last = int(told.missing[-1]) + 1 if len(told.missing) else 0
+    window = Window(SOURCE, *key, told.frontier, last if told.rest == 0 else bounds.cut_off)
+    return window if window.start < window.end else None
+
+
+@lru_cache
+def output_schema() -> pa.Schema:
+    """Return what a task hands back: rows of the summary, and what was read to find out."""
+    return pa.schema(
+        [*arrow_schema(_SUMMARY), *(pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET))]
+    )
+
+
+def row_of(key: Key, case: Case, told: Stranded, listed: dict[str, Any], older: dict[str, Any]) -> dict[str, Any]:
+    """Return a partition's row."""
+    row = {
+        name: listed.get(name)
+        for name in (
+            "records",
+            "bytes",
+            "first_at",
+            "last_at",
+            "aborted",
+            "undecided",
+            "file",
+            "sha256",
+            "uncommitted_sha256",
+        )
+    }
+    row |= {
+        "topic": key[0],
+        "partition": key[1],
+        "frontier": told.frontier,
+        "resumes": case.bounds.cut_off,
+        "from_offset": told.from_offset,
+    }
+    row |= {"lacking": told.lacking, "exact": told.exact or not listed["records"], "evidence": told.evidence}
+    row |= {
+        "older": older["records"],
+        "older_bytes": older["bytes"],
+        "older_file": older.get("file"),
+        "older_sha256": older.get("sha256"),
+    }
+    return row | {f"read_{side}": count for side, count in case.read.items()}
+
+
+def write_findings(made: Iterable[bytes], folder: Path) -> pa.Table:
+    """Write stranded_summary.parquet from the packed rows of all tasks, and return them in order."""
+    rows = pa.concat_tables([unpack(one) for one in made]).sort_by([("topic", "ascending"), ("partition", "ascending")])
+    pq.write_table(rows.select(column_names(_SUMMARY)), folder / f"{_SUMMARY}.parquet")
+    return rows
+
+
+def summarise(rows: pa.Table, input_digest: str) -> dict[str, Any]:
+    """Return the figures of all rows."""
+    told = rows.select([name for name in column_names(_SUMMARY) if name not in _PLACES])
+    return {
+        "digest": rows_digest(told),
+        "input_digest": input_digest,
+        "partitions": len(rows),
+        "stranding": total(pc.cast(pc.greater(rows["records"], 0), pa.int64())),
+        "inexact": total(pc.cast(pc.invert(rows["exact"]), pa.int64())),
+        **{name: total(rows[name]) for name in _COUNTS},
+        "first_at": pc.min(rows["first_at"]).as_py(),
+        "last_at": pc.max(rows["last_at"]).as_py(),
+        "records_read": {side: total(rows[f"read_{side}"]) for side in (SOURCE, TARGET)},
+    }

@@ -1,0 +1,183 @@
+"""What the translation says: one answer per distinct position, and what was found on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeGuard
+
+from kafka_dr_spark.logs.pairs import WHOLE, Bounds, Floors, FullBounds, Pairs, Segment, SourceBounds, TargetBounds
+from kafka_dr_spark.reading.matching import Records
+
+SOURCE, TARGET = "source", "target"
+
+
+class Answer(NamedTuple):
+    """Where a group goes on the target, and how well that is known. Fields as in the ``translation`` schema."""
+
+    target_position: int | None
+    class_: str
+    exact: bool
+    bound: int | None
+    evidence: str
+    clamped: str | None = None
+
+
+class Window(NamedTuple):
+    """A stretch of one partition to read: offsets ``start`` to ``end``, exclusive.
+
+    ``with_timestamps`` and ``with_keys`` say what the fingerprints cover.
+    """
+
+    side: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+    with_timestamps: bool = True
+    with_keys: bool = False
+
+
+# A search is a generator: it yields windows, is sent their records in the same order, and returns its result.
+# Whoever drives it can read the windows of many partitions at once.
+Search = Generator[list[Window], list[Records], Any]
+
+
+def refused(reason: str) -> Answer:
+    """Return the answer that leaves the decision to a person."""
+    return Answer(None, "REFUSED", False, None, reason)
+
+
+def noted(answer: Answer, note: str) -> Answer:
+    """Return an answer that says first how its place differs from what was asked for; a refusal has no place."""
+    if answer.class_ == "REFUSED":
+        return answer
+    return answer._replace(clamped=f"{note}; {answer.clamped}" if answer.clamped else note)
+
+
+def by_policy(policy: str, bounds: Bounds) -> Answer:
+    """Return what a group's own policy says where there is no evidence at all."""
+    start, end = bounds.target_start, bounds.boundary
+    if policy == "earliest" and start is not None and end is not None:
+        size = end - start
+        return Answer(start, "POLICY", size == 0, size, "policy earliest: no sync and no readable source")
+    if policy == "boundary" and end is not None:
+        return Answer(end, "POLICY", False, None, "policy boundary: no sync and no readable source")
+    return refused(f"policy {policy}: no sync and no readable source")
+
+
+@dataclass
+class Limits:
+    """How a job may read; fields as in the ``job`` schema."""
+
+    isolation: str = "read_uncommitted"
+    source_readable: bool = True
+    content_limit: int = 1_000_000
+    target_isolation: str = "read_uncommitted"
+    reach: int = 20_000
+    near: int = 2_000
+    deadline_seconds: int = 600
+    rows_per_read: int = 10_000
+    source_final: bool = False
+    only_mirrored: bool = False
+    whole: bool = False
+
+
+@dataclass
+class Case:
+    """One partition to translate: what is known, what may still be read, and what was found.
+
+    Attributes:
+        floors: what a recorder saw of both logs' ends, for a source that cannot be read.
+        segment: the part of both logs that it is about; the bounds are its own then.
+        left: records that may still be read, by side.
+        read: records that were read, by side.
+        holes: source records that are not on the target and should be.
+        cut: source records whose copies the target's retention has deleted.
+    """
+
+    bounds: Bounds
+    pairs: Pairs
+    limits: Limits
+    floors: Floors = field(default_factory=Floors)
+    segment: Segment = WHOLE
+    left: dict[str, int] = field(default_factory=dict)
+    read: dict[str, int] = field(default_factory=lambda: {SOURCE: 0, TARGET: 0})
+    holes: list[dict[str, Any]] = field(default_factory=list)
+    cut: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.left = self.left or {SOURCE: self.limits.content_limit, TARGET: self.limits.content_limit}
+
+    @property
+    def ends_match(self) -> bool:
+        """Tell whether the target holds the source up to its end, and nothing else at its own end."""
+        return (self.bounds.drained or self.segment.closed) and not self.bounds.other_writer
+
+    @property
+    def target_cut(self) -> bool:
+        """Tell whether retention deleted the beginning of what was written to the target for this source."""
+        return self.bounds.target_start != self.segment.target_from
+
+    def first_offset(self, upstream: int) -> int | None:
+        """Return from where the target holds all copies of a record; None if compaction or retention may cut one."""
+        floor = self.floors.below(upstream)
+        begin = self.bounds.target_start
+        start = begin if floor is None and not self.target_cut else floor
+        return None if start is None or begin is None or start < begin or self.bounds.target_compacted else start
+
+    def window(self, side: str, start: int, end: int) -> Window:
+        """Return a window of this partition on one side."""
+        known = self.bounds
+        topic = known.topic if side == SOURCE else known.target_topic
+        with_keys = known.target_compacted or known.source_compacted
+        return Window(side, topic, known.partition, start, end, known.compare_timestamps, with_keys)
+
+    def fetch(self, *windows: Window) -> Search:
+        """Ask for windows and count what came; what is empty is not asked for."""
+        asked = [window for window in windows if window.start < window.end]
+        came = iter((yield asked) if asked else [])
+        parts = [next(came) if window.start < window.end else None for window in windows]
+        for window, records in zip(windows, parts):
+            self.read[window.side] += records.size() if records else 0
+        return parts
+
+    def may_read(self, side: str, count: int) -> bool:
+        """Take ``count`` offsets from what may still be read, if there are so many."""
+        if count > self.left[side]:
+            return False
+        self.left[side] -= count
+        return True
+
+
+class SourceCase(Case):
+    """A case whose source offsets are known."""
+
+    bounds: SourceBounds
+
+
+class TargetCase(Case):
+    """A case whose target exists."""
+
+    bounds: TargetBounds
+
+
+class FullCase(SourceCase, TargetCase):
+    """A case of which all offsets of both logs are known."""
+
+    bounds: FullBounds
+
+
+def source_known(case: Case) -> TypeGuard[SourceCase]:
+    """Say whether a case's source offsets are known."""
+    return case.bounds.source_start is not None and case.bounds.cut_off is not None
+
+
+def target_known(case: Case) -> TypeGuard[TargetCase]:
+    """Say whether a case's target exists."""
+    return case.bounds.target_exists
+
+
+def both_known(case: Case) -> TypeGuard[FullCase]:
+    """Say whether all offsets of both logs are known."""
+    return source_known(case) and target_known(case)

@@ -1,0 +1,246 @@
+"""Drives a procedure's steps as Airflow would: in order, tried again after a kill, returned after a refusal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from kafka_dr.procedures import PROCEDURES
+
+from lab.environment.airflow_settings import own_environment
+from lab.environment.state import Lab
+
+ROOT = Path(__file__).parents[3]
+#: By DAG, the steps in order, without the way back and the closing.
+STEPS = {dag_id: tuple(map(str, procedure.steps)) for dag_id, procedure in PROCEDURES.items()}
+FORWARD, WITHOUT_SOURCE, BACK = (STEPS[dag_id] for dag_id in ("planned_failover", "unplanned_failover", "failback"))
+TRIES = 3
+WOKEN_AFTER = 1.0
+
+
+def product_environment(lab: Lab) -> dict[str, str]:
+    """The whole environment of a process of the product that runs without Airflow on a lab."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW_CONN", "KAFKA_DR"))}
+    return {
+        **inherited,
+        **own_environment(lab),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("plugins", "spark", ".")),
+    }
+
+
+class Run:
+    """One run of a DAG: its params, who started it, and how each step ended."""
+
+    def __init__(self, params: dict[str, Any], run_id: str | None = None, dag_id: str = "planned_failover") -> None:
+        self.params, self.dag_id = params, dag_id
+        self.run_id = run_id or f"r-{uuid.uuid4().hex[:8]}"
+        self.triggered_at = datetime.now(UTC).isoformat()
+        self.attempts: dict[str, int] = {}
+        self.ended: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+        self.questions: dict[str, str] = {}
+        self.writes: dict[str, int] = {}
+        self.killed: list[str] = []
+
+    @property
+    def procedure_id(self) -> str:
+        """As the product names it."""
+        return f"{self.dag_id}-{self.run_id}"
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Its DAG's steps in order."""
+        return STEPS[self.dag_id]
+
+    @property
+    def returnable(self) -> tuple[str, ...]:
+        """The steps after whose failure its DAG runs the way back."""
+        return (*self.steps[: self.steps.index("open_target") + 1], "redirect_clients")
+
+
+class Stepping:
+    """Runs on one lab; ``before`` is called before each step, ``asked`` answers a waiting gate, or gives None."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        folder: Path,
+        before: Callable[[Run, str], None] | None = None,
+        asked: Callable[[Run, str, float], str | None] | None = None,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.lab, self.folder, self.before = lab, folder, before or (lambda run, step: None)
+        self.asked = asked or (lambda run, gate, seconds: "Approve")
+        self._told = folder / "answers.json"
+        self._told.write_text("{}")
+        own, environment = own_environment(lab), product_environment(lab)
+        self._api = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.support.answering_api", str(self._told)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.api_url = f"http://127.0.0.1:{int(self._api.stdout.readline())}"
+        with (folder / "server.log").open("ab") as log:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "tests.faults.support.step_server"],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self.environment = own | {
+            "AIRFLOW_CONN_AIRFLOW_API": json.dumps(
+                {"conn_type": "http", "host": self.api_url, "login": "switchback", "password": "p"}
+            )
+        }
+
+    def close(self) -> None:
+        """End both helpers."""
+        self._server.stdin.close()
+        self._server.wait(30)
+        self._api.terminate()
+        self._api.wait(30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- one process of a step ------------------------------------------------------------------------------------
+
+    def processes(self, run: Run, step: str, copies: int = 1, **how: Any) -> list[dict[str, Any]]:
+        """Start so many processes of a step at once, and say how each ended; `how` is what `step_server` knows."""
+        self._tell(run, {})
+        asked = {"dag_id": run.dag_id, "run_id": run.run_id, "params": run.params, "triggered_at": run.triggered_at}
+        asked |= {"step": step, "attempt": run.attempts.get(step, 1), "copies": copies, **how}
+        asked |= {"folder": str(self.folder), "environment": self.environment}
+        return self._served(asked)
+
+    def thaw(self, frozen: dict[str, Any]) -> dict[str, Any]:
+        """Let a frozen process go on; say how it ended."""
+        return self.merged(self._served({"thaw": frozen["pid"], "answer": frozen["answer"]}))
+
+    def _served(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
+        self._server.stdin.write(json.dumps(asked) + "\n")
+        self._server.stdin.flush()
+        return json.loads(self._server.stdout.readline())
+
+    def _tell(self, run: Run, gates: dict[str, Any]) -> None:
+        told = json.loads(self._told.read_text())
+        mine = told.setdefault(run.run_id, {"starter": "operator", "gates": {}})
+        mine["gates"] |= gates
+        aside = self._told.with_suffix(".writing")
+        aside.write_text(json.dumps(told))
+        aside.replace(self._told)
+
+    def answer(
+        self, run: Run, gate: str, subject: str, by: str = "approver", option: str = "Approve"
+    ) -> dict[str, Any]:
+        """Somebody answers a gate; returns what Airflow would wake the task with."""
+        person = {"id": by, "name": by}
+        question = {"subject": subject, "body": "", "options": ["Approve", "Reject"]}
+        answer = {"chosen_options": [option], "responded_by_user": person}
+        self._tell(run, {gate: question | answer | {"responded_at": datetime.now(UTC).isoformat()}})
+        return {"chosen_options": [option], "responded_by_user": person, "params_input": {}}
+
+    def age(self, run: Run, gate: str, seconds: float) -> None:
+        """Move the clock of an answer: it was given so much earlier."""
+        given = json.loads(self._told.read_text())[run.run_id]["gates"][gate]
+        self._tell(run, {gate: given | {"responded_at": (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()}})
+
+    def _event(self, run: Run, gate: str, parked: dict[str, Any]) -> dict[str, Any]:
+        """What wakes a gate: somebody's answer, or the end of its time."""
+        began = time.monotonic()
+        run.questions[gate] = f"{parked['subject']}\n{parked['body']}"
+        option = self.asked(run, gate, parked["seconds"])
+        if option is None:
+            time.sleep(max(0.0, began + parked["seconds"] - time.monotonic()))
+            return {
+                "error": "The timeout has passed, and the response has not yet been received.",
+                "error_type": "timeout",
+            }
+        return self.answer(run, gate, parked["subject"], option=option)
+
+    # -- a step, as Airflow drives it ---------------------------------------------------------------------------
+
+    def step(self, run: Run, step: str, **how: Any) -> str:
+        """Run a step to its end; `how` goes to its first process, `meanwhile` runs while that one is frozen."""
+        self.before(run, step)
+        for attempt in range(1, TRIES + 1):
+            run.attempts[step] = run.attempts.get(step, 0) + 1
+            found = self._one_try(run, step, how if attempt == 1 else {})
+            run.texts[step] = found.get("text", "")
+            run.killed += [step] if found["state"] == "killed" else []
+            if found["state"] in ("done", "refused"):
+                break
+        run.ended[step] = found["state"] if found["state"] in ("done", "refused") else "failed"
+        return run.ended[step]
+
+    def _one_try(self, run: Run, step: str, how: dict[str, Any]) -> dict[str, Any]:
+        how, written = dict(how), 0
+        meanwhile = how.pop("meanwhile", None)
+        found = self.merged(self.processes(run, step, **how))
+        if found["state"] == "frozen" and meanwhile:
+            meanwhile()
+            found = self.thaw(found)
+        while found["state"] in ("waiting", "parked"):
+            written += found["writes"]
+            # The n-th journal write of a try may be made by the process that is woken after a wait or an answer.
+            later = {"kill_at": how["kill_at"] - written} if "kill_at" in how else {}
+            if found["state"] == "parked":
+                found = self.merged(self.processes(run, step, event=self._event(run, step, found), **later))
+            else:
+                time.sleep(WOKEN_AFTER)
+                found = self.merged(self.processes(run, step, woken=True, **later))
+        run.writes[step] = written + found.get("writes", 0)
+        return found
+
+    @staticmethod
+    def merged(found: list[dict[str, Any]]) -> dict[str, Any]:
+        """How a step stands after several processes of it: as the one that got furthest."""
+        order = ("done", "parked", "waiting", "refused", "again", "killed", "hung", "frozen")
+        return min(found, key=lambda one: order.index(one["state"]))
+
+    def forward(self, run: Run, until: str | None = None, after: str | None = None, **how: dict[str, Any]) -> bool:
+        """Run steps from behind ``after`` to ``until``, under what they suffer; False when one is not done."""
+        start = run.steps.index(after) + 1 if after else 0
+        for step in run.steps[start:]:
+            if self.step(run, step, **how.get(step, {})) != "done":
+                return False
+            if step == until:
+                return True
+        return True
+
+    def whole(self, run: Run, after: str | None = None, **how: dict[str, Any]) -> dict[str, Any]:
+        """A run from beginning to end, the way back included; returns the evidence."""
+        done = self.forward(run, after=after, **how)
+        failed = next((step for step in run.steps if run.ended.get(step) in ("refused", "failed")), None)
+        if not done and failed in run.returnable:
+            self.step(run, "return_to_source", **how.get("return_to_source", {}))
+        self.step(run, "close_procedure", **how.get("close_procedure", {}))
+        return self.evidence(run)
+
+    def evidence(self, run: Run) -> dict[str, Any]:
+        """What the run left."""
+        return json.loads((self.lab.evidence / run.procedure_id / "evidence.json").read_text())
+
+
+@contextmanager
+def stepping(lab: Lab, folder: Path, **kwargs: Any) -> Iterator[Stepping]:
+    """A driver for the length of a block."""
+    with Stepping(lab, folder, **kwargs) as driver:
+        yield driver

@@ -1,0 +1,131 @@
+"""Fencing the source, and proving it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import FenceNotProven
+from kafka_dr.hooks.brokers.acls import ClusterAcls
+from kafka_dr.hooks.brokers.records import Accepted, Refused
+from kafka_dr.actions.fencing.acl_fence import FenceProducers, added_entries, probe_partitions
+from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
+
+STEP = Step.FENCE_PRODUCERS
+GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
+MM2 = AclEntry("topic", "*", "literal", "User:mm2", "*", "all", "allow")
+
+
+def fence(bench: Any) -> dict[str, Any]:
+    """Execute the step and return its figures."""
+    FenceProducers(task_id=STEP.value).execute(bench.context())
+    return bench.entries(STEP)[-1].payload
+
+
+@pytest.fixture
+def ready(bench: Any) -> Any:
+    """An approved run on a source with one application."""
+    bench.planned()
+    bench.clusters["primary"].acls = {GRANT, MM2}
+    return bench
+
+
+def test_the_fence_is_added_and_proven(ready: Any) -> None:
+    """The application is denied, MirrorMaker 2 is not; the intent names the entry before it is added; the ends are
+    the cut-off.
+    """
+    figures = fence(ready)
+    procedure = ready.procedure()
+    assert {str(e) for e in added_entries(procedure)} == {"deny User:app write topic literal '*' from *"}
+    assert ready.clusters["primary"].acls == {GRANT, MM2, *added_entries(procedure)}
+    assert procedure.artifacts.load(figures["cut_off"]).to_dict("records") == [
+        {"topic": "orders", "partition": 0, "offset": 10}
+    ]
+    assert figures["brokers_refusing"] == [1] and figures["fenced_at"]
+
+
+def test_fencing_again_adds_nothing_and_looks_again(ready: Any) -> None:
+    """The second run finds its own fence, adds nothing, and reads the ends anew."""
+    fence(ready)
+    ready.clusters["primary"].log_ends[TopicPartition("orders", 0)] = 12
+    figures = fence(ready)
+    assert len(added_entries(ready.procedure())) == 1
+    assert ready.procedure().artifacts.load(figures["cut_off"])["offset"].tolist() == [12]
+
+
+def test_without_approval_nothing_is_fenced(ready: Any) -> None:
+    """The act itself asks who approved: a gate marked successful by hand is not enough."""
+    ready.api.answers.clear()
+    with pytest.raises(AirflowFailException, match="never answered"):
+        fence(ready)
+    assert ready.clusters["primary"].acls == {GRANT, MM2}
+
+
+def test_a_fence_that_is_not_taken_is_not_proven(ready: Any) -> None:
+    """What the cluster does not show after the request was made is no fence."""
+    ready.clusters["primary"].takes_acls = False
+    with pytest.raises(AirflowFailException, match="may still act"):
+        fence(ready)
+    assert Entry.OUTCOME not in ready.kinds(STEP)
+
+
+@pytest.mark.parametrize("answer", [Accepted(1, 1), Refused("NOT_ENOUGH_REPLICAS", False, 1)])
+def test_a_probe_that_is_not_refused_for_its_rights_proves_nothing(ready: Any, answer: Any) -> None:
+    """A write that went through, or was refused for another reason, leaves the fence unproven at the deadline."""
+    ready.probe_answers[0] = answer
+    with pytest.raises((AirflowException, TaskDeferred)):
+        fence(ready)
+    assert Entry.OUTCOME not in ready.kinds(STEP)
+
+
+def test_a_topic_that_changed_since_the_forecast_is_refused(ready: Any) -> None:
+    """Grown or recreated topics are not what was approved."""
+    ready.clusters["primary"].partitions["orders"][1] = 1
+    with pytest.raises(AirflowFailException, match="Topics changed"):
+        fence(ready)
+
+
+def test_every_broker_is_probed(ready: Any) -> None:
+    """A broker that leads no partition of the probe's topic (a leader moved, a broker was added) is named, and
+    nothing counts as proven.
+    """
+    source = ready.clusters["primary"]
+    source.broker_ids, source.partitions[PROBE_TOPIC] = [1, 2, 3], {0: 3, 1: 1, 2: 2}
+    assert probe_partitions(source) == {1: 1, 2: 2, 3: 0}
+    source.partitions[PROBE_TOPIC] = {0: 1, 1: 1, 2: None}
+    with pytest.raises(FenceNotProven, match=r"brokers \[2, 3\]"):
+        probe_partitions(source)
+    with pytest.raises(AirflowFailException, match=r"brokers \[2, 3\]"):
+        fence(ready)
+    assert Entry.OUTCOME not in ready.kinds(STEP)
+
+
+def test_an_unproven_fence_has_no_time(make_bench: Any) -> None:
+    """fenced_at is when the fence was proven on every broker: null without an authorizer and a probe."""
+    bench = make_bench()
+    text = bench.topology.read_text()
+    bench.topology.write_text(text.replace('"probe_connection": "probe_primary", ', ""))
+    bench.planned()
+    bench.clusters["primary"].authorizer = False
+    figures = fence(bench)
+    assert figures["brokers_refusing"] is None and figures["fenced_at"] is None
+
+
+def test_the_probes_entries_are_sent_last(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that refuses the probe knows every other entry: the probe's are the last of the request."""
+    sent: list[str] = []
+
+    class Admin:
+        """Takes the bindings in the order they are sent."""
+
+        def create_acls(self, bindings: list[Any], **_: Any) -> dict[Any, Any]:
+            """Remember the names."""
+            sent.extend(b.name for b in bindings)
+            return {}
+
+    entries = [AclEntry("topic", name, "literal", "User:*", "*", "write", "deny") for name in ("orders", PROBE_TOPIC)]
+    ClusterAcls(Admin()).add(entries)
+    assert sent == ["orders", PROBE_TOPIC]

@@ -1,0 +1,295 @@
+"""A procedure in hand, as its journal and the time tell it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka_dr.domain.evidence.live_status import InHand, LiveStep, in_hand
+from kafka_dr.procedures import steps_of
+from kafka_dr.vocabulary import Entry, Step
+
+from tests.support.facts import entry
+
+TEN = datetime(2026, 11, 22, 10, tzinfo=UTC)
+
+
+class Told:
+    """A journal that is written second by second."""
+
+    def __init__(self, **deadlines: float) -> None:
+        self.lines: list[Any] = []
+        self.says(
+            0,
+            Step.OPEN_PROCEDURE,
+            Entry.OPENED,
+            dag_id="planned_failover",
+            run_id="r 1",
+            source="east",
+            target="west",
+            reason="why",
+            request={"deadlines": deadlines},
+        )
+
+    def says(self, second: float, step: str, kind: str, **payload: Any) -> Told:
+        """One entry."""
+        at = TEN + timedelta(seconds=second)
+        self.lines.append(entry(step, kind, at, **payload))
+        return self
+
+    def done(self, began: float, ended: float, step: str, **figures: Any) -> Told:
+        """A step that began and ended."""
+        return self.says(began, step, Entry.INTENT, **{"try": 1}).says(ended, step, Entry.OUTCOME, **figures)
+
+    def at(self, second: float) -> InHand:
+        """What is seen at a second."""
+        seen = in_hand("p-1", self.lines, TEN + timedelta(seconds=second))
+        assert seen is not None
+        return seen
+
+    def step(self, second: float, name: str) -> LiveStep:
+        """How a step is seen."""
+        return next(step for step in self.at(second).steps if step.id == name)
+
+
+def fenced(**deadlines: float) -> Told:
+    """A procedure whose fence began at second 100."""
+    return (
+        Told(**deadlines)
+        .done(1, 2, Step.OPEN_PROCEDURE)
+        .done(3, 90, Step.APPROVE_FAILOVER, asked=True)
+        .says(100, Step.FENCE_PRODUCERS, Entry.INTENT, **{"try": 1})
+    )
+
+
+def words(told: Told, second: float) -> str:
+    """The fence in words."""
+    fence = told.at(second).fence
+    assert fence is not None
+    return fence.words
+
+
+def test_nothing_is_in_hand_before_it_opened() -> None:
+    """A refused lease opens nothing."""
+    assert in_hand("p-1", [], TEN) is None
+    assert (
+        in_hand(
+            "p-1", [SimpleNamespace(step="open_procedure", kind="refusal", at=TEN, payload={"reason": "held"})], TEN
+        )
+        is None
+    )
+
+
+def test_the_countdown_says_when_it_returns() -> None:
+    """How long, of how long, and the time at which it returns by itself."""
+    fence = fenced(max_fence_seconds=600.0).at(203).fence
+    assert fence is not None and (fence.state, fence.seconds, fence.limit) == ("counting", 103.0, 600.0)
+    assert fence.words == " of 10:00; at 10:11:40 UTC it returns by itself"
+    assert fence.returns_at == TEN + timedelta(seconds=700)
+
+
+def test_the_plans_limit_is_the_one_that_counts() -> None:
+    """What was approved stands above what was asked."""
+    told = fenced(max_fence_seconds=600.0).done(4, 5, Step.FORECAST)
+    told.lines[-1].payload["plan"]["deadlines"] = {"max_fence_seconds": 60.0}
+    assert "10:02:40" in words(told, 101)
+
+
+def test_the_clock_runs_from_the_first_intent() -> None:
+    """A step that is tried again does not start it anew, nor does a step that adds to the fence."""
+    told = (
+        fenced(max_fence_seconds=600.0)
+        .says(130, Step.FENCE_PRODUCERS, Entry.FAILURE, reason="x")
+        .says(140, Step.FENCE_PRODUCERS, Entry.INTENT, **{"try": 2})
+    )
+    fence = told.at(200).fence
+    assert fence is not None and fence.seconds == 100.0
+
+
+def test_a_clock_that_ran_out_says_so() -> None:
+    """No time in the past is promised, and what to do is named."""
+    told = fenced(max_fence_seconds=60.0)
+    assert "it returns by itself" in words(told, 159) and "the time is up" in words(told, 160)
+    assert "abort_procedure" in words(told, 160)
+
+
+def test_without_a_known_limit_none_is_invented() -> None:
+    """An entry of another version may not name it."""
+    assert words(fenced(), 160) == "; no limit is known"
+
+
+def test_steps_of_another_procedure_are_not_shown() -> None:
+    """What this procedure never does is not called `not begun`; of an unknown procedure every step may come."""
+    shown = {step.id for step in fenced().at(101).steps}
+    assert {"forecast", "close_procedure"} <= shown
+    assert not {"confirm_source_lost", "assess_data_loss", "approve_data_loss", "fence_source"} & shown
+    lost = {step.value for step in steps_of("unplanned_failover")}
+    assert {"confirm_source_lost", "fence_source", "open_target", "return_to_source"} <= lost
+    assert not {"forecast", "fence_producers", "drain_consumers"} & lost
+    assert steps_of("something_else") == tuple(Step)
+
+
+@pytest.mark.parametrize("step", [Step.APPROVE_FAILOVER, Step.FORECAST])
+def test_before_the_fence_nobody_counts(step: str) -> None:
+    """Neither an approval nor a plan stops clients."""
+    assert Told(max_fence_seconds=60.0).done(1, 2, step).at(500).fence is None
+
+
+def test_the_point_of_no_return_ends_the_countdown() -> None:
+    """From open_target's intent there is no return, but clients still stand still until they are sent on."""
+    told = fenced(max_fence_seconds=60.0).says(120, Step.OPEN_TARGET, Entry.INTENT)
+    assert "point of no return is passed: west is being opened" in words(told, 400)
+    assert "returns by itself" not in words(told, 121)
+    assert "west is open, they are being sent there" in words(told.says(122, Step.OPEN_TARGET, Entry.OUTCOME), 130)
+    fence = told.done(123, 130, Step.REDIRECT_CLIENTS).at(900).fence
+    assert fence is not None and (fence.state, fence.seconds) == ("over", 30.0)
+    assert "they were sent to west" in fence.words
+
+
+def test_a_return_ends_it_on_the_source() -> None:
+    """While it runs, and when it is done; a return that touched nothing leaves no fence to tell of."""
+    told = fenced(max_fence_seconds=60.0).says(130, Step.RETURN_TO_SOURCE, Entry.INTENT)
+    assert words(told, 140).endswith("east is being given back to them")
+    assert "for 50 s, until 10:02:30 UTC; they are back on east" in words(
+        told.says(150, Step.RETURN_TO_SOURCE, Entry.OUTCOME, touched=True), 900
+    )
+    assert fenced().says(150, Step.RETURN_TO_SOURCE, Entry.OUTCOME, touched=False).at(900).fence is None
+
+
+def test_an_abort_gives_the_source_back() -> None:
+    """From the abort on nothing goes forward."""
+    assert "being given back" in words(
+        fenced(max_fence_seconds=600.0).says(110, Step.ABORT_PROCEDURE, Entry.ABORT, by="carol", reason="r"), 111
+    )
+
+
+def test_steps_have_the_state_of_their_newest_entry() -> None:
+    """Running, done, begun again after its outcome, failed, tried again, not begun."""
+    told = Told().says(10, "forecast", Entry.INTENT)
+    assert (told.step(15, "forecast").state, told.step(15, "forecast").seconds) == ("running", 5.0)
+    told.says(20, "forecast", Entry.OUTCOME)
+    assert (told.step(99, "forecast").state, told.step(99, "forecast").seconds) == ("done", 10.0)
+    assert told.says(30, "forecast", Entry.INTENT).step(40, "forecast").state == "running"
+    failed = told.says(50, "forecast", Entry.FAILURE, reason="Kafka did not answer").step(60, "forecast")
+    assert (failed.state, failed.failures, failed.told) == ("failed", 1, "Kafka did not answer")
+    assert told.says(70, "forecast", Entry.INTENT).step(80, "forecast").state == "running"
+    assert told.step(80, "commit_groups").state == "not begun"
+
+
+def test_steps_that_may_never_come_are_shown_only_once_begun() -> None:
+    """A return or an abort is no step that one waits for; an unknown step is not lost."""
+    names = [step.id for step in Told().at(1).steps]
+    assert "return_to_source" not in names and "abort_procedure" not in names and names[-1] == "close_procedure"
+    names = [
+        step.id
+        for step in Told().says(1, "return_to_source", Entry.INTENT).says(2, "some_new_step", Entry.INTENT).at(3).steps
+    ]
+    assert "return_to_source" in names and names[-1] == "some_new_step"
+
+
+def test_an_ended_procedure_shows_what_happened_only() -> None:
+    """Closed: no step is waited for, and one that left no outcome is called that."""
+    told = (
+        Told()
+        .done(1, 2, "open_procedure")
+        .says(3, "forecast", Entry.INTENT)
+        .says(5, "close_procedure", Entry.CLOSED, outcome="failed")
+    )
+    assert told.at(99).outcome == "failed" and [(s.id, s.state) for s in told.at(99).steps] == [
+        ("open_procedure", "done"),
+        ("forecast", "no outcome"),
+        ("close_procedure", "done"),
+    ]
+
+
+def test_a_watch_outlives_its_procedure() -> None:
+    """Closed, and the old source is watched still: that is not a step that left no outcome."""
+    told = (
+        Told()
+        .says(3, "watch_old_source", Entry.INTENT, stops_connectors=["a"])
+        .says(5, "close_procedure", Entry.CLOSED, outcome="completed")
+    )
+    assert {s.id: s.state for s in told.at(99).steps} == {"watch_old_source": "watching", "close_procedure": "done"}
+
+
+def test_a_stopped_procedure_promises_nothing() -> None:
+    """Closed as failed with clients fenced: nothing returns by itself; once a step is cleared it is in hand again."""
+    told = (
+        fenced(max_fence_seconds=600.0)
+        .says(120, "drain_consumers", Entry.FAILURE, reason="x")
+        .says(130, "return_to_source", Entry.INTENT)
+        .says(131, "return_to_source", Entry.FAILURE, reason="y")
+    )
+    told.says(140, "close_procedure", Entry.CLOSED, outcome="failed")
+    assert told.at(150).outcome == "failed" and "nothing happens by itself" in words(told, 150)
+    assert "returns by itself" not in words(told, 150)
+    told.says(160, "return_to_source", Entry.INTENT, **{"try": 2})
+    assert told.at(170).outcome is None and words(told, 170).endswith("being given back to them")
+
+
+def test_a_gate_that_asks_names_its_deadline() -> None:
+    """Before the fence its own; behind the fence the fence's, if that comes first."""
+    asked = (
+        Told(approval_wait_seconds=3600.0, max_fence_seconds=600.0).says(10, "approve_failover", Entry.INTENT).at(70)
+    )
+    assert asked.question is not None and (asked.question.step, asked.question.seconds, asked.question.expires_at) == (
+        "approve_failover",
+        60.0,
+        TEN + timedelta(seconds=3610),
+    )
+    review = (
+        fenced(approval_wait_seconds=3600.0, max_fence_seconds=600.0)
+        .says(110, "review_translation", Entry.INTENT)
+        .at(120)
+        .question
+    )
+    assert review is not None and review.expires_at == TEN + timedelta(seconds=700)
+
+
+def test_an_answer_that_counts_for_nothing_is_told() -> None:
+    """Asked again: what was wrong with the answer stands beside the gate."""
+    told = (
+        Told()
+        .says(10, "approve_failover", Entry.INTENT)
+        .says(20, "approve_failover", Entry.NOTE, answer_ignored="alice started the run and answered the gate")
+    )
+    assert told.step(30, "approve_failover").told == "answer ignored: alice started the run and answered the gate"
+
+
+def test_the_newest_trouble_is_told_until_it_is_mended() -> None:
+    """The newest of all steps, with what to do; once its step is done it is called mended."""
+    told = (
+        Told()
+        .says(1, "forecast", Entry.INTENT)
+        .says(2, "forecast", Entry.FAILURE, reason="a")
+        .says(3, "forecast", Entry.INTENT)
+        .says(4, "forecast", Entry.REFUSAL, reason="b", seen="c", next_step="d")
+    )
+    trouble = told.at(5).trouble
+    assert trouble is not None
+    assert (trouble.reason, trouble.seen, trouble.next_step, trouble.mended) == ("b", "c", "d", False)
+    mended = told.says(6, "forecast", Entry.OUTCOME).at(7).trouble
+    assert mended is not None and mended.mended
+    assert Told().at(1).trouble is None
+
+
+def test_a_procedure_that_is_continued_counts_no_more() -> None:
+    """Nothing returns by itself; given back, it is as before."""
+    told = fenced(max_fence_seconds=60).says(120, Step.OPEN_PROCEDURE, Entry.NOTE, continued_by="u-1")
+    fence = told.at(500).fence
+    assert fence is not None
+    assert (fence.state, fence.words, fence.returns_at) == ("stopped", ": u-1 goes on from here", None)
+    assert told.says(501, Step.OPEN_PROCEDURE, Entry.NOTE, continued_by=None).at(502).fence.state == "overdue"
+
+
+def test_a_failback_waits_for_a_decision_on_stranded_records() -> None:
+    """Its first gate is shown as every other one: asking, with the question and the answer's deadline."""
+    told = Told(approval_wait_seconds=600.0)
+    told.lines[0].payload["dag_id"] = "failback"
+    told.done(1, 2, Step.OPEN_PROCEDURE).says(10, Step.DECIDE_STRANDED_RECORDS, Entry.INTENT, **{"try": 1})
+    assert told.step(15, Step.DECIDE_STRANDED_RECORDS).state == "asking"
+    question = told.at(15).question
+    assert question is not None and question.step == Step.DECIDE_STRANDED_RECORDS and question.seconds == 5.0
+    assert question.expires_at == TEN + timedelta(seconds=610)

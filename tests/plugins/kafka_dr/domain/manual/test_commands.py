@@ -1,0 +1,407 @@
+"""Commands for a person: exact, quoted, in an order that is safe."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.manual.commands import (
+    Block,
+    Flow,
+    Hand,
+    Place,
+    acl_commands,
+    entry_of,
+    offset_lines,
+    partition_patterns,
+    position_files,
+    script,
+    seeds_json,
+    to_go_on,
+    to_return,
+)
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import BadInput
+from kafka_dr.procedures import FAILBACK, PLANNED_FAILOVER, PROCEDURES, UNPLANNED_FAILOVER, ProcedureDefinition
+from kafka_dr.vocabulary import Step
+
+SOURCE, TARGET = Place("east", "e:9092", "source.properties"), Place("west", "w:9092", "target.properties")
+DENY = AclEntry("topic", "orders", "literal", "User:app", "*", "write", "deny")
+GROUP = AclEntry("group", "billing", "literal", "User:app", "*", "read", "deny")
+BEFORE = [
+    s
+    for s in Step
+    if s
+    in (
+        Step.FENCE_PRODUCERS,
+        Step.DRAIN_CONSUMERS,
+        Step.WAIT_FOR_ZERO_LAG,
+        Step.STOP_MIRROR_MAKER,
+        Step.TRANSLATE_OFFSETS,
+    )
+]
+
+
+def hand(**changes: object) -> Hand:
+    """A procedure that has translated its positions."""
+    made = Hand(
+        "p-1",
+        "planned_failover",
+        SOURCE,
+        TARGET,
+        Flow("http://c", False, "east", "e->w.source", "e->w.checkpoint"),
+        Flow("http://r", True, "west", "w.source", "w.checkpoint"),
+        frozenset(BEFORE),
+        frozenset(BEFORE),
+        (DENY, GROUP),
+        (DENY,),
+        (DENY, GROUP),
+        (),
+        ("e->w.source", "e->w.checkpoint"),
+        (("billing", "orders", 0, 7),),
+        {TopicPartition("orders", 0): 6},
+        "cp a b",
+        "http://app",
+        "mark",
+    )
+    return replace(made, **changes)
+
+
+def commands(blocks: list) -> str:
+    """All commands of some blocks."""
+    return "\n".join(line for block in blocks for line in block.commands)
+
+
+names = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=20)
+
+
+@given(
+    name=names,
+    kind=st.sampled_from(["topic", "group", "transactional_id"]),
+    pattern=st.sampled_from(["literal", "prefixed"]),
+    principal=names.map(lambda n: f"User:{n}"),
+)
+def test_an_entry_survives_its_text(name: str, kind: str, pattern: str, principal: str) -> None:
+    """What the plan shows as text is read back as the very same entry."""
+    entry = AclEntry(kind, name, pattern, principal, "*", "write", "deny")
+    assert entry_of(str(entry)) == entry
+
+
+def test_a_text_that_is_no_entry_is_refused() -> None:
+    """Nothing is guessed."""
+    with pytest.raises(BadInput):
+        entry_of("deny everything")
+
+
+@given(st.lists(names, min_size=1, max_size=130, unique=True))
+def test_every_name_is_said_once_and_quoted(topics: list[str]) -> None:
+    """A shell reads exactly the names that were meant, whatever they hold."""
+    said = [
+        word
+        for line in acl_commands(SOURCE, "add", [replace(DENY, name=t) for t in topics])
+        for word in shlex.split(line)
+    ]
+    assert sorted(said[i + 1] for i, word in enumerate(said) if word == "--topic") == sorted(topics)
+
+
+def test_what_allows_comes_first_and_goes_last() -> None:
+    """A lone DENY on a topic without entries would take reading from everyone."""
+    allow = AclEntry("topic", "orders", "literal", "User:*", "*", "read", "allow")
+    added, removed = (acl_commands(SOURCE, verb, [DENY, allow]) for verb in ("add", "remove"))
+    assert "--allow-principal" in added[0] and "--deny-principal" in added[1]
+    assert "--deny-principal" in removed[0] and "--allow-principal" in removed[1]
+    assert all("--force" in line for line in removed)
+
+
+def test_words_of_kafkas_tool() -> None:
+    """Operations, patterns and the cluster as kafka-acls.sh spells them."""
+    line = acl_commands(
+        TARGET,
+        "add",
+        [AclEntry("cluster", "kafka-cluster", "literal", "User:a", "10.0.0.1", "describe_configs", "allow")],
+    )[0]
+    assert "--operation DescribeConfigs" in line and line.endswith("--cluster") and "--allow-host 10.0.0.1" in line
+    assert "target.properties" in line
+
+
+def test_onwards_says_what_is_done_and_what_remains() -> None:
+    """Done steps have no commands, the others have all of theirs, in the procedure's order."""
+    blocks = to_go_on(hand())
+    assert [b.step for b in blocks if b.done] == BEFORE and not any(b.commands for b in blocks if b.done)
+    text = commands(blocks)
+    order = ["--from-file positions-1.csv", "@reverse_offsets.json", "mark opening", "--remove", "cp a b", "/resume"]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    assert text.index("diff cut_off.txt") < text.index("mark opening")
+    assert text.index("diff boundary.txt") < text.index("mark opening")
+
+
+def test_onwards_ends_where_no_shell_can_go_on() -> None:
+    """Without translated positions nothing is committed and nothing opened."""
+    blocks = to_go_on(hand(done=frozenset(BEFORE[:-1]), positions=None))
+    assert blocks[-1].step == Step.TRANSLATE_OFFSETS and blocks[-1].commands == ("exit 1",)
+
+
+def test_before_anything_was_done_the_fence_is_laid_and_proven() -> None:
+    """Writes are fenced at the first step, reads at the second; ends that move stop the script."""
+    fence, drain = to_go_on(hand(done=frozenset(), begun=frozenset()))[:2]
+    assert "--topic orders" in commands([fence]) and "diff cut_off.txt now.txt" in commands([fence])
+    assert "/drain" in commands([fence])
+    assert "--group billing" in commands([drain]) and "--topic" not in commands([drain])
+
+
+def test_back_lifts_exactly_what_was_laid() -> None:
+    """Noted before; the fence first, then the applications, whose hook may be silent, then MirrorMaker 2."""
+    text = commands(to_return(hand()))
+    order = [
+        "mark returning",
+        "--remove",
+        "http://app/resume || echo",
+        "e-%3Ew.source/resume",
+        "e-%3Ew.checkpoint/resume",
+    ]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    assert text.count("--remove") == 2 and "--add" not in text
+    assert text.index('"STOPPED"') < text.index("e-%3Ew.source/resume"), "the other direction is looked at first"
+
+
+def test_back_without_a_stop_resumes_nothing() -> None:
+    """Only what was touched is put back."""
+    text = commands(to_return(hand(begun=frozenset({Step.FENCE_PRODUCERS}), added=(DENY,), stopped=())))
+    assert "connectors" not in text and text.count("--remove") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"begun": frozenset()}, "Nothing was touched"), ({"done": frozenset({Step.OPEN_TARGET})}, "The target is open")],
+)
+def test_there_is_not_always_a_way_back(changes: dict, said: str) -> None:
+    """Before the fence there is nothing to return, after the opening no way back."""
+    (block,) = to_return(hand(**changes))
+    assert said in block.says[0] and "--remove" not in commands([block])
+
+
+def test_an_opening_that_had_begun_is_closed_and_looked_at_first() -> None:
+    """Return is allowed only if nothing was written on the target."""
+    text = commands(
+        to_return(hand(begun=frozenset([*BEFORE, Step.OPEN_TARGET]), removed=(replace(DENY, principal="User:*"),)))
+    )
+    assert text.index("--add") < text.index("diff boundary.txt now.txt") < text.index("mark returning")
+
+
+@given(
+    st.lists(
+        st.tuples(names, names, st.integers(0, 9), st.integers(0, 9**9)), max_size=150, unique_by=lambda row: row[:3]
+    )
+)
+def test_files_hold_every_position_once(rows: list[tuple[str, str, int, int]]) -> None:
+    """Read as Kafka's tool reads them: one group's file has no column for it."""
+    import csv
+    import io
+
+    found = []
+    for _, groups, text in position_files(rows):
+        read = list(csv.reader(io.StringIO(text, newline="")))
+        found += [tuple(row) if len(groups) > 1 else (groups[0], *row) for row in read]
+    assert sorted(found) == sorted((g, t, str(p), str(o)) for g, t, p, o in rows)
+
+
+def test_offsets_and_patterns_meet() -> None:
+    """A partition's pattern picks its own line only: dots in names are dots."""
+    import re
+
+    here = TopicPartition("a.b-c", 1)
+    (pattern,) = partition_patterns([here]).splitlines()
+    lines = offset_lines({here: 5, TopicPartition("axb-c", 1): 6, TopicPartition("a.b-c", 11): 7}).splitlines()
+    assert [line for line in lines if re.search(pattern, line)] == ["a.b-c:1:5"]
+
+
+def test_seeds_say_null_for_the_beginning() -> None:
+    """`{"offset": 0}` would skip record 0."""
+    rows = json.loads(seeds_json("west", {TopicPartition("t", 0): None, TopicPartition("t", 1): 4}))["offsets"]
+    assert [row["offset"] for row in rows] == [None, {"offset": 4}] and rows[0]["partition"]["cluster"] == "west"
+
+
+def test_a_script_stops_at_the_first_failure_and_shows_no_password() -> None:
+    """The worker's login is a variable; every line a shell can read."""
+    text = script("t", to_go_on(hand()) + to_return(hand()))
+    assert "set -euo pipefail" in text and '-u "$CONNECT_USER"' in text
+    for line in text.splitlines():
+        shlex.split(line, comments=True)
+
+
+def test_a_relative_pythonpath_means_where_the_script_was_called(tmp_path: Path) -> None:
+    """The script works in its own folder; what the caller's paths mean does not change with it."""
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "forward.sh"
+    path.write_text(
+        script("forward", [Block(Step.COMMIT_GROUPS, (), ('printf "%s %s" "$PYTHONPATH" "$KAFKA_DR_TOPOLOGY"',))])
+    )
+    told = subprocess.run(
+        ["bash", "out/forward.sh"],
+        cwd=tmp_path,
+        env={"PATH": os.defpath, "PYTHONPATH": "plugins:/abs", "KAFKA_DR_TOPOLOGY": "t.yaml"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == f"{tmp_path}/plugins:/abs {tmp_path}/t.yaml"
+    told = subprocess.run(
+        ["bash", "out/forward.sh"], cwd=tmp_path, env={"PATH": os.defpath}, capture_output=True, text=True, check=False
+    )
+    assert "unbound variable" in told.stderr and "PYTHONPATH" in told.stderr
+
+
+# -- without the source ------------------------------------------------------------------------------------------------
+
+
+GIVEN_UP = [Step.APPROVE_DATA_LOSS, Step.FENCE_SOURCE, Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS]
+
+
+def given_up(**changes: object) -> Hand:
+    """An unplanned run that has translated its positions; its source is armed."""
+    known = {
+        "done": frozenset(GIVEN_UP),
+        "begun": frozenset(GIVEN_UP),
+        "fence": (),
+        "added": (),
+        "seeds": None,
+        "dag_id": "unplanned_failover",
+    }
+    return hand(**known | changes)
+
+
+def test_onwards_without_the_source_asks_nothing_of_it() -> None:
+    """Commit, look at the target alone, open, route: no block of the source's, nor of a reverse flow; who is watched
+    by nobody is said.
+    """
+    blocks = to_go_on(given_up())
+    assert [b.step for b in blocks if b.done] == GIVEN_UP and {b.step for b in blocks}.isdisjoint(
+        {Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS, Step.SEED_REVERSE_REPLICATION, Step.START_REVERSE_REPLICATION}
+    )
+    text = commands(blocks)
+    order = [
+        "--from-file positions-1.csv",
+        "diff boundary.txt",
+        "mark opening",
+        "--remove",
+        "mark opened",
+        "cp a b",
+        "http://app/resume",
+        "--describe --all-groups --state",
+    ]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    assert not [
+        part for part in ("e:9092", "source.properties", "cut_off", "reverse_offsets", "connectors") if part in text
+    ]
+    opening = next(b for b in blocks if b.step == Step.OPEN_TARGET)
+    assert "nobody lists them" in " ".join(opening.says)
+    assert "The target's logs must be as they were left" in opening.says[0]
+
+
+def test_before_the_stop_a_dead_worker_is_left_alone() -> None:
+    """It is asked for a bounded time; the target's still ends are what counts. The fence is said to be impossible,
+    and positions end the script.
+    """
+    blocks = to_go_on(given_up(done=frozenset(), begun=frozenset(), positions=None))
+    approve, fence, stop, translate = blocks
+    assert "kafka_dr.commands.plan p-1" in approve.says[1] and not approve.commands
+    assert "no command can fence what does not answer" in fence.says[0] and not fence.commands
+    asked = [line for line in stop.commands if "/stop" in line]
+    assert len(asked) == 2 and all("--max-time 20" in line and "|| echo" in line for line in asked)
+    assert "until" not in commands([stop])
+    assert "diff boundary.txt now.txt" in stop.commands and "e:9092" not in commands(blocks)
+    assert translate.commands == ("exit 1",) and "records of the target" in translate.says[0]
+
+
+@pytest.mark.parametrize(
+    ("row", "first"),
+    [
+        (PLANNED_FAILOVER, Step.FENCE_PRODUCERS),
+        (FAILBACK, Step.FENCE_PRODUCERS),
+        (UNPLANNED_FAILOVER, Step.APPROVE_DATA_LOSS),
+    ],
+    ids=lambda value: getattr(value, "dag_id", None),
+)
+def test_the_steps_are_those_of_the_procedure(
+    row: ProcedureDefinition, first: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first one that a person can do in its place, in the procedure's order; what it lacks is not printed."""
+    made = hand(dag_id=row.dag_id, done=frozenset(), begun=frozenset())
+    expected = list(row.steps[row.steps.index(first) :])
+    assert [block.step for block in to_go_on(made)] == expected
+    shorter = replace(row, steps=tuple(step for step in row.steps if step != Step.REDIRECT_CLIENTS))
+    monkeypatch.setitem(PROCEDURES, row.dag_id, shorter)
+    assert [block.step for block in to_go_on(made)] == [step for step in expected if step != Step.REDIRECT_CLIENTS]
+
+
+def test_in_dedicated_mode_the_processes_are_ended_elsewhere() -> None:
+    """No worker can be asked, neither onwards nor back."""
+    (stop,) = (
+        b for b in to_go_on(given_up(flow=None, done=frozenset(), positions=None)) if b.step == Step.STOP_MIRROR_MAKER
+    )
+    (back,) = to_return(given_up(flow=None))
+    assert "connectors" not in commands([stop, back]) and "end its processes" in stop.says[1]
+    assert "nothing here can start its processes" in " ".join(back.says)
+
+
+def test_local_topics_get_the_settings_of_their_copies() -> None:
+    """Those of the source nobody can read."""
+    (commit,) = (b for b in to_go_on(given_up(local_topics=(("orders", 3),))) if b.step == Step.COMMIT_GROUPS)
+    assert "the mirrored topics' settings" in commit.says[1] and "--topic orders --partitions 3" in commit.commands[0]
+
+
+def test_back_to_a_source_on_which_nothing_was_added_needs_no_source() -> None:
+    """Noted first; MirrorMaker 2 last, for its workers may be away."""
+    (back,) = to_return(given_up())
+    text = commands([back])
+    order = [
+        "mark returning",
+        "http://app/resume || echo",
+        "w.source/status",
+        "e-%3Ew.source/resume",
+        "e-%3Ew.checkpoint/resume",
+    ]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    assert "e:9092" not in text and "Nothing was added on the source" in " ".join(back.says) and "/unfence" not in text
+
+
+def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
+    """And has the fence hook let clients in, if it was asked to keep them out; its silence ends nothing."""
+    (back,) = to_return(given_up(added=(DENY,), fence_hook="http://net", stopped=()))
+    text = commands([back])
+    assert text.index("mark returning") < text.index("--remove") < text.index("http://net/unfence")
+    assert "only while it answers" in " ".join(back.says)
+    found = shlex.split(next(line for line in back.commands if "/unfence" in line))[7]
+    assert found == '{"procedure_id": "p-1", "cluster": "east"}'
+    assert "connectors" not in text, "MirrorMaker 2 was not stopped"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"begun": frozenset({Step.APPROVE_DATA_LOSS})}, "Nothing was touched"),
+        ({"done": frozenset({Step.OPEN_TARGET})}, "The target is open"),
+    ],
+)
+def test_there_is_not_always_a_way_back_to_a_lost_source(changes: dict, said: str) -> None:
+    """As in a planned failover."""
+    (block,) = to_return(given_up(**changes))
+    assert said in block.says[0] and "--remove" not in commands([block])
+
+
+def test_every_line_without_the_source_can_be_read_by_a_shell() -> None:
+    """Onwards and back, from the beginning too."""
+    for made in (
+        given_up(added=(DENY,), fence_hook="http://net"),
+        given_up(done=frozenset(), begun=frozenset(), positions=None),
+    ):
+        for line in script("t", to_go_on(made) + to_return(made)).splitlines():
+            shlex.split(line, comments=True)

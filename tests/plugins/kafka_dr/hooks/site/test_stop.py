@@ -1,0 +1,36 @@
+"""The stop hook of MirrorMaker 2 in dedicated mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka_dr.errors import HookUnavailable
+from kafka_dr.hooks.site.stop import StopHook
+
+
+def test_stop_and_state_speak_the_contract(server: Any, reply: Any) -> None:
+    """Each call sends the documented request and returns the count."""
+    server.queue = [reply(202, {"running": 2}), reply(200, {"running": 0, "host": "x"})]
+    hook = StopHook(server.url)
+    assert (hook.stop("a->b"), hook.running("a->b")) == (2, 0)
+    found = [(r.method, r.path, r.body) for r in server.requests]
+    assert found == [("POST", "/stop", {"flow": "a->b"}), ("GET", "/state?flow=a-%3Eb", None)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [None, [], 0, {}, {"running": None}, {"running": False}, {"running": "0"}, {"running": 0.0}, {"running": -1}],
+)
+def test_an_answer_outside_the_contract_stops_nothing(server: Any, reply: Any, body: Any) -> None:
+    """A count that is missing or no whole number is never read as 'nothing runs'."""
+    server.answer = lambda request: reply(200, body)
+    with pytest.raises(HookUnavailable, match="contract"):
+        StopHook(server.url).stop("a->b")
+
+
+def test_a_status_other_than_2xx_stops_nothing(server: Any, reply: Any) -> None:
+    """Even with a body that says otherwise."""
+    server.answer = lambda request: reply(409, {"running": 0})
+    with pytest.raises(HookUnavailable, match="stop hook did not do POST /stop"):
+        StopHook(server.url).stop("a->b")

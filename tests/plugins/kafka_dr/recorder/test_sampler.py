@@ -1,0 +1,837 @@
+"""One look at a flow: changes are written down, what cannot be read is named, the order holds."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from kafka_dr.domain.mirror_maker.mirror_records import (
+    Checkpoint,
+    Heartbeat,
+    OffsetSync,
+    encode_checkpoint,
+    encode_heartbeat,
+    encode_offset_sync,
+)
+from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
+from kafka_dr.domain.recorder_rows import Kind, Place, Rows
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import ArchiveUnavailable, ConnectUnavailable, KafkaUnavailable
+from kafka_dr.hooks.archive import Archive
+from kafka_dr.hooks.brokers.group_requests import PositionColumns
+from kafka_dr.hooks.brokers.cluster import GroupInfo
+from kafka_dr.hooks.brokers.records import Record, Span, Tail
+from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
+from kafka_dr.recorder.clients import Access, FlowBack
+from kafka_dr.recorder.history import last_known
+from kafka_dr.recorder.sampler import Looker
+from kafka_dr.recorder.mirror_topics import read_so_far
+from kafka_dr.recorder.loop import SAMPLES, SCHEMA
+from kafka_dr.config.topology import Connectors, Flow
+from kafka_dr.vocabulary import COMMITS_TOPIC
+
+ORDERS, COMMITS = TopicPartition("orders", 0), TopicPartition("__consumer_offsets", 0)
+FLOW = Flow(source="east", target="west", connect="connect", connectors=Connectors(source="s", checkpoint="c"))
+SYNCS, CHECKPOINTS, BEATS = "mm2-offset-syncs.east.internal", "east.checkpoints.internal", "east.heartbeats"
+
+
+class Cluster:
+    """A cluster of logs: records by partition, None where nobody finds one; `away` makes every question fail."""
+
+    def __init__(self, name: str, asked: list[str]) -> None:
+        self.name, self.asked, self.away, self.made = name, asked, False, 0
+        self.logs: dict[TopicPartition, list[Record]] = {}
+        self.positions: dict[str, dict[TopicPartition, int]] = {}
+        self.read: list[str] = []
+        self.failing = ""
+        self.stable: dict[TopicPartition, int] = {}
+
+    def write(self, tp: TopicPartition, *values: bytes, key: bytes | None = b"k") -> None:
+        """Append records."""
+        log = self.logs.setdefault(tp, [])
+        log += [Record(*tp, len(log) + n, 1, False, key, value, ()) for n, value in enumerate(values)]
+
+    def _answer(self, what: str) -> None:
+        self.asked.append(f"{self.name} {what}")
+        if self.away or what == self.failing:
+            raise KafkaUnavailable(f"{what} on {self.name} failed", "no answer in time", "look")
+
+    def topics(self, names: Iterable[str] | None = None, timeout: float = 0) -> dict[str, Any]:
+        """Topics by name."""
+        self._answer("topics")
+        there = sorted(
+            {tp.topic for tp in self.logs} & set(names if names is not None else (tp.topic for tp in self.logs))
+        )
+        return {
+            name: SimpleNamespace(
+                topic_id=f"id-{name}-{self.made}", partitions={tp.partition: 1 for tp in self.logs if tp.topic == name}
+            )
+            for name in there
+        }
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", timeout: float = 0
+    ) -> dict[TopicPartition, int]:
+        """Log ends; under read_committed the last stable offsets."""
+        self._answer("ends")
+        return {
+            tp: self.stable.get(tp, len(self.logs[tp])) if isolation == "read_committed" else len(self.logs[tp])
+            for tp in partitions
+        }
+
+    def starts(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, int]:
+        """Log starts."""
+        return dict.fromkeys(partitions, 0)
+
+    def groups(self, timeout: float = 0) -> dict[str, GroupInfo]:
+        """Groups, all idle."""
+        self._answer("groups")
+        return {name: GroupInfo(name, "Empty", "classic", "consumer") for name in self.positions}
+
+    def position_columns(
+        self, groups: Iterable[str], require_stable: bool = True, timeout: float = 0
+    ) -> PositionColumns:
+        """Positions of the groups that were asked for."""
+        self._answer("positions")
+        self.read = list(groups)
+        rows = [(group, *tp, position) for group in self.read for tp, position in self.positions[group].items()]
+        return (
+            PositionColumns(*(list(column) for column in zip(*rows, strict=True)))
+            if rows
+            else PositionColumns([], [], [], [])
+        )
+
+
+class Message:
+    """A record as the Kafka client hands it out."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def __getattr__(self, name: str) -> Callable[[], Any]:
+        return lambda: getattr(self._record, name)
+
+    def timestamp(self) -> tuple[int, int]:
+        """Set by whoever wrote it."""
+        return 1, self._record.timestamp
+
+
+class Reader:
+    """Reads a cluster's logs; what is `late` does not come to its end in time."""
+
+    def __init__(self, cluster: Cluster, isolation: str = "read_uncommitted") -> None:
+        self.cluster, self.isolation = cluster, isolation
+        self.late: set[TopicPartition] = set()
+        self.taken: list[Any] = []
+
+    def spans(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, Span]:
+        """Whole logs."""
+        return {tp: Span(0, len(self.cluster.logs[tp])) for tp in partitions}
+
+    def scan(
+        self,
+        spans: Mapping[TopicPartition, Span],
+        timeout: float = 0,
+        limit: int | None = None,
+        take: Callable[[Any], Any] = lambda message: message._record,
+        given_up: dict[TopicPartition, str] | None = None,
+    ) -> Iterator[Any]:
+        """Records of all spans, of one that is late the first half."""
+        for tp, span in spans.items():
+            if span.start < span.end:
+                self.cluster.asked.append(f"{self.cluster.name} {tp} from {span.start}")
+            records = [record for record in self.cluster.logs[tp][span.start : span.end] if record]
+            if tp in self.late:
+                assert given_up is not None
+                given_up[tp], records = "not reached in time", records[: len(records) // 2]
+            self.taken += [take(Message(record)) for record in records[:limit]]
+            yield from (take(Message(record)) for record in records[:limit])
+
+    def last_records(
+        self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 0
+    ) -> dict[TopicPartition, Tail]:
+        """The last record of each."""
+        return {tp: Tail(tuple(self.cluster.logs[tp][-1:]), 0, len(self.cluster.logs[tp])) for tp in partitions}
+
+
+class Worker:
+    """A Connect worker of a flow that runs."""
+
+    def __init__(self) -> None:
+        self.away, self.version = False, "4.3.1"
+        self.settings = {"topics": "orders", "groups": ".*", "offset-syncs.topic.location": "target"}
+
+    def status(self, name: str, timeout: float) -> str:
+        """A state."""
+        if self.away:
+            raise ConnectUnavailable("Connect did not answer", "no connection", "look")
+        return f"{name} RUNNING"
+
+    def worker(self, timeout: float) -> Any:
+        """Its version."""
+        return SimpleNamespace(version=self.version)
+
+    def config(self, name: str, timeout: float) -> dict[str, str]:
+        """What the recorder needs of it."""
+        return self.settings
+
+    def offsets(self, name: str, timeout: float) -> Any:
+        """Two records were replicated."""
+        return SimpleNamespace(of=lambda alias: {ORDERS: 1})
+
+
+@pytest.fixture
+def site() -> Any:
+    """Two clusters, three records, two of them mirrored, and a group at the second."""
+    asked: list[str] = []
+    east, west = Cluster("east", asked), Cluster("west", asked)
+    east.write(ORDERS, b"1", b"2", b"3")
+    west.write(ORDERS, b"1", b"2")
+    east.write(COMMITS, b"")
+    east.positions = {"billing": {ORDERS: 1}}
+    for topic, (key, value) in (
+        (SYNCS, encode_offset_sync(OffsetSync("orders", 0, 1, 1))),
+        (CHECKPOINTS, encode_checkpoint(Checkpoint("billing", "orders", 0, 1, 1))),
+        (BEATS, encode_heartbeat(Heartbeat("east", "west", 77))),
+    ):
+        west.write(TopicPartition(topic, 0), value, key=key)
+    looker = Looker(
+        FLOW,
+        naming_of(NamingSpec(policy="identity"), ("east", "west")),
+        Access(east, west, Reader(east), Reader(west), Worker()),
+    )
+    return SimpleNamespace(east=east, west=west, looker=looker, asked=asked)
+
+
+def rows(sample: Rows, kind: str) -> list[dict[str, Any]]:
+    """A sample's rows of one kind, without what they do not have."""
+    found = [
+        {name: column[n] for name, column in sample.columns.items() if column[n] is not None}
+        for n in range(len(sample))
+    ]
+    return [{k: v for k, v in row.items() if k not in ("at", "kind")} for row in found if row["kind"] == kind]
+
+
+def told(sample: Rows) -> dict[str, Any]:
+    """What the sample's own row says."""
+    return json.loads(rows(sample, "sample")[0]["details"])
+
+
+def test_a_first_sample_tells_everything(site: Any) -> None:
+    """Both sides, groups, positions, MirrorMaker 2's own statements, and a pair by content."""
+    sample = site.looker.look(whole=True)
+    assert told(sample)["problems"] == [] and told(sample)["heartbeat_at"] == 77 and told(sample)["whole"] is True
+    (partition,) = rows(sample, "partition")
+    found = (partition["source_end"], partition["target_end"], partition["replicated"], partition["topic_id"])
+    assert found == (3, 2, 1, "id-orders-0")
+    assert rows(sample, "group") == [{"group": "billing", "members": 0, "state": "Empty"}]
+    assert rows(sample, "position") == [{"group": "billing", "topic": "orders", "partition": 0, "position": 1}]
+    assert rows(sample, "sync") == [{"topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "sequence": 0}]
+    assert rows(sample, "checkpoint") == [
+        {"group": "billing", "topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "sequence": 0}
+    ]
+    assert rows(sample, "pair") == [
+        {"topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "source_end": 3, "records": 1}
+    ]
+
+
+def test_the_targets_ends_are_read_before_the_sources(site: Any) -> None:
+    """What was written in between must lie above the pair of ends, not below it."""
+    site.looker.look(whole=True)
+    assert site.asked.index("west ends") < site.asked.index("east ends")
+
+
+def test_where_nothing_changed_nothing_but_the_sample_is_written(site: Any) -> None:
+    """At rest a sample is one row, and no position is read."""
+    site.looker.look(whole=True)
+    site.east.read = []
+    sample = site.looker.look(whole=False)
+    assert len(sample) == 1 and told(sample)["problems"] == [] and site.east.read == []
+
+
+def test_what_changed_is_written(site: Any) -> None:
+    """A record mirrored, a commit, a new sync: one row each; a new pair goes on above the last."""
+    site.looker.look(whole=True)
+    site.west.write(ORDERS, b"3")
+    site.east.write(COMMITS, b"")
+    site.east.positions["billing"] = {ORDERS: 2}
+    key, value = encode_offset_sync(OffsetSync("orders", 0, 2, 2))
+    site.west.write(TopicPartition(SYNCS, 0), value, key=key)
+    sample = site.looker.look(whole=False)
+    assert [row["target_end"] for row in rows(sample, "partition")] == [3]
+    assert [row["position"] for row in rows(sample, "position")] == [2]
+    assert [(row["upstream"], row["sequence"]) for row in rows(sample, "sync")] == [(2, 1)]
+    assert [(row["upstream"], row["downstream"], row["records"]) for row in rows(sample, "pair")] == [(2, 2, 0)]
+
+
+def test_a_source_that_is_away_is_named_and_the_target_is_still_recorded(site: Any) -> None:
+    """Its ends become unknown, never zero."""
+    site.looker.look(whole=True)
+    site.east.away = True
+    site.west.write(ORDERS, b"3")
+    sample = site.looker.look(whole=False)
+    (partition,) = rows(sample, "partition")
+    assert partition["target_end"] == 3 and "source_end" not in partition
+    assert any(problem.startswith("the source: ") for problem in told(sample)["problems"])
+    assert rows(sample, "pair") == []
+
+
+def test_a_source_that_is_away_is_waited_for_once(site: Any) -> None:
+    """Its groups, its commits, its offset syncs are not asked for: the next sample must not be late."""
+    site.looker.access.worker.settings["offset-syncs.topic.location"] = "source"
+    site.looker.look(whole=True)
+    site.asked.clear()
+    site.east.away = True
+    sample = site.looker.look(whole=False)
+    assert [asked for asked in site.asked if asked.startswith("east")] == ["east topics"]
+    assert len(told(sample)["problems"]) == 1 and len(rows(sample, "checkpoint")) == 0
+
+
+def test_checkpoints_are_written_down_while_the_syncs_cannot_be_read(site: Any) -> None:
+    """They died with the source."""
+    site.looker.access.worker.settings["offset-syncs.topic.location"] = "source"
+    site.east.away = True
+    sample = site.looker.look(whole=True)
+    assert len(rows(sample, "checkpoint")) == 1 and not rows(sample, "sync")
+
+
+def test_where_nobody_says_whose_syncs_they_are_none_is_written(site: Any) -> None:
+    """The other flow's lie under the same name until Connect says where this one's are; that is named."""
+    key, value = encode_offset_sync(OffsetSync("orders", 0, 900, 900))
+    site.east.write(TopicPartition("mm2-offset-syncs.west.internal", 0), value, key=key)
+    worker = site.looker.access.worker
+    worker.away = True
+    sample = site.looker.look(whole=True)
+    assert not rows(sample, "sync")
+    assert any("offset syncs: nobody says where" in problem for problem in told(sample)["problems"])
+    worker.away = False
+    assert [row["upstream"] for row in rows(site.looker.look(whole=False), "sync")] == [1]
+    worker.away = True
+    write_sync(site, 2)
+    assert [row["upstream"] for row in rows(site.looker.look(whole=False), "sync")] == [2]
+
+
+@pytest.mark.parametrize(
+    ("stated", "found"),
+    [({}, []), ({"offset-syncs.topic.location": "target"}, [1]), ({"offset-syncs.topic.location": "source"}, [7])],
+)
+def test_in_dedicated_mode_the_topology_says_where_syncs_are(
+    site: Any, stated: dict[str, str], found: list[int]
+) -> None:
+    """Or nobody does."""
+    key, value = encode_offset_sync(OffsetSync("orders", 0, 7, 7))
+    site.east.write(TopicPartition("mm2-offset-syncs.west.internal", 0), value, key=key)
+    flow = FLOW.model_copy(update={"mirror_maker": stated})
+    sample = Looker(flow, site.looker.naming, replace(site.looker.access, worker=None)).look(True)
+    assert [row["upstream"] for row in rows(sample, "sync")] == found
+
+
+@pytest.mark.parametrize(("version", "topics"), [("3.9.2", ["orders"]), ("4.0.0", ["app-internal", "orders"])])
+def test_a_worker_before_4_0_mirrors_less(site: Any, version: str, topics: list[str]) -> None:
+    """What it takes for internal is no topic of the flow."""
+    site.east.write(TopicPartition("app-internal", 0), b"1")
+    site.looker.access.worker.version = version
+    site.looker.access.worker.settings |= {"topics": "orders, app-internal"}
+    assert sorted({row["topic"] for row in rows(site.looker.look(True), "partition")}) == topics
+
+
+def write_sync(site: Any, upstream: int) -> None:
+    """MirrorMaker 2 writes another one."""
+    key, value = encode_offset_sync(OffsetSync("orders", 0, upstream, upstream))
+    site.west.write(TopicPartition(SYNCS, 0), value, key=key)
+
+
+def again(site: Any, archive: Archive) -> Looker:
+    """Another process's, which goes on by the archive."""
+    return Looker(FLOW, site.looker.naming, site.looker.access, read_before=lambda: read_so_far(archive))
+
+
+def keep(archive: Archive, sample: Rows) -> None:
+    """As the recorder does."""
+    archive.write(SAMPLES, pa.table(sample.columns, SCHEMA), datetime.fromtimestamp(sample.at / 1000, UTC))
+
+
+def test_another_recorder_goes_on_where_the_first_one_ended(site: Any, tmp_path: Path) -> None:
+    """What was written down stands with its own time; a topic made anew is read from its beginning."""
+    archive = Archive(f"file://{tmp_path}", "f")
+    keep(archive, again(site, archive).look(True))
+    write_sync(site, 2)
+    second = again(site, archive).look(True)
+    assert [row["upstream"] for row in rows(second, "sync")] == [2] and not rows(second, "checkpoint")
+    keep(archive, second)
+    assert read_so_far(archive) == {
+        Place(f"id-{topic}-0", topic, 0): end for topic, end in ((SYNCS, 2), (CHECKPOINTS, 1))
+    }
+    site.west.made += 1
+    assert [row["upstream"] for row in rows(again(site, archive).look(True), "sync")] == [1, 2]
+
+
+@pytest.mark.parametrize("details", ['{"a":' * 100_000, "{", "[]"])
+def test_a_sample_that_cannot_be_read_does_not_end_the_recorder(site: Any, tmp_path: Path, details: str) -> None:
+    """Somebody else wrote into the archive: the sample says so, and readers are told that the archive is damaged."""
+    archive = Archive(f"file://{tmp_path}", "f")
+    rows = Rows(int(time.time() * 1000))
+    rows.add(Kind.SAMPLE, details=details)
+    keep(archive, rows)
+    told = json.loads(again(site, archive).look(True).columns["details"][-1])
+    assert any("a sample in the archive cannot be read" in problem for problem in told["problems"])
+    with pytest.raises(ArchiveUnavailable, match="a sample in the archive cannot be read"):
+        last_known(archive)
+
+
+def test_what_is_written_down_is_read_back(site: Any, tmp_path: Path) -> None:
+    """By the archive's reader: a group made anew, an hour of the other flow, how far checkpoints were read."""
+    archive, worker = Archive(f"file://{tmp_path}", "f"), OtherWorker("RUNNING", ("RUNNING",))
+    site.looker.access.flow_back = FlowBack(worker, "back")
+    commit(site, "billing", p0=1, p1=7)
+    keep(archive, again(site, archive).look(True))
+    assert last_known(archive).floors.empty
+    worker.state, worker.tasks = "STOPPED", ()
+    site.east.positions = {}
+    commit(site, "billing", p0=2)
+    time.sleep(0.002)
+    second = again(site, archive).look(True)
+    keep(archive, second)
+    found = last_known(archive)
+    assert found.positions[["group", "partition", "position", "position_at"]].values.tolist() == [
+        ["billing", 0, 2, second.at]
+    ]
+    assert found.floors[["source_end", "target_end", "replicated"]].values.tolist() == [[3, 2, 1]]
+    assert found.groups_at == second.at
+    assert found.read_to == {Place(f"id-{topic}-0", topic, 0): 1 for topic in (SYNCS, CHECKPOINTS)}
+
+
+def test_nothing_is_read_before_the_archive_tells_how_far_it_was(site: Any) -> None:
+    """It is asked again; MirrorMaker 2's topics wait."""
+    answers: list[Any] = [
+        ArchiveUnavailable("reading in the archive failed", "OSError", "look"),
+        ArchiveUnavailable("reading in the archive failed", "OSError", "look"),
+        {},
+    ]
+
+    def read_before() -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    looker = Looker(FLOW, site.looker.naming, site.looker.access, read_before=read_before)
+    first = looker.look(True)
+    assert not rows(first, "sync") and told(first)["read_to"] is None
+    assert any("in the archive failed" in problem for problem in told(first)["problems"])
+    assert len(rows(looker.look(False), "sync")) == 1
+
+
+def test_millions_of_statements_are_read_in_parts(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many at one sample, none twice."""
+    monkeypatch.setattr("kafka_dr.recorder.mirror_topics._MOST_RECORDS", 2)
+    for upstream in range(2, 6):
+        write_sync(site, upstream)
+    found = [[row["upstream"] for row in rows(site.looker.look(False), "sync")] for _ in range(4)]
+    assert found == [[1, 2], [3, 4], [5], []]
+
+
+def commit(site: Any, group: str, **held: int | None) -> None:
+    """A group commits on partitions of orders, named by their number; None takes a position away."""
+    known = site.east.positions.setdefault(group, {})
+    for number, position in held.items():
+        known[TopicPartition("orders", int(number[1:]))] = position
+    site.east.positions[group] = {tp: position for tp, position in known.items() if position is not None}
+    site.east.write(COMMITS, b"")
+
+
+def pairs(sample: Rows) -> list[tuple[int, int, int]]:
+    """Partition and both offsets of a sample's pairs."""
+    return [(row["partition"], row["upstream"], row["downstream"]) for row in rows(sample, "pair")]
+
+
+def test_under_read_committed_pairs_end_below_an_open_transaction(site: Any) -> None:
+    """No reader gets further; MirrorMaker 2 did not either."""
+    site.east.stable = {ORDERS: 2}
+    site.looker = Looker(
+        FLOW, site.looker.naming, replace(site.looker.access, source_records=Reader(site.east, "read_committed"))
+    )
+    sample = site.looker.look(True)
+    assert rows(sample, "pair") == [
+        {"topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "source_end": 2, "records": 0}
+    ]
+
+
+def three_partitions(site: Any) -> list[TopicPartition]:
+    """Each with ten records, the last of which is not mirrored."""
+    partitions = [TopicPartition("orders", p) for p in range(3)]
+    for tp in partitions:
+        for cluster, count in ((site.east, 10), (site.west, 9)):
+            cluster.logs[tp] = []
+            cluster.write(tp, *(f"{tp} {n}".encode() for n in range(count)))
+    return partitions
+
+
+@pytest.mark.parametrize("late", ["source", "target"])
+def test_a_partition_that_is_late_keeps_no_pair_from_the_others(site: Any, late: str) -> None:
+    """It is named, and has its own at the next sample at which it can be read, though nothing has changed since."""
+    partitions = three_partitions(site)
+    reader = getattr(site.looker.access, f"{late}_records")
+    reader.late = {partitions[1]}
+    sample = site.looker.look(True)
+    assert pairs(sample) == [(0, 8, 8), (2, 8, 8)]
+    assert told(sample)["problems"] == ["own pairs: 1 of 3 partitions have no new one: orders-1"]
+    assert sum(asked.startswith("west orders-1 from") for asked in site.asked) == 1
+    assert pairs(site.looker.look(False)) == []
+    reader.late = set()
+    sample = site.looker.look(False)
+    assert pairs(sample) == [(1, 8, 8)] and told(sample)["problems"] == []
+    site.asked.clear()
+    site.looker.look(False)
+    assert not any(" orders-" in asked for asked in site.asked)
+
+
+def test_what_was_looked_through_without_a_pair_is_not_looked_through_again(site: Any) -> None:
+    """The target's newest record is none of the source's: at rest nothing is read for it."""
+    three_partitions(site)
+    site.west.write(ORDERS, b"of another writer")
+    assert told(site.looker.look(True))["problems"] == ["own pairs: 1 of 3 partitions have no new one: orders-0"]
+    site.asked.clear()
+    assert told(site.looker.look(False))["problems"] == []
+    assert not any(" orders-" in asked for asked in site.asked)
+
+
+def test_what_changed_while_nothing_could_be_paired_is_paired_later(site: Any) -> None:
+    """The other flow may have mirrored, or the source was away for one look."""
+    three_partitions(site)
+    other = OtherWorker("RUNNING", ("RUNNING",))
+    site.looker.access.flow_back = FlowBack(other, "back")
+    assert pairs(site.looker.look(True)) == []
+    other.state, other.tasks = "STOPPED", ()
+    assert pairs(site.looker.look(False)) == [(p, 8, 8) for p in range(3)]
+
+
+def test_no_record_is_kept_while_pairs_are_looked_for(site: Any) -> None:
+    """They may be a megabyte each, and hundreds of thousands."""
+    three_partitions(site)
+    site.looker.look(True)
+    access = site.looker.access
+    assert access.source_records.taken
+    assert "orders-0 8" not in str(access.source_records.taken + access.target_records.taken)
+
+
+def test_the_next_pair_is_looked_for_where_the_record_must_stand(site: Any) -> None:
+    """However much was mirrored since the last one."""
+    three_partitions(site)
+    site.looker.look(True)
+    site.east.write(ORDERS, *(b"%d" % n for n in range(100)))
+    site.west.write(ORDERS, b"orders-0 9", *(b"%d" % n for n in range(95)))
+    site.asked.clear()
+    assert pairs(site.looker.look(False)) == [(0, 104, 104)]
+    assert [asked for asked in site.asked if asked.startswith("east orders")] == ["east orders-0 from 104"]
+
+
+def test_after_repeats_a_pair_is_found_all_the_same(site: Any) -> None:
+    """In the same sample: MirrorMaker 2 began anew, and wrote more than the source holds."""
+    three_partitions(site)
+    site.looker.look(True)
+    site.west.write(ORDERS, *(b"orders-0 %d" % n for n in range(5, 10)))
+    site.asked.clear()
+    assert pairs(site.looker.look(False)) == [(0, 9, 13)]
+    site.east.write(ORDERS, b"a", b"b")
+    site.west.write(ORDERS, b"a")
+    assert pairs(site.looker.look(False)) == [(0, 10, 14)]
+
+
+def test_behind_a_transactions_marker_the_newest_record_is_found(site: Any) -> None:
+    """MirrorMaker 2 writes in transactions where it delivers exactly once."""
+    site.west.logs[ORDERS].append(None)
+    assert pairs(site.looker.look(True)) == [(0, 1, 1)]
+
+
+def test_of_more_than_may_be_read_those_that_waited_longest_come_first(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of partitions at once, as at the start: a part of them at each sample."""
+    monkeypatch.setattr("kafka_dr.recorder.content_pairing._MOST_RECORDS", 10)
+    monkeypatch.setattr("kafka_dr.recorder.content_pairing._LEAST_SHARE", 5)
+    partitions = three_partitions(site)
+    assert pairs(site.looker.look(True)) == [(0, 8, 8), (1, 8, 8)]
+    for tp in partitions:
+        site.east.write(tp, *(b"%d" % n for n in range(20)))
+        site.west.write(tp, *(b"%d" % n for n in range(17)))
+    assert pairs(site.looker.look(True)) == [(2, 26, 25), (0, 26, 25)]
+    assert pairs(site.looker.look(False)) == [(1, 26, 25)]
+
+
+def test_a_topic_made_anew_has_pairs_from_its_beginning(site: Any) -> None:
+    """The last pair spoke of another log."""
+    three_partitions(site)
+    site.looker.look(True)
+    for cluster in (site.east, site.west):
+        cluster.made += 1
+        cluster.logs[ORDERS] = []
+        cluster.write(ORDERS, b"new")
+    assert pairs(site.looker.look(False)) == [(0, 0, 0), (1, 8, 8), (2, 8, 8)]
+
+
+class OtherWorker:
+    """The Connect worker of the flow the other way."""
+
+    def __init__(self, state: str, tasks: tuple[str, ...]) -> None:
+        self.state, self.tasks, self.away, self.asked = state, tasks, False, 0
+
+    def connectors(self, timeout: float) -> list[str]:
+        """All of it, in time."""
+        self.asked += 1
+        assert timeout <= 2
+        if self.away:
+            raise ConnectUnavailable("Connect did not answer", "no connection", "look")
+        return ["back"]
+
+    def status(self, name: str, timeout: float) -> ConnectorStatus:
+        """Of the one there is."""
+        return ConnectorStatus(name, self.state, dict(enumerate(self.tasks)))
+
+
+FLOWS_BACK = {
+    "running": ("RUNNING", ("RUNNING",), "back", True),
+    "stopping": ("STOPPED", ("RUNNING",), "back", True),
+    "its tasks failed, and may be started again": ("RUNNING", ("FAILED",), "back", True),
+    "stopped": ("STOPPED", (), "back", False),
+    "paused": ("PAUSED", ("PAUSED",), "back", False),
+    "not there": ("RUNNING", ("RUNNING",), "never made", False),
+}
+
+
+@pytest.mark.parametrize(("state", "tasks", "connector", "flows"), FLOWS_BACK.values(), ids=FLOWS_BACK)
+def test_a_sample_tells_whether_the_other_flow_may_mirror(
+    site: Any, state: str, tasks: tuple[str, ...], connector: str, flows: bool
+) -> None:
+    """While it does no pair is looked for: positions rest on nothing of that time."""
+    site.looker.access.flow_back = FlowBack(OtherWorker(state, tasks), connector)
+    sample = site.looker.look(True)
+    assert told(sample)["flows_back"] is flows and told(sample)["problems"] == [] and bool(pairs(sample)) is not flows
+
+
+def test_where_no_flow_writes_back_that_is_said(site: Any) -> None:
+    """Names differ, or there is none; in dedicated mode nobody can be asked."""
+    assert told(site.looker.look(True))["flows_back"] is False
+    site.looker.access.flow_back = FlowBack(None, "back")
+    assert told(site.looker.look(True))["flows_back"] is None
+
+
+def test_the_other_flows_worker_is_not_waited_for_beside_a_source_that_is_away(site: Any) -> None:
+    """It stands beside it; what it does is not known then, and asked again when the source is back."""
+    worker = OtherWorker("STOPPED", ())
+    site.looker.access.flow_back = FlowBack(worker, "back")
+    worker.away = site.east.away = True
+    sample = site.looker.look(True)
+    assert told(sample)["flows_back"] is None
+    assert any(problem.startswith("the flow back: ") for problem in told(sample)["problems"])
+    site.looker.look(False)
+    assert worker.asked == 1
+    worker.away = site.east.away = False
+    site.looker.look(False)
+    assert told(site.looker.look(False))["flows_back"] is False and worker.asked == 2
+
+
+def test_that_connect_keeps_no_offset_is_told_from_not_knowing(site: Any) -> None:
+    """A recorder that is started while Connect is silent knows none; one that was told keeps it."""
+    worker = site.looker.access.worker
+    worker.away = True
+    assert "replicated" not in rows(site.looker.look(True), "partition")[0]
+    worker.away = False
+    assert rows(site.looker.look(True), "partition")[0]["replicated"] == 1
+    worker.away = True
+    assert rows(site.looker.look(True), "partition")[0]["replicated"] == 1
+    worker.away, worker.offsets = False, lambda name, timeout: SimpleNamespace(of=lambda alias: {})
+    assert rows(site.looker.look(True), "partition")[0]["replicated"] == -1
+
+
+def test_a_group_that_is_gone_is_told_once(site: Any) -> None:
+    """Its positions are nobody's any more; when it comes back they are all told, also one that is as high."""
+    site.looker.look(whole=True)
+    site.east.positions = {}
+    site.east.write(COMMITS, b"")
+    assert rows(site.looker.look(whole=False), "group") == [{"group": "billing", "state": "Gone"}]
+    assert rows(site.looker.look(whole=False), "group") == []
+    commit(site, "billing", p0=1)
+    assert rows(site.looker.look(whole=False), "position") == [
+        {"group": "billing", "topic": "orders", "partition": 0, "position": 1}
+    ]
+
+
+@pytest.mark.parametrize("failing", ["groups", "positions", "ends of commits"])
+def test_after_a_slow_answer_the_same_groups_are_asked_again(site: Any, failing: str) -> None:
+    """They committed, and do not again: what they hold is not forgotten."""
+    site.looker.look(whole=True)
+    commit(site, "billing", p0=2)
+    site.east.failing = failing
+    if failing == "ends of commits":
+        real = site.east.ends
+        site.east.ends = lambda partitions, *rest, **named: (
+            site.east._answer(failing)
+            if {tp.topic for tp in partitions} == {COMMITS_TOPIC}
+            else real(partitions, *rest, **named)
+        )
+    sample = site.looker.look(whole=False)
+    assert told(sample)["groups_read"] is None and not rows(sample, "position")
+    assert any(problem.startswith("groups: ") for problem in told(sample)["problems"])
+    site.east.failing = ""
+    if failing == "ends of commits":
+        site.east.ends = real
+    sample = site.looker.look(whole=False)
+    assert told(sample)["groups_read"] == "changed" and [row["position"] for row in rows(sample, "position")] == [2]
+
+
+def test_a_whole_listing_that_failed_is_made_up_for(site: Any) -> None:
+    """The source was away, or slow, at the beginning of the hour: the next listing repeats everything."""
+    site.looker.look(whole=True)
+    site.east.away = True
+    site.looker.look(whole=True)
+    site.east.away, site.east.failing = False, "positions"
+    site.looker.look(whole=False)
+    site.east.failing = ""
+    sample = site.looker.look(whole=False)
+    assert told(sample)["groups_read"] == "whole"
+    assert len(rows(sample, "group")) == len(rows(sample, "position")) == len(rows(sample, "partition")) + 1 == 1
+    assert told(site.looker.look(whole=False))["groups_read"] == "changed"
+
+
+def test_positions_that_did_not_change_are_not_written_again(site: Any) -> None:
+    """Whoever else commits into the same partition of Kafka's topic; what a group holds no more is told once."""
+    commit(site, "billing", p0=1, p1=4)
+    site.looker.look(whole=True)
+    commit(site, "audit", p0=3)
+    assert [(row["group"], row["position"]) for row in rows(site.looker.look(whole=False), "position")] == [
+        ("audit", 3)
+    ]
+    assert site.east.read == ["billing", "audit"]
+    commit(site, "billing", p0=2, p1=None)
+    found = [(row["partition"], row.get("position")) for row in rows(site.looker.look(whole=False), "position")]
+    assert found == [(0, 2), (1, None)]
+    commit(site, "billing", p0=2)
+    assert rows(site.looker.look(whole=False), "position") == []
+
+
+def test_where_kafka_does_not_show_its_commits_all_groups_are_asked(site: Any) -> None:
+    """What did not change is not written all the same."""
+    real = site.east.topics
+
+    def hidden(names: Iterable[str] | None = None, timeout: float = 0) -> dict[str, Any]:
+        if names:
+            error = KafkaUnavailable("describing topics failed", "TOPIC_AUTHORIZATION_FAILED", "look")
+            error.from_broker = True
+            raise error
+        return real(names, timeout)
+
+    site.east.topics = hidden
+    site.looker.look(whole=True)
+    commit(site, "audit", p0=3)
+    sample = site.looker.look(whole=False)
+    assert site.east.read == ["billing", "audit"] and [row["group"] for row in rows(sample, "position")] == ["audit"]
+    assert told(sample)["problems"] == []
+
+
+def test_with_a_topic_made_anew_all_positions_are_told_again(site: Any) -> None:
+    """A group that has read as much of the new one stands where it stood in the old one, whose rows count no more."""
+    site.looker.look(whole=True)
+    site.east.made += 1
+    sample = site.looker.look(whole=False)
+    assert told(sample)["groups_read"] == "whole" and [row["position"] for row in rows(sample, "position")] == [1]
+
+
+def test_a_record_that_is_no_sync_is_counted(site: Any) -> None:
+    """It is skipped, and said."""
+    site.west.write(TopicPartition(SYNCS, 0), b"short", key=b"x")
+    sample = site.looker.look(whole=True)
+    assert len(rows(sample, "sync")) == 1
+    assert any("1 of 2 records cannot be what they should be: syncs" in problem for problem in told(sample)["problems"])
+
+
+def test_in_dedicated_mode_nothing_is_asked_of_mirror_maker(site: Any) -> None:
+    """Without a Connect worker the sample has no states and names no problem; what the logs say is recorded."""
+    looker = Looker(FLOW, site.looker.naming, replace(site.looker.access, worker=None))
+    sample = looker.look(True)
+    assert not [problem for problem in told(sample)["problems"] if problem.startswith("Connect")]
+    assert rows(sample, "partition")
+
+
+PAYS = TopicPartition("pays", 0)
+
+
+@pytest.fixture
+def wide(site: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The same site with a flow of two topics, both mirrored."""
+    monkeypatch.setattr(
+        Worker,
+        "config",
+        lambda self, name, timeout: {"topics": "orders,pays", "groups": ".*", "offset-syncs.topic.location": "target"},
+    )
+    site.east.write(PAYS, b"1")
+    site.west.write(PAYS, b"1")
+    return site
+
+
+def gone(site: Any, whole: bool = False) -> list[str]:
+    """Topics that a sample says are gone."""
+    return [row["topic"] for row in rows(site.looker.look(whole), "topic") if row["state"] == "Gone"]
+
+
+def test_a_topic_that_the_source_deleted_is_told_at_the_second_look(wide: Any) -> None:
+    """Once, and in every whole sample, so that older hours may go; its partition is not written again."""
+    wide.looker.look(whole=True)
+    del wide.east.logs[PAYS]
+    assert [gone(wide), gone(wide), gone(wide), gone(wide, whole=True)] == [[], ["pays"], [], ["pays"]]
+    assert {row["topic"] for row in rows(wide.looker.look(whole=True), "partition")} == {"orders"}
+
+
+def test_a_topic_that_comes_back_is_written_down_again(wide: Any) -> None:
+    """Also where it is what it was: nothing else would tell that it is there."""
+    wide.looker.look(whole=True)
+    log = wide.east.logs.pop(PAYS)
+    assert [gone(wide), gone(wide)] == [[], ["pays"]]
+    wide.east.logs[PAYS] = log
+    assert [row["topic"] for row in rows(wide.looker.look(whole=False), "partition")] == ["pays"]
+    assert gone(wide, whole=True) == []
+
+
+def test_a_topic_that_was_missing_once_is_not_gone(wide: Any) -> None:
+    """Nor while the source does not answer: a silence in between neither counts nor is forgotten."""
+    wide.looker.look(whole=True)
+    log = wide.east.logs.pop(PAYS)
+    assert gone(wide) == []
+    wide.east.logs[PAYS] = log
+    assert gone(wide) == []
+    del wide.east.logs[PAYS]
+    assert gone(wide) == []
+    wide.east.away = True
+    assert gone(wide) == []
+    wide.east.away = False
+    assert gone(wide) == ["pays"]
+
+
+def test_a_source_without_any_of_its_topics_has_lost_them(wide: Any) -> None:
+    """That is what the record is for: none of them was deleted."""
+    wide.looker.look(whole=True)
+    del wide.east.logs[PAYS], wide.east.logs[ORDERS]
+    assert [gone(wide), gone(wide), gone(wide, whole=True)] == [[], [], []]
+
+
+def test_a_recorder_that_begins_anew_tells_of_topics_deleted_before(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what Connect keeps, and by names of copies: not by heartbeats, nor by what Connect forgot."""
+    offsets = {ORDERS: 1, PAYS: 0, TopicPartition("forgotten", 0): None, TopicPartition("heartbeats", 0): 5}
+    monkeypatch.setattr(Worker, "offsets", lambda self, name, timeout: SimpleNamespace(of=lambda alias: offsets))
+    del wide.east.logs[PAYS]
+    assert [gone(wide, whole=True), gone(wide)] == [[], ["pays"]]
+    wide.west.write(TopicPartition("east.older", 0), b"1")
+    wide.looker = Looker(
+        FLOW,
+        naming_of(NamingSpec(policy="default", separator="."), ("east", "west")),
+        replace(wide.looker.access, worker=None),
+    )
+    assert [gone(wide, whole=True), gone(wide)] == [[], ["older"]]

@@ -1,0 +1,66 @@
+"""Readiness is asked of a flow at rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from kafka_dr.actions.readiness import plan as readiness
+from kafka_dr.actions.readiness.plan import known_topic_ids, observed_at_rest
+from kafka_dr.vocabulary import Step
+
+from tests.plugins.kafka_dr.domain.readiness.test_readiness import seen, with_tasks
+from tests.support.bench import PAIR
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes the clusters show one state after the other; what is left was not looked at."""
+
+    def make(*states: Any) -> list[Any]:
+        left = list(states)
+        monkeypatch.setattr(readiness, "observe", lambda procedure, known: left.pop(0))
+        monkeypatch.setattr(readiness, "_LOOK_AGAIN_SECONDS", 0.0)
+        return left
+
+    return make
+
+
+def test_a_rebalance_is_waited_for(looks: Any) -> None:
+    """The first look at which nothing is being assigned counts, and no look is made after it."""
+    ready = seen()
+    left = looks(with_tasks("RUNNING", "UNASSIGNED"), with_tasks("UNASSIGNED"), ready, seen())
+    assert observed_at_rest(None, {}) is ready and len(left) == 1
+
+
+def test_what_is_wrong_is_not_waited_for(looks: Any) -> None:
+    """A failed task fails at once."""
+    failed = with_tasks("RUNNING", "FAILED", "UNASSIGNED")
+    looks(failed)
+    assert observed_at_rest(None, {}) is failed
+
+
+def test_a_rebalance_without_end_is_told(looks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some seconds the gates are asked of what was seen last."""
+    monkeypatch.setattr(readiness, "_SETTLED_SECONDS", 0.0)
+    unassigned = with_tasks("RUNNING", "UNASSIGNED")
+    looks(unassigned)
+    assert observed_at_rest(None, {}) is unassigned
+
+
+def test_topics_that_a_failback_made_anew_are_known(bench: Any) -> None:
+    """Their new ids are those of the next failover; what a failback made on the other cluster is none of its topics."""
+    bench.done(bench.opened(), Step.CHECK_READINESS, topic_ids={"orders": "old", "audit": "kept"})
+    assert known_topic_ids(bench.procedure()) == {"orders": "old", "audit": "kept"}
+    bench.dag_id = "failback"
+    for run_id, source, target in (("b1", "standby", "primary"), ("b2", "primary", "standby")):
+        bench.params = {"source": source, "target": target, "reason": "it is back"}
+        bench.journal.release_lease(
+            PAIR, bench.journal.lease(PAIR).holder, bench.journal.lease(PAIR).epoch, "completed"
+        )
+        failback = bench.opened(run_id)
+        made = pd.DataFrame([("orders", f"by-{run_id}")], columns=["topic", "topic_id"])
+        bench.done(failback, Step.PREPARE_TOPICS, recreated=failback.artifacts.save("recreated", made))
+    bench.dag_id, bench.params = "planned_failover", {"source": "primary", "target": "standby", "reason": "again"}
+    assert known_topic_ids(bench.procedure()) == {"orders": "by-b1", "audit": "kept"}

@@ -1,0 +1,390 @@
+"""Gates: they ask, they do not approve by themselves, and they believe Airflow's API only."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pandas as pd
+import pytest
+from airflow.providers.standard.operators import hitl
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskAwaitingInput
+from kafka_dr.errors import ApprovalMissing, HookUnavailable
+from kafka_dr.hooks.airflow_api import TaskInstance
+from kafka_dr.steps.shared.review_translation import ApproveDataLoss, ApproveFailover, ReviewTranslation
+from kafka_dr.procedure.entries import MissingRange
+from kafka_dr.vocabulary import Entry, Step
+
+from tests.support.facts import asked_by, figures_of
+
+GATE = Step.APPROVE_FAILOVER
+APPROVED = {"chosen_options": ["Approve"], "params_input": {}, "responded_by_user": {"id": "bob", "name": "bob"}}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What Airflow was asked to show."""
+    shown: list[dict[str, Any]] = []
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **detail: shown.append(detail))
+    return shown
+
+
+def gate() -> ApproveFailover:
+    """The gate of the failover, made anew as Airflow does for each try."""
+    return ApproveFailover(task_id=GATE.value)
+
+
+def forecast(bench: Any) -> str:
+    """A plan in the journal; its digest."""
+    procedure = bench.opened()
+    plan = {
+        "source": "primary",
+        "target": "standby",
+        "reason": "r",
+        "lag": 0,
+        "drain_seconds": None,
+        "unproven": [],
+        "deadlines": {"max_fence_seconds": 600.0},
+    }
+    bench.done(procedure, Step.FORECAST, plan=plan)
+    return procedure.progress.move().plan_digest
+
+
+def test_the_question_names_the_digest_and_waits(bench: Any, asked: list[dict[str, Any]]) -> None:
+    """Subject and body are bound to the plan; there is a timeout, two options, and no default answer."""
+    digest = forecast(bench)
+    with pytest.raises(TaskAwaitingInput):
+        gate().execute(bench.context())
+    (detail,) = asked
+    assert digest in detail["subject"] and digest in detail["body"]
+    assert detail["options"] == ["Approve", "Reject"] and detail["defaults"] is None and not detail["multiple"]
+    assert bench.kinds(GATE) == [Entry.INTENT]
+
+
+def test_nobody_is_asked_where_no_answer_could_count(bench: Any, asked: list[dict[str, Any]]) -> None:
+    """A run whose starter nobody knows ends at its gate."""
+    forecast(bench)
+    bench.api.starter = None
+    with pytest.raises(AirflowFailException, match="Nobody knows who started this run"):
+        gate().execute(bench.context())
+    assert not asked and bench.kinds(GATE) == [Entry.INTENT, Entry.REFUSAL]
+
+
+def test_an_api_that_is_away_is_asked_with_the_answer(
+    bench: Any, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question is asked all the same."""
+    forecast(bench)
+
+    def away(*_: Any) -> None:
+        raise HookUnavailable("Airflow's API did not answer")
+
+    monkeypatch.setattr(bench.api, "dag_run", away)
+    with pytest.raises(TaskAwaitingInput):
+        gate().execute(bench.context())
+    assert len(asked) == 1
+
+
+def test_a_second_persons_approval_opens_the_gate(bench: Any) -> None:
+    """The approval written is what the API says."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}")
+    assert gate().execute_complete(bench.context(), APPROVED) == {"done": GATE}
+    assert bench.kinds(GATE) == [Entry.APPROVAL, Entry.OUTCOME]
+    assert bench.entries(GATE)[0].payload["by"] == "bob"
+
+
+def test_an_event_without_an_answer_in_the_api_opens_nothing(bench: Any) -> None:
+    """The event alone is not believed."""
+    forecast(bench)
+    with pytest.raises(AirflowException):
+        gate().execute_complete(bench.context(), APPROVED)
+    assert Entry.OUTCOME not in bench.kinds(GATE) and Entry.APPROVAL not in bench.kinds(GATE)
+
+
+def test_the_starters_own_answer_is_noted_and_asked_again(bench: Any) -> None:
+    """It counts for nothing: no approval, no end of the run, the question stays."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}", responded_by_id="alice", responded_by_name="alice")
+    with pytest.raises(AirflowException) as caught:
+        gate().execute_complete(bench.context(), APPROVED)
+    assert not isinstance(caught.value, AirflowFailException)
+    assert bench.kinds(GATE) == [Entry.NOTE]
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "Move? Plan {digest} was not what I saw; Plan {other}",
+        "Move? Plan {digest}{other}",
+        "Move? Plan {other} {digest}.",
+        "Move? Plan {digest} ",
+    ],
+)
+def test_a_digest_within_another_sentence_approves_nothing(bench: Any, subject: str) -> None:
+    """The digest that was asked about is compared as a value: that the subject holds it somewhere is not enough."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, subject.format(digest=digest, other="0" * 64))
+    with pytest.raises(ApprovalMissing, match="does not name digest"):
+        bench.procedure().approvals.require(GATE, digest)
+
+
+def test_a_rejection_ends_the_run(bench: Any) -> None:
+    """Rejected is refused, not skipped and not retried."""
+    forecast(bench)
+    with pytest.raises(AirflowFailException, match="bob chose Reject"):
+        gate().execute_complete(bench.context(), APPROVED | {"chosen_options": ["Reject"]})
+    assert bench.kinds(GATE) == [Entry.REFUSAL]
+
+
+@pytest.mark.parametrize("event", [{"error": "timed out", "error_type": "timeout"}, {**APPROVED, "chosen_options": []}])
+def test_silence_ends_the_run(bench: Any, event: dict[str, Any]) -> None:
+    """A timeout approves nothing."""
+    forecast(bench)
+    with pytest.raises(AirflowFailException):
+        gate().execute_complete(bench.context(), event)
+    assert bench.kinds(GATE) == [Entry.REFUSAL]
+
+
+def tried(state: str, ended_after: float) -> TaskInstance:
+    """An earlier try of the gate, which ended some seconds from now."""
+    return TaskInstance(GATE, state, -1, 1, None, datetime.now(UTC) + timedelta(seconds=ended_after))
+
+
+@pytest.mark.parametrize(
+    "before", [[], [tried("failed", 60)], [tried("success", -60)], [TaskInstance(GATE, "success", -1, 1, None, None)]]
+)
+def test_an_answered_gate_does_not_ask_again(
+    bench: Any, asked: list[dict[str, Any]], before: list[TaskInstance]
+) -> None:
+    """Its process was killed behind the outcome, also where it had been cleared before that: it stays open without a
+    question.
+    """
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}")
+    gate().execute_complete(bench.context(), APPROVED)
+    bench.api.tried[GATE] = before
+    assert gate().execute(bench.context(attempt=2)) == {"done": GATE} and asked == []
+
+
+def test_a_gate_that_was_cleared_asks_again(bench: Any, asked: list[dict[str, Any]]) -> None:
+    """Though Airflow still shows the answer: whoever clears it takes the approval back."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}")
+    gate().execute_complete(bench.context(), APPROVED)
+    bench.api.tried[GATE] = [tried("success", 1)]
+    with pytest.raises(TaskAwaitingInput):
+        gate().execute(bench.context(attempt=2))
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("lost", ["Airflow holds no answer to the cleared try", "the answer has grown old"])
+def test_a_gate_whose_approval_is_gone_asks_again(bench: Any, asked: list[dict[str, Any]], lost: str) -> None:
+    """Otherwise nothing could ever be approved again, and a target that is open would stay half done."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}")
+    gate().execute_complete(bench.context(), APPROVED)
+    if "old" in lost:
+        bench.api.answer(GATE, f"Plan {digest}", responded_at=datetime.now(UTC) - timedelta(hours=2))
+    else:
+        bench.api.answers.clear()
+    with pytest.raises(TaskAwaitingInput):
+        gate().execute(bench.context(attempt=2))
+    assert len(asked) == 1
+
+
+def test_the_last_answer_that_counts_for_nothing_ends_the_gate(bench: Any) -> None:
+    """Asked as often as it may be; the evidence says why, not that a process ended."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}", responded_by_id="alice", responded_by_name="alice")
+    with pytest.raises(AirflowFailException, match="No answer to approve_failover counted.*alice started the run"):
+        gate().execute_complete(bench.context(attempt=6), APPROVED)
+    assert bench.kinds(GATE)[-2:] == [Entry.NOTE, Entry.REFUSAL]
+
+
+def test_an_approval_does_not_grow_old_once_the_target_is_open(bench: Any) -> None:
+    """Clients that stand still are not kept waiting for a second answer; before the opening they are."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}", responded_at=datetime.now(UTC) - timedelta(hours=2))
+    procedure = bench.procedure()
+    with pytest.raises(ApprovalMissing, match="valid for 3600 s"):
+        procedure.approvals.require(GATE, digest)
+    bench.done(procedure, Step.OPEN_TARGET)
+    assert procedure.approvals.require(GATE, digest).by == "bob"
+
+
+def translated(
+    bench: Any,
+    exact: bool,
+    born: list[str],
+    evidence: str = "d|<b>",
+    holes: tuple[int, ...] = (),
+    cut: tuple[int, ...] = (),
+) -> None:
+    """A translation of one position in the journal."""
+    procedure = bench.stopped()
+    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=born)
+    row = {
+        "group": "g",
+        "topic": "orders",
+        "partition": 0,
+        "position": 5,
+        "target_position": 4,
+        "class": "NEAREST",
+        "bound": 3,
+        "evidence": evidence,
+        "exact": exact,
+    }
+    receipt = procedure.artifacts.save("positions", pd.DataFrame([row]))
+    missing = {
+        name: [MissingRange("orders", 0, 0, n, n, "deleted") for n in counts]
+        for name, counts in (("holes", holes), ("cut", cut))
+    }
+    bench.done(
+        procedure,
+        Step.TRANSLATE_OFFSETS,
+        digest="t" * 64,
+        exact=int(exact),
+        positions=1,
+        translation=receipt,
+        **missing,
+    )
+
+
+def review(bench: Any) -> tuple[str, str, str] | None:
+    """What the review would ask."""
+    return asked_by(ReviewTranslation(task_id="review_translation"), bench.procedure())
+
+
+def test_the_review_opens_by_itself_when_all_is_exact(bench: Any) -> None:
+    """Every position exact, no hole, no new group: nobody is asked."""
+    translated(bench, exact=True, born=[])
+    assert review(bench) is None
+
+
+def test_the_review_shows_what_is_not_exact(bench: Any) -> None:
+    """One inexact position is shown with its bound, its text escaped, bound to the translation's digest."""
+    translated(bench, exact=False, born=[])
+    subject, body, digest = review(bench)
+    assert digest == "t" * 64 and digest in subject and digest in body
+    assert "1 of 1 positions are not exact" in body and "| NEAREST | 3 |" in body and "<b>" not in body
+
+
+def test_the_review_asks_about_groups_born_since(bench: Any) -> None:
+    """Groups nobody approved yet are asked about though every position is exact."""
+    translated(bench, exact=True, born=["late"])
+    assert "late" in review(bench)[1]
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ({"holes": (3, 4)}, "7 records below the cut-off were not found"),
+        ({"cut": (5, 1)}, "6 unread records have already been deleted"),
+    ],
+)
+def test_the_review_asks_about_loss_though_every_position_is_exact(
+    bench: Any, missing: dict[str, tuple[int, ...]], said: str
+) -> None:
+    """An exact position behind which records are missing is still a person's decision; records are counted, not
+    ranges.
+    """
+    translated(bench, exact=True, born=[], **missing)
+    assert said in review(bench)[1]
+
+
+def test_the_review_waits_no_longer_than_the_fence_may_last(bench: Any) -> None:
+    """Clients stand still meanwhile."""
+    translated(bench, exact=False, born=[])
+    assert ReviewTranslation(task_id="review_translation").wait_seconds(bench.procedure()) <= 600
+
+
+LOSS_GATE = Step.APPROVE_DATA_LOSS
+
+
+@pytest.fixture
+def lost(make_bench: Any) -> Any:
+    """An unplanned run whose inventory stands in the journal, and nobody has answered yet."""
+    bench = make_bench(dag_id="unplanned_failover")
+    procedure = bench.opened()
+    inventory = {
+        "digest": "d",
+        "partitions": 2,
+        "losing": 1,
+        "unknown": 1,
+        "certain": 20,
+        "possible": None,
+        "records_per_second": 3,
+        "groups_ahead": 1,
+        "positions_ahead": 1,
+    }
+    loss = [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "from_offset": 80,
+            "certain_to": 100,
+            "possible_to": None,
+            "written_since": 0,
+        }
+    ]
+    group = {"group": "billing", "partitions": 1, "policy": "earliest", "active": True, "position_at": None, "ahead": 1}
+    plan = {
+        "source": "primary",
+        "target": "standby",
+        "reason": "a|b",
+        "confirmed": {"state": "refuses_writes", "window": "3 rounds", "override": "its disks fail"},
+        "inventory": inventory,
+        "loss": loss,
+        "groups": [group],
+        "unproven": ["no <b> sample"],
+        "gone": [],
+        "seen": {"recorder": False},
+    }
+    bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state="refuses_writes", override="its disks fail")
+    bench.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan)
+    return bench
+
+
+def test_the_loss_is_shown_and_bound_to_the_plan(lost: Any, asked: list[dict[str, Any]]) -> None:
+    """What is lost, what may be, who overrode what, what nobody can prove; no default answer."""
+    with pytest.raises(TaskAwaitingInput):
+        ApproveDataLoss(task_id=LOSS_GATE.value).execute(lost.context())
+    (detail,) = asked
+    digest = figures_of(lost.procedure(), Step.ASSESS_DATA_LOSS)["plan_digest"]
+    assert digest in detail["subject"] and digest in detail["body"] and "lose 20 records or more" in detail["subject"]
+    for shown in (
+        "Certainly lost: 20 records",
+        "nobody knows how many at most",
+        "its disks fail",
+        "| orders-0 | 80 | 100 | no bound |",
+        "1 partitions were never sampled",
+        "| billing | 1 | 1 | unknown |",
+        "There is no way back but a failback",
+    ):
+        assert shown in detail["body"], shown
+    assert "<b>" not in detail["body"] and detail["options"] == ["Approve", "Reject"] and detail["defaults"] is None
+
+
+def test_the_approval_of_the_loss_is_that_of_this_plan(lost: Any) -> None:
+    """What another plan's question was answered with, or the starter, opens nothing."""
+    digest = figures_of(lost.procedure(), Step.ASSESS_DATA_LOSS)["plan_digest"]
+    gate = ApproveDataLoss(task_id=LOSS_GATE.value)
+    for answer, by in (("Lose? Plan " + "0" * 64, "bob"), (f"Lose? Plan {digest}", "alice")):
+        lost.api.answer(LOSS_GATE, answer, responded_by_id=by, responded_by_name=by)
+        with pytest.raises(AirflowException):
+            gate.execute_complete(lost.context(), APPROVED)
+        with pytest.raises(ApprovalMissing):
+            lost.procedure().approvals.require_plan()
+    lost.api.answer(LOSS_GATE, f"Lose? Plan {digest}")
+    gate.execute_complete(lost.context(), APPROVED)
+    assert lost.kinds(LOSS_GATE) == [Entry.NOTE, Entry.NOTE, Entry.APPROVAL, Entry.OUTCOME]
+    assert vars(lost.procedure().approvals.require_plan()) == lost.entries(LOSS_GATE)[2].payload
+
+
+def test_a_plan_that_was_changed_in_the_journal_is_not_shown(lost: Any) -> None:
+    """Its digest covers loss and inventory."""
+    figures = figures_of(lost.procedure(), Step.ASSESS_DATA_LOSS)
+    lost.done(lost.procedure(), Step.ASSESS_DATA_LOSS, **figures | {"plan": figures["plan"] | {"loss": []}})
+    with pytest.raises(AirflowFailException, match="not the one its digest names"):
+        ApproveDataLoss(task_id=LOSS_GATE.value).execute(lost.context())
