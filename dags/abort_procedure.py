@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, chain
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
-from kafka_dr.steps.abort.abort_procedure import AbortProcedure, CloseAborted, ReturnAborted
+from kafka_dr.steps.abort.abort_procedure import AbortProcedure
+from kafka_dr.steps.abort.close_procedure import CloseAborted
+from kafka_dr.steps.abort.return_to_source import ReturnAborted
 
 with DAG(
     "abort_procedure",

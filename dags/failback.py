@@ -19,22 +19,32 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, chain
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
-from kafka_dr.steps.shared.review_translation import ApproveFailover, ReviewTranslation
-from kafka_dr.actions.clients import OpenTarget, RedirectClients, VerifyClients
-from kafka_dr.actions.failback.stranded_decision import DecideStrandedRecords
-from kafka_dr.actions.evidence import CloseProcedure
-from kafka_dr.actions.fencing.acl_fence import DrainConsumers, FenceProducers
+from kafka_dr.steps.failback.decide_stranded_records import DecideStrandedRecords
 from kafka_dr.steps.failback.fence_returned_cluster import FenceReturnedCluster
-from kafka_dr.actions.failback.resync_start import SeedFlowBack, StartFlowBack, WaitForCatchUp
-from kafka_dr.actions.offsets.commit import CommitGroups, TranslateOffsets
+from kafka_dr.steps.failback.find_stranded_records import FindStrandedRecords
+from kafka_dr.steps.failback.prepare_topics import PrepareTopics
+from kafka_dr.steps.failback.reconcile_stranded_records import ReconcileStrandedRecords
+from kafka_dr.steps.failback.seed_flow_back import SeedFlowBack
+from kafka_dr.steps.failback.start_flow_back import StartFlowBack
+from kafka_dr.steps.failback.wait_for_catch_up import WaitForCatchUp
+from kafka_dr.steps.planned.approve_failover import ApproveFailover
+from kafka_dr.steps.planned.check_readiness import CheckReadiness
+from kafka_dr.steps.planned.commit_groups import CommitGroups
+from kafka_dr.steps.planned.drain_consumers import DrainConsumers
+from kafka_dr.steps.planned.fence_producers import FenceProducers
+from kafka_dr.steps.planned.forecast import Forecast
+from kafka_dr.steps.planned.open_target import OpenTarget
+from kafka_dr.steps.planned.seed_reverse_replication import SeedReverseReplication
+from kafka_dr.steps.planned.start_reverse_replication import StartReverseReplication
+from kafka_dr.steps.planned.stop_mirror_maker import StopMirrorMaker
+from kafka_dr.steps.planned.translate_offsets import TranslateOffsets
+from kafka_dr.steps.planned.wait_for_zero_lag import WaitForZeroLag
+from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.steps.shared.open_procedure import OpenProcedure
-from kafka_dr.actions.failback.topic_recreation import PrepareTopics
-from kafka_dr.actions.readiness.plan import CheckReadiness, Forecast
-from kafka_dr.actions.failback.replay import ReconcileStrandedRecords
-from kafka_dr.actions.replication.drain import StopMirrorMaker, WaitForZeroLag
+from kafka_dr.steps.shared.redirect_clients import RedirectClients
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
-from kafka_dr.actions.replication.reverse import SeedReverseReplication, StartReverseReplication
-from kafka_dr.actions.failback.stranded_search import FindStrandedRecords
+from kafka_dr.steps.shared.review_translation import ReviewTranslation
+from kafka_dr.steps.shared.verify_clients import VerifyClients
 
 with DAG(
     "failback",

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, chain
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
-from kafka_dr.actions.evidence import CloseProcedure
+from kafka_dr.steps.restore.approve_restore import ApproveRestore
+from kafka_dr.steps.restore.plan_restore import PlanRestore
+from kafka_dr.steps.restore.restore_positions import RestorePositions
+from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.steps.shared.open_procedure import OpenProcedure
-from kafka_dr.actions.restore import ApproveRestore, PlanRestore, RestorePositions
 
 with DAG(
     "restore_group_offsets",

@@ -21,20 +21,20 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, chain
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
-from kafka_dr.steps.shared.review_translation import ApproveDataLoss, ReviewTranslation
-from kafka_dr.actions.loss.assessment import AssessDataLoss
-from kafka_dr.actions.clients import RedirectClients, VerifyClients
-from kafka_dr.steps.unplanned.confirm_source_lost import ConfirmSourceLost
-from kafka_dr.actions.evidence import CloseProcedure
-from kafka_dr.actions.old_source.lost_source_fence import FenceSource
+from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.steps.shared.open_procedure import OpenProcedure
+from kafka_dr.steps.shared.redirect_clients import RedirectClients
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
-from kafka_dr.steps.unplanned.without_source import (
-    CommitWithoutSource,
-    OpenWithoutSource,
-    StopLeftMirrorMaker,
-    TranslateWithoutSource,
-)
+from kafka_dr.steps.shared.review_translation import ReviewTranslation
+from kafka_dr.steps.shared.verify_clients import VerifyClients
+from kafka_dr.steps.unplanned.approve_data_loss import ApproveDataLoss
+from kafka_dr.steps.unplanned.assess_data_loss import AssessDataLoss
+from kafka_dr.steps.unplanned.commit_groups import CommitWithoutSource
+from kafka_dr.steps.unplanned.confirm_source_lost import ConfirmSourceLost
+from kafka_dr.steps.unplanned.fence_source import FenceSource
+from kafka_dr.steps.unplanned.open_target import OpenWithoutSource
+from kafka_dr.steps.unplanned.stop_mirror_maker import StopLeftMirrorMaker
+from kafka_dr.steps.unplanned.translate_offsets import TranslateWithoutSource
 
 with DAG(
     "unplanned_failover",

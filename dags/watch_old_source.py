@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 from kafka_dr.dag_policy import TAGS, WATCHER_ARGS
-from kafka_dr.watcher.watcher import WatchOldSource
+from kafka_dr.steps.always_on.watch_old_source import WatchOldSource
 
 with DAG(
     "watch_old_source",

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from lab.environment.bring_up import ISOLATIONS, POLICIES, up
-from lab.errors import LabError
-from lab.rehearsal.run import run
 from lab.environment.state import DEFAULT_STATE, Lab
 from lab.environment.take_down import down
+from lab.errors import LabError
+from lab.rehearsal.run import run
 
 
 def main(arguments: list[str] | None = None) -> int:

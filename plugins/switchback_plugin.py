@@ -13,16 +13,24 @@ import airflow.providers.apache.spark.operators.spark_submit
 import airflow.providers.standard.operators.hitl
 import airflow.providers.standard.triggers.temporal  # noqa: F401
 import confluent_kafka.admin
-import kafka_dr.steps.shared.review_translation
-import kafka_dr.actions.clients
-import kafka_dr.actions.evidence
-import kafka_dr.actions.fencing.acl_fence
-import kafka_dr.actions.offsets.commit
+import kafka_dr.steps.planned.approve_failover
+import kafka_dr.steps.planned.check_readiness
+import kafka_dr.steps.planned.commit_groups
+import kafka_dr.steps.planned.drain_consumers
+import kafka_dr.steps.planned.fence_producers
+import kafka_dr.steps.planned.forecast
+import kafka_dr.steps.planned.open_target
+import kafka_dr.steps.planned.seed_reverse_replication
+import kafka_dr.steps.planned.start_reverse_replication
+import kafka_dr.steps.planned.stop_mirror_maker
+import kafka_dr.steps.planned.translate_offsets
+import kafka_dr.steps.planned.wait_for_zero_lag
+import kafka_dr.steps.shared.close_procedure
 import kafka_dr.steps.shared.open_procedure
-import kafka_dr.actions.readiness.plan
-import kafka_dr.actions.replication.drain
+import kafka_dr.steps.shared.redirect_clients
 import kafka_dr.steps.shared.return_to_source
-import kafka_dr.actions.replication.reverse  # noqa: F401
+import kafka_dr.steps.shared.review_translation
+import kafka_dr.steps.shared.verify_clients  # noqa: F401
 import pandas  # noqa: ICN001 (imported to be there, not to be used)
 import pyarrow.parquet
 import sqlalchemy.dialects.sqlite  # noqa: F401

@@ -17,8 +17,8 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from lab.environment.bring_up import up
-from lab.install.setup import NO_POSTGRESQL, postgresql_programs
 from lab.environment.take_down import down
+from lab.install.setup import NO_POSTGRESQL, postgresql_programs
 
 ROOT = Path(__file__).parents[1]
 HOME = tempfile.mkdtemp(prefix="switchback-airflow-")

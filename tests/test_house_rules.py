@@ -58,11 +58,10 @@ def report(title: str, found: list[str]) -> None:
     assert not found, f"{title}: " + "; ".join(found[:15])
 
 
-def test_dags_import_operators_and_policy_only() -> None:
+def test_dags_import_steps_and_policy_only() -> None:
     """A DAG orders steps: it reaches for no hook, no domain, no client."""
     allowed = (
-        "kafka_dr.operators.",
-        "kafka_dr.sensors.",
+        "kafka_dr.steps.",
         "kafka_dr.dag_policy.",
         "airflow.",
         "__future__.",
@@ -211,7 +210,7 @@ def test_no_cluster_is_named_in_the_product() -> None:
 
 
 def test_only_our_own_errors_are_raised() -> None:
-    """Hooks and operators raise the tree's errors (and Airflow's, at its border), never bare ones."""
+    """Hooks, actions and steps raise the tree's errors (and Airflow's, at its border), never bare ones."""
     banned = {"Exception", "RuntimeError", "BaseException", "AssertionError"}
     raised = [
         (p, n.lineno, getattr(n.exc.func if isinstance(n.exc, ast.Call) else n.exc, "id", ""))

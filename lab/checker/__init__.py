@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lab.checker.findings import Finding, Verdict
 from lab.checker.ledger import Ledger, Names
+from lab.checker.round_trip.check import TripJudge
+from lab.checker.round_trip.observed import RoundTripExhibits, Trip
 from lab.checker.unplanned_check import LostSourceJudge
 from lab.checker.unplanned_observed import LostExhibits
-from lab.checker.round_trip_check import TripJudge
-from lab.checker.round_trip_observed import RoundTripExhibits, Trip
 
 __all__ = [
     "Finding",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -23,15 +22,22 @@ from lab.checker.client_behaviour import (
     unlike_topics,
     unread_new_records,
 )
-from lab.checker.stranded_export import listed as listed_in
 from lab.checker.findings import Finding, Verdict
-from lab.checker.unplanned_observed import LostExhibits, Stand
 from lab.checker.loss_rows import LossRow, acknowledged_of, loss_rows, stranded, unaccounted, wrongly_lost
 from lab.checker.positions import out_of_order
-from lab.checker.translation_file import Claim, agreement_findings
 from lab.checker.readers import INTERNAL_GROUPS, Place
 from lab.checker.records import Held, pairs
-from lab.workload.ground_truth import Acknowledgement, Record
+from lab.checker.stranded_export import listed as listed_in
+from lab.checker.translation_file import Claim, agreement_findings
+from lab.checker.unplanned_claims import (
+    approved_bounds,
+    beyond_approved,
+    contradicting_claims,
+    records_per_second,
+    unlisted_loss,
+)
+from lab.checker.unplanned_observed import LostExhibits, Stand
+from lab.workload.ground_truth import Record
 
 #: An answer that the source sent before it died is taken note of later on a busy machine.
 GRACE_MS = 3_000
@@ -190,7 +196,7 @@ class LostSourceJudge:
                     )
                 ]
             )
-        findings = _contradicted(group, place, at, stand, claim, target_position)
+        findings = contradicting_claims(group, place, at, stand, claim, target_position)
         if target_position is not None:
             findings += self._judge_place(group, place, stand.known_as(claim.position), claim, target_position)
         self._tell_age(stand, claim)
@@ -231,7 +237,7 @@ class LostSourceJudge:
         if not counted:
             return []
         found = []
-        for group, bound in _told_bounds(self.trip.evidence).items():
+        for group, bound in approved_bounds(self.trip.evidence).items():
             most = max((counted.get(self.seen.there(place), 0) for place in self.seen.stands.get(group, {})), default=0)
             if group in self.seen.stands and group not in busy and (bound is None or bound > most):
                 text = (
@@ -264,7 +270,7 @@ class LostSourceJudge:
             findings,
             acknowledged_by_load=len(by_load),
             acknowledged_by_clients=len(acknowledged) - len(by_load),
-            load_per_second=_per_second(by_load),
+            load_per_second=records_per_second(by_load),
         )
 
     def _idle(self, group: str) -> list[Finding]:
@@ -322,8 +328,8 @@ class LostSourceJudge:
         )
         if self.seen.positions_path is not None and self.seen.positions_path.is_file():
             self.verdict.add(agreement_findings(trip.evidence, self.seen.rows, self.seen.positions_path))
-        self.verdict.add(_planned_loss(trip.evidence))
-        self.verdict.add(_beyond_approved(trip.evidence, self._most_again) + self._told_beyond_interval())
+        self.verdict.add(unlisted_loss(trip.evidence))
+        self.verdict.add(beyond_approved(trip.evidence, self._most_again) + self._told_beyond_interval())
         self._judge_boundary()
 
     def _judge_boundary(self) -> None:
@@ -384,75 +390,3 @@ class LostSourceJudge:
             for offset in offsets
         ]
         self.verdict.add(findings, stranded_listed=len(listed), stranded_unconfirmed=len(found.unconfirmed))
-
-
-def _contradicted(
-    group: str, place: Place, at: Place, stand: Stand, claim: Claim, target_position: int | None
-) -> list[Finding]:
-    """What the file of positions says otherwise than the truth and the target."""
-    findings = []
-    if claim.position > stand.at_most:
-        findings.append(
-            Finding(
-                "recorded position",
-                f"says {claim.position}, the group never committed beyond {stand.at_most}",
-                group,
-                *place,
-                claim.position,
-            )
-        )
-    if claim.target_topic is not None and claim.target_topic != at[0]:
-        findings.append(
-            Finding("position", f"belongs on {at[0]}, the file of positions says {claim.target_topic}", group, *at)
-        )
-    if target_position is not None and target_position != claim.target_position:
-        findings.append(
-            Finding(
-                "position",
-                f"stands at {target_position}, the file of positions says {claim.target_position}",
-                group,
-                *at,
-                target_position,
-            )
-        )
-    return findings
-
-
-def _planned_loss(evidence: Mapping[str, Any]) -> list[Finding]:
-    """Find approved losses that are neither listed as lost nor told beside later findings; more loss is allowed."""
-    plan, names = evidence["plan"], ("topic", "partition", "from_offset", "certain_to", "possible_to")
-    told = [row | (row.get("approved") or {}) for row in evidence["loss"]]
-    approved, listed = (
-        [tuple(row.get(name) for name in names) for row in rows]
-        for rows in (plan.get("loss", []) if isinstance(plan, Mapping) else [], told)
-    )
-    return [Finding("evidence", f"loss lacks a row that was approved: {row}") for row in approved if row not in listed]
-
-
-def _beyond_approved(evidence: Mapping[str, Any], again: Mapping[str, int]) -> list[Finding]:
-    """Groups that read more records again, on one position, than whoever approved the loss was told."""
-    told = _told_bounds(evidence)
-    return [
-        Finding(
-            "approved bound",
-            f"one of its positions reads {count} records again, at most {most} were told before the loss was approved",
-            group,
-        )
-        for group, count in again.items()
-        if (most := told.get(group)) is not None and count > most
-    ]
-
-
-def _told_bounds(evidence: Mapping[str, Any]) -> dict[str, int | None]:
-    """How many records each group may be given again on one position, as the approved plan tells it."""
-    plan = evidence["plan"]
-    return (
-        {group["group"]: group.get("rereads") for group in plan.get("groups", [])} if isinstance(plan, Mapping) else {}
-    )
-
-
-def _per_second(told: Sequence[Acknowledgement]) -> int:
-    """How many records a second were acknowledged from the first one to the last one; 0 of fewer than two moments."""
-    times = [one.at for one in told]
-    passed = max(times, default=0) - min(times, default=0)
-    return len(told) * 1000 // passed if passed else 0

@@ -13,10 +13,10 @@ from lab.checker.evidence_file import figures_of, offsets
 from lab.checker.ledger import Ledger
 from lab.checker.loss_rows import LossRow, acknowledged_of, loss_rows, mirrored_at_most, surely_mirrored, unconfirmed
 from lab.checker.positions import Alignment, Log
-from lab.checker.translation_file import Claim, claims, read_rows
 from lab.checker.readers import PROBE_DIGEST, ClusterReader, Place
 from lab.checker.records import Held, pairs
-from lab.checker.round_trip_observed import Trip
+from lab.checker.round_trip.observed import Trip
+from lab.checker.translation_file import Claim, claims, read_rows
 from lab.workload.ground_truth import Record
 
 

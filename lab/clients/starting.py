@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Protocol, cast
 
-from lab.install.jars import PROJECT
 from lab.environment.state import Lab
+from lab.install.jars import PROJECT
 
 STOP_SECONDS = 30.0
 

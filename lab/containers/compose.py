@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from lab.containers.stack import PUBLISHED, ROOT
-from lab.errors import LabError
-from lab.install.jars import PROJECT
 from lab.environment.ports import free_ports
 from lab.environment.state import Lab, Record
+from lab.errors import LabError
+from lab.install.jars import PROJECT
 
 FILE = PROJECT / "docker-compose.yaml"
 #: Keeps in a demo's folder which stack belongs to it.

@@ -12,16 +12,16 @@ import secrets
 import sys
 from collections.abc import Mapping
 
-from lab.environment.airflow_settings import write_environment, write_passwords
-from lab.environment.bring_up import ISOLATIONS, POLICIES, make_record
-from lab.environment.brokers import broker_command, format_command, write_broker_settings
 from lab.clients.application import prefixes_of, write_whole
 from lab.clients.service import APPLICATION, CLIENTS, ROUTE
 from lab.containers.stack import DATABASES, HOSTS, PORTS, ROOT, SPARK_WORKERS, published_ports
-from lab.errors import LabError
+from lab.environment.airflow_settings import write_environment, write_passwords
+from lab.environment.bring_up import ISOLATIONS, POLICIES, make_record
+from lab.environment.brokers import broker_command, format_command, write_broker_settings
 from lab.environment.connect import worker_command, write_worker_settings
 from lab.environment.state import ALIASES, Lab, write_private
 from lab.environment.topology_file import write_topology
+from lab.errors import LabError
 
 CLIENT_PRINCIPALS = ("producer", "consumer")
 

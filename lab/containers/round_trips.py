@@ -9,14 +9,14 @@ from typing import Any
 
 import requests
 
-from lab.environment.brokers import admin
 from lab.clients.starting import Clients
 from lab.containers.compose import ContainerLab, Stack
 from lab.containers.stack import ROOT, SERVICES
-from lab.errors import LabError
-from lab.rehearsal.round_trip import RoundTrips
+from lab.environment.brokers import admin
 from lab.environment.progress import wait_until
 from lab.environment.state import Lab
+from lab.errors import LabError
+from lab.rehearsal.round_trip import RoundTrips
 
 REQUEST_SECONDS = 40.0
 ANSWER_SECONDS = 120.0

@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 from confluent_kafka.admin import NewTopic
 
+from lab.containers.prepare import topics_of
+from lab.containers.stack import ROOT
 from lab.environment.airflow_services import wait_for_airflow
 from lab.environment.bring_up import grant_rights
 from lab.environment.brokers import admin
-from lab.containers.prepare import topics_of
-from lab.containers.stack import ROOT
-from lab.errors import LabError
 from lab.environment.connect import create_flow
 from lab.environment.progress import Progress
 from lab.environment.replication_check import prove_replication
 from lab.environment.state import ALIASES, Lab
+from lab.errors import LabError
 
 DEMO_PARTITIONS = 3
 REQUEST_SECONDS = 30

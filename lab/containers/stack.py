@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab.errors import LabError
 from lab.environment.state import DATABASE_HOST
+from lab.errors import LabError
 
 #: The lab's folder in every container.
 ROOT = Path("/var/lib/switchback")

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lab.checker import Verdict
+from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED
 from lab.containers.compose import ContainerLab, Stack
 from lab.containers.round_trips import ContainerRoundTrips
 from lab.demo.demonstration import EVIDENCE
@@ -13,8 +15,6 @@ from lab.demo.failback import MORE, RATE, STRANDED, FailbackDemo
 from lab.demo.lost_source import AFTER
 from lab.errors import LabError
 from lab.rehearsal.round_trip import Leaving, Returning
-from lab.checker import Verdict
-from lab.checker.round_trip_observed import FAILBACK, PLANNED, UNPLANNED
 from lab.rehearsal.unplanned import Accident
 
 LOAD = f"Load of {RATE:,} records/s"

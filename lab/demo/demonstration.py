@@ -12,11 +12,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lab.environment.bring_up import up
+from lab.checker import Verdict
 from lab.demo.showing import GateWatcher, Stages, evidence_tables, verdict_table
 from lab.demo.tampering import TAMPERINGS, Tampering
+from lab.environment.bring_up import up
 from lab.install.jars import PROJECT
-from lab.checker import Verdict
 from lab.rehearsal.planned import Rehearsal
 
 EVIDENCE = PROJECT / "evidence"

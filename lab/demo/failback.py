@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lab.environment.bring_up import up
+from lab.checker import Trip, Verdict
+from lab.checker.round_trip.observed import FAILBACK, UNPLANNED
 from lab.demo.demonstration import APPROVER, GROUPS, PERSON_SECONDS, RUN_SECONDS, SCALE, SEED, Demo, keep
 from lab.demo.lost_source import AFTER
 from lab.demo.showing import GateWatcher
+from lab.environment.bring_up import up
 from lab.rehearsal.round_trip import Leaving, Returning, RoundTrips
-from lab.checker import Trip, Verdict
-from lab.checker.round_trip_observed import FAILBACK, UNPLANNED
 from lab.rehearsal.unplanned import Accident
 
 RATE = 2_000

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from lab.containers.compose import Stack
-from lab.install.jars import PROJECT
 from lab.environment.take_down import down
+from lab.install.jars import PROJECT
 
 DONE = b"done\n"
 

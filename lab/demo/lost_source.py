@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.table import Table
 
+from lab.checker import Verdict
 from lab.demo.demonstration import GROUPS, SCALE, SEED, Demo
 from lab.demo.showing import loss_table, rereads_table
-from lab.checker import Verdict
 from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 
 RATE = 5_000

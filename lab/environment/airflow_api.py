@@ -10,8 +10,8 @@ import requests
 from tenacity import retry, retry_if_exception, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from lab.environment.airflow_settings import SQLITE_SECONDS
-from lab.errors import LabError
 from lab.environment.state import Lab
+from lab.errors import LabError
 
 REQUEST_SECONDS = 30.0
 #: Of what writes: the answer may come after all the time that the database lets a writer wait.

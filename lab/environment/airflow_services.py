@@ -24,11 +24,11 @@ from lab.environment.airflow_settings import (
     passwords_path,
     write_passwords,
 )
-from lab.errors import LabError
-from lab.install.jars import cache_folder
 from lab.environment.locks import exclusive
 from lab.environment.progress import Progress, wait_until
 from lab.environment.state import Lab
+from lab.errors import LabError
+from lab.install.jars import cache_folder
 
 READY_SECONDS = 240.0
 WARM_UP = "lab_warm_up"

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lab.install.jars import LAB, PROJECT
 from lab.environment.jvm import temporary_folder
 from lab.environment.spark_cluster import master_url
-from lab.install.spark_warm_up import spark_environment
 from lab.environment.state import ALIASES, DATABASE_HOST, LOOPBACK, ROLES, Lab, Record, write_private
+from lab.install.jars import LAB, PROJECT
+from lab.install.spark_warm_up import spark_environment
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 DAG_FOLDERS = {"switchback": PROJECT / "dags", "lab": LAB / "dags"}

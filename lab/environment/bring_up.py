@@ -16,16 +16,16 @@ from lab.environment import acls
 from lab.environment.airflow_services import components_live, start_airflow, wait_for_airflow
 from lab.environment.airflow_settings import write_environment
 from lab.environment.brokers import admin, start_broker
-from lab.environment.dedicated_mirror_maker import start_dedicated
-from lab.errors import LabError
-from lab.environment.locks import exclusive
 from lab.environment.connect import create_flow, flow_is_stopped, start_worker
+from lab.environment.dedicated_mirror_maker import start_dedicated
+from lab.environment.locks import exclusive
 from lab.environment.ports import free_ports
 from lab.environment.progress import Progress
 from lab.environment.replication_check import prove_replication
 from lab.environment.spark_cluster import start_spark
 from lab.environment.state import ALIASES, PRINCIPALS, ROLES, Lab, Record
 from lab.environment.topology_file import write_routing, write_topology
+from lab.errors import LabError
 
 POLICIES = ("identity", "default")
 ISOLATIONS = ("read_uncommitted", "read_committed")

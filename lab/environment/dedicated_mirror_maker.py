@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from lab.environment.brokers import admin
-from lab.environment.jvm import command, properties_text
 from lab.environment.connect import (
     FLOWS,
     KINDS,
@@ -17,6 +16,7 @@ from lab.environment.connect import (
     settings_of,
     write_login,
 )
+from lab.environment.jvm import command, properties_text
 from lab.environment.progress import wait_until
 from lab.environment.state import ALIASES, DEDICATED, Lab, write_private
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import javaproperties
 
+from lab.environment.state import Lab, write_private
 from lab.errors import LabError
 from lab.install.jars import LAB, ready_jars
 from lab.install.java_flags import FLAGS
-from lab.environment.state import Lab, write_private
 
 
 def java() -> str:
@@ -69,7 +69,10 @@ def _logging(lab: Lab, name: str) -> list[str]:
     """A file for each process; in containers the output, which Docker keeps."""
     if lab.load().published:
         return [f"-Dlog4j2.configurationFile={LAB / 'containers' / 'log4j2.properties'}"]
-    return [f"-Dlab.log={lab.logs / name}.log", f"-Dlog4j2.configurationFile={LAB / 'environment' / 'log4j2.properties'}"]
+    return [
+        f"-Dlab.log={lab.logs / name}.log",
+        f"-Dlog4j2.configurationFile={LAB / 'environment' / 'log4j2.properties'}",
+    ]
 
 
 def _quoted(argument: str) -> str:

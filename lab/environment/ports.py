@@ -8,8 +8,8 @@ import socket
 import time
 from pathlib import Path
 
-from lab.install.jars import cache_folder
 from lab.environment.locks import exclusive
+from lab.install.jars import cache_folder
 
 LOWEST, HIGHEST = 15_000, 32_000
 RESERVED_SECONDS = 600.0

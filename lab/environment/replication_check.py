@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from lab.environment.brokers import admin
-from lab.errors import LabError
 from lab.environment.progress import wait_until
 from lab.environment.state import DEDICATED, Lab
+from lab.errors import LabError
 
 TOPIC = "lab-readiness"
 PROOF_SECONDS = 120.0

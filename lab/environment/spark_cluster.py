@@ -8,10 +8,10 @@ from pathlib import Path
 
 import requests
 
-from lab.install.java_flags import FLAGS
 from lab.environment.jvm import temporary_folder
 from lab.environment.progress import Progress, wait_until
 from lab.environment.state import Lab
+from lab.install.java_flags import FLAGS
 
 READY_SECONDS = 120.0
 

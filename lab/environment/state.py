@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lab.environment.processes import ProcessTable
 from lab.errors import LabError
 from lab.install.jars import PROJECT
-from lab.environment.processes import ProcessTable
 
 ALIASES = ("primary", "standby")
 CLIENTS = ("admin", "producer", "consumer")

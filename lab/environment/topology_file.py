@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from lab.environment.dedicated_mirror_maker import all_settings
-from lab.install.jars import jars_folder
 from lab.environment.connect import FLOWS, KINDS, connector_name
+from lab.environment.dedicated_mirror_maker import all_settings
 from lab.environment.state import ALIASES, Lab, write_private
+from lab.install.jars import jars_folder
 
 NAMING = {"identity": {"policy": "identity"}, "default": {"policy": "default", "separator": "."}}
 

@@ -100,7 +100,8 @@ def _settle(aside: Path, folder: Path) -> None:
 
 def _run_ivy(target: Path, ivy_jar: Path, java: str) -> None:
     command = [
-        java, "-Xmx512m", "-jar", str(ivy_jar), "-settings", str(INSTALL / "ivysettings.xml"), "-ivy", str(INSTALL / "ivy.xml"),
+        java, "-Xmx512m", "-jar", str(ivy_jar),
+        "-settings", str(INSTALL / "ivysettings.xml"), "-ivy", str(INSTALL / "ivy.xml"),
         "-cache", str(ivy_cache()), "-types", "jar", "bundle",
         "-retrieve", f"{target}/[conf]/[artifact]-[revision](-[classifier]).[ext]",
     ]  # fmt: skip

@@ -19,11 +19,11 @@ from typing import Any
 
 from rich.table import Table
 
-from lab.environment.bring_up import up
-from lab.demo.showing import make_console
 from lab.checker import Finding, Verdict
-from lab.rehearsal.planned import rehearsal_under_load
+from lab.demo.showing import make_console
+from lab.environment.bring_up import up
 from lab.environment.take_down import down
+from lab.rehearsal.planned import rehearsal_under_load
 
 FIGURES = (
     "groups",
@@ -88,7 +88,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m lab.rehearsal.many_seeds", description="planned failovers with many seeds")
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.rehearsal.many_seeds", description="planned failovers with many seeds"
+    )
     parser.add_argument("--policy", choices=("identity", "default"), default="identity")
     parser.add_argument("--isolation", choices=("read_uncommitted", "read_committed"), default="read_uncommitted")
     parser.add_argument("--seeds", type=int, default=10, help="how many")

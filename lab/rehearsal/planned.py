@@ -16,15 +16,15 @@ from typing import Any
 
 import requests
 
-from lab.environment.brokers import start_broker
-from lab.clients.starting import Clients, OwnProcess
-from lab.errors import LabError
 from lab.checker import Finding, Ledger, LostSourceJudge, Names, RoundTripExhibits, Trip, TripJudge, Verdict
 from lab.checker.client_history import ClientLogs
 from lab.checker.readers import ClusterReader, Place
+from lab.clients.starting import Clients, OwnProcess
+from lab.environment.brokers import start_broker
 from lab.environment.connect import call, connector_name, start_worker
-from lab.rehearsal.run import run as run_dag
 from lab.environment.state import ALIASES, Lab
+from lab.errors import LabError
+from lab.rehearsal.run import run as run_dag
 from lab.workload import GroundTruth, Load, Workload
 from lab.workload.seeding import await_mirrored
 

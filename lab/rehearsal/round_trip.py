@@ -16,10 +16,10 @@ from confluent_kafka.admin import AdminClient
 from lab.checker import Finding, Ledger, Names, RoundTripExhibits, Trip, TripJudge, Verdict
 from lab.checker.readers import PROBE_DIGEST, ClusterReader, Place
 from lab.checker.records import Held
-from lab.checker.round_trip_observed import FAILBACK, PLANNED, UNPLANNED
-from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
-from lab.rehearsal.planned import RESTART_SECONDS, Rehearsal, uncollected, until
+from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED
 from lab.environment.state import ALIASES
+from lab.rehearsal.planned import RESTART_SECONDS, Rehearsal, uncollected, until
+from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 from lab.workload import GroundTruth, Load, Workload, leave_transactions_open, write_more
 from lab.workload.group_positions import ADMIN, Committer, Plan
 

@@ -11,8 +11,8 @@ from typing import Any
 import requests
 
 from lab.environment.airflow_api import AirflowApi, Refused
-from lab.errors import LabError
 from lab.environment.state import Lab
+from lab.errors import LabError
 
 STARTER = "operator"
 POLL_SECONDS = 0.5

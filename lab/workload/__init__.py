@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lab.workload.more_records import leave_transactions_open, write_more
-from lab.workload.load import Load
-from lab.workload.seeding import Workload
 from lab.workload.ground_truth import GroundTruth
+from lab.workload.load import Load
+from lab.workload.more_records import leave_transactions_open, write_more
+from lab.workload.seeding import Workload
 
 __all__ = ["GroundTruth", "Load", "Workload", "leave_transactions_open", "write_more"]

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lab.workload.topic_shapes import WORDS
 from lab.workload.ground_truth import ABORTED, TopicTruth
+from lab.workload.topic_shapes import WORDS
 
 LAGS: dict[str, int] = {"lag0": 0, "lag1": 1, "lag10": 10, "lag1000": 1000}
 FOREIGN = ("группа", "注文", "läufer ☕", "مجموعة", "grupo ñandú", "κατανάλωση")

@@ -20,9 +20,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from lab.install.jars import PROJECT
+from lab.workload.ground_truth import Acknowledgement, GroundTruth, content_digest
 from lab.workload.load_worker import load_id, load_value
 from lab.workload.topic_shapes import WORDS
-from lab.workload.ground_truth import Acknowledgement, GroundTruth, content_digest
 
 ROW = np.dtype([("number", "<i8"), ("topic", "<i8"), ("partition", "<i8"), ("offset", "<i8"), ("at", "<i8")])
 STOP_SECONDS = 30.0

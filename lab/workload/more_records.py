@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lab.workload.topic_shapes import SHAPES, Draft
 from lab.workload.ground_truth import GroundTruth, TopicTruth
+from lab.workload.topic_shapes import SHAPES, Draft
 from lab.workload.writing import TopicWriter, portions_of
 
 #: Large records take long and add nothing; what is cut at its head, or never written, would not go on.

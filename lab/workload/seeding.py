@@ -11,9 +11,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from lab.workload.ground_truth import REMOVED, GroundTruth, TopicTruth
 from lab.workload.group_positions import Committer, GroupPlanner, Span
 from lab.workload.topic_shapes import SHAPES, Shape, topic_name
-from lab.workload.ground_truth import REMOVED, GroundTruth, TopicTruth
 from lab.workload.writing import TopicWriter, portions_of
 
 REQUEST_SECONDS = 30.0

@@ -9,8 +9,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from lab.workload.topic_shapes import Draft, Shape
 from lab.workload.ground_truth import ABORTED, COMMITTED, Record, TopicTruth, content_digest, key_digest
+from lab.workload.topic_shapes import Draft, Shape
 
 DELIVERY_SECONDS = 60.0
 

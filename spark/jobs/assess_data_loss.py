@@ -20,13 +20,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import translate_offsets
-from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract import input as sources
-from kafka_dr_spark.loss.task import AssessmentTask
-from kafka_dr_spark.loss.inventory import summarise, write_inventory
-from kafka_dr_spark.reading.record_files import STRANDED, UNCOMMITTED
-from kafka_dr_spark.job import Run, reason, run_job, say
+from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SEEN, STRETCH, SYNC
+from kafka_dr_spark.job import Run, reason, run_job, say
+from kafka_dr_spark.loss.inventory import summarise, write_inventory
+from kafka_dr_spark.loss.task import AssessmentTask
+from kafka_dr_spark.reading.record_files import STRANDED, UNCOMMITTED
 
 NAME = "assess_data_loss"
 

@@ -19,12 +19,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract import input as sources
-from kafka_dr_spark.stranded.task import OLDER, SearchTask, summarise, weight_of, write_findings
-from kafka_dr_spark.reading.record_files import STRANDED, UNCOMMITTED
-from kafka_dr_spark.job import Run, run_job, say
+from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.task_rows import FLOOR, SYNC
+from kafka_dr_spark.job import Run, run_job, say
+from kafka_dr_spark.reading.record_files import STRANDED, UNCOMMITTED
+from kafka_dr_spark.stranded.task import OLDER, SearchTask, summarise, weight_of, write_findings
 
 NAME = "find_stranded_records"
 

@@ -18,8 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kafka_dr_spark import session
-from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract import input as sources
+from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.job import Run, run_job, say
 from kafka_dr_spark.translation.task import PartitionTask
 

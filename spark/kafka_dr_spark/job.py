@@ -15,8 +15,8 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from kafka_dr_spark import session
-from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract import input as sources
+from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.digests import input_digest
 from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowUnreadable

@@ -25,7 +25,7 @@ SETTINGS = {
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
-_OF_TASKS = ("assessing", "tasks")
+_OF_TASKS = ("loss.task", "translation.task")
 
 
 def start(name: str) -> SparkContext:

@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters, clusters
+from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say
 from tests.benchmarks.passes.contestants import Job, Passes
 from tests.benchmarks.passes.job_input import bounds_of, places_of
-from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say
 from tests.benchmarks.stranded import PARTITIONS, RECORD_BYTES, TOPIC, records
 
 WARM, MEMORY = (

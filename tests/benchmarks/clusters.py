@@ -14,10 +14,10 @@ from typing import Any
 import pandas as pd
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_dr.domain.mirror_maker.mirror_records import decode_offset_syncs
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.mirror_records import decode_offset_syncs
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.records import RecordReader
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
 from lab.environment.bring_up import up

@@ -15,11 +15,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as WirePartition
 from confluent_kafka.admin import AdminClient
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.group_requests import OK
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.group_requests import OK
 
-from lab.install.jars import PROJECT, jars_folder
 from lab.environment.jvm import java
+from lab.install.jars import PROJECT, jars_folder
 from tests.benchmarks.clusters import TARGET, Clusters, clusters
 from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say, timed, told
 

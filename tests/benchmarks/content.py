@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters, clusters
+from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say
 from tests.benchmarks.passes.contestants import Job, Passes, kept
 from tests.benchmarks.passes.job_input import write_input
-from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say
 
 TOPIC, PARTITIONS = "orders", 10
 #: Share of the log, counted from its end, over which the positions are spread.

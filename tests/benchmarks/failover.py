@@ -10,8 +10,8 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from kafka_dr.domain.mirror_maker.mirror_records import Checkpoint, encode_checkpoint
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.mirror_records import Checkpoint, encode_checkpoint
 
 from lab.rehearsal.planned import Rehearsal
 from tests.benchmarks.clusters import CHECKPOINTS, SOURCE, TARGET, Clusters, clusters

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from kafka_dr_spark.contract.schemas import arrow_schema
 
 from tests.benchmarks.clusters import clusters
-from tests.benchmarks.passes.contestants import ColdRun, Job
 from tests.benchmarks.measuring import Bound, Figures, say, told
+from tests.benchmarks.passes.contestants import ColdRun, Job
 
 PARTITIONS, PER_TOPIC, GROUPS = 7_000, 100, 1_000
 #: Samples in which every partition had grown, ten seconds apart, and how long their assessment may take.

@@ -14,13 +14,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "spark"))
 
 from kafka_dr_spark import session
 from kafka_dr_spark.contract import input as sources
-from kafka_dr_spark.logs.pairs import Bounds
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, Window
-from kafka_dr_spark.stranded.task import COMPARED_AT_ONCE
-from kafka_dr_spark.job import access, options
 from kafka_dr_spark.contract.task_rows import Key
-from kafka_dr_spark.translation.task import portions
+from kafka_dr_spark.job import access, options
+from kafka_dr_spark.logs.bounds import Bounds
 from kafka_dr_spark.reading.windows import KafkaAccess, OpenWindow, WindowReader, uncollected
+from kafka_dr_spark.stranded.task import COMPARED_AT_ONCE
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, Window
+from kafka_dr_spark.translation.task import portions
 
 # Workers have the jobs' package, and not this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

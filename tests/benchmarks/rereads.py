@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as WirePartition
-from kafka_dr.domain.mirror_maker.mirror_records import decode_checkpoints
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.records import RecordReader
+from kafka_dr.domain.mirror_maker.mirror_records import decode_checkpoints
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 
 from lab.rehearsal.planned import Rehearsal
 from tests.benchmarks.clusters import CHECKPOINTS, SOURCE, TARGET, Clusters, clusters

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from tests.benchmarks.clusters import SOURCE, Clusters, clusters
+from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say
 from tests.benchmarks.passes.contestants import Job, Passes, java_line, kept
 from tests.benchmarks.passes.job_input import write_input, write_last_seen
-from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say
 
 WARM, MEMORY = "(f) warm pass of the assessment / plain Java consumer's pass", "(f) driver's memory"
 TOPIC, PARTITIONS = "orders", 100

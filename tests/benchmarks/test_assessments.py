@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from kafka_dr_spark.contract import input as sources
-from kafka_dr_spark.logs.pairs import Bounds
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits
-from kafka_dr_spark.loss.task import AssessmentTask
-from kafka_dr_spark.loss.inventory import summarise, write_inventory
 from kafka_dr_spark.contract.task_rows import FLOOR, SEEN, STRETCH, SYNC
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.loss.inventory import summarise, write_inventory
+from kafka_dr_spark.loss.task import AssessmentTask
 from kafka_dr_spark.reading.windows import KafkaAccess
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits
 
 from lab.install.jars import PROJECT
 from tests.benchmarks import metadata, read_both, stranded

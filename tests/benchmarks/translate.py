@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from kafka_dr.domain.mirror_maker.mirror_records import Checkpoint, encode_checkpoint
 
 from tests.benchmarks.clusters import CHECKPOINTS, SOURCE, TARGET, Clusters, clusters
+from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say, told
 from tests.benchmarks.passes.contestants import ColdRun, Job, Passes, java_line, kept
 from tests.benchmarks.passes.job_input import write_input
-from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say, told
 
 WARM, COLD = "(a) warm second pass / MirrorClient's Pattern pass", "(a) cold process / MirrorClient's Pattern pass"
 GROUPWISE = "(a) MirrorClient group by group (scaled) / warm second pass"

@@ -9,11 +9,11 @@ import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
+from kafka_dr.config.params import LONGEST_REASON, check_params
+from kafka_dr.config.settings import Deadlines, Topology
 from kafka_dr.dag_policy import procedure_form
 from kafka_dr.errors import BadInput
-from kafka_dr.config.params import LONGEST_REASON, check_params
 from kafka_dr.procedures import PROCEDURES, foreign_params
-from kafka_dr.config.settings import Deadlines, Topology
 from kafka_dr.vocabulary import Step
 
 #: Without a cluster: only whether a param is known is looked at.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.steps.shared.review_translation import ApproveFailover, ReviewTranslation
-from kafka_dr.actions.failback.stranded_decision import DecideStrandedRecords
+from kafka_dr.steps.failback.decide_stranded_records import DecideStrandedRecords
+from kafka_dr.steps.planned.approve_failover import ApproveFailover
+from kafka_dr.steps.shared.review_translation import ReviewTranslation
 from kafka_dr.vocabulary import Step
 
 OF_ITS_OWN = (
@@ -21,7 +22,7 @@ OF_ITS_OWN = (
 
 
 def test_what_moves_clients_is_a_planned_failover(dag_bag: Any) -> None:
-    """The same operators under the same task ids, none copied; only what makes the returned cluster fit is its own."""
+    """The same steps under the same task ids, none copied; only what makes the returned cluster fit is its own."""
     kinds = {
         dag_id: {t.task_id: type(t) for t in dag_bag.dags[dag_id].tasks} for dag_id in ("failback", "planned_failover")
     }

@@ -8,8 +8,9 @@ import itertools
 from typing import Any
 
 import pytest
-from kafka_dr.steps.base import JournaledStep, ProcedureGate
 from kafka_dr.procedures import steps_of
+from kafka_dr.steps.base import JournaledStep
+from kafka_dr.steps.gate import ProcedureGate
 from kafka_dr.vocabulary import Step
 
 IRREVERSIBLE = "open_target"

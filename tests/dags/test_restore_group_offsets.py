@@ -9,8 +9,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kafka_dr.steps.base import JournaledStep, ProcedureGate
 from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
+from kafka_dr.steps.base import JournaledStep
+from kafka_dr.steps.gate import ProcedureGate
 from kafka_dr.vocabulary import Step
 
 STEPS = [*RESTORE_GROUP_OFFSETS.steps, Step.CLOSE_PROCEDURE]

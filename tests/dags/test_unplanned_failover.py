@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka_dr.steps.shared.review_translation import ApproveDataLoss, ReviewTranslation
-from kafka_dr.actions.fencing.acl_fence import DrainConsumers, FenceProducers
-from kafka_dr.actions.readiness.plan import CheckReadiness, Forecast
-from kafka_dr.actions.replication.drain import StopMirrorMaker, WaitForZeroLag
-from kafka_dr.steps.unplanned.without_source import (
-    CommitWithoutSource,
-    OpenWithoutSource,
-    StopLeftMirrorMaker,
-    TranslateWithoutSource,
-)
+from kafka_dr.steps.planned.check_readiness import CheckReadiness
+from kafka_dr.steps.planned.drain_consumers import DrainConsumers
+from kafka_dr.steps.planned.fence_producers import FenceProducers
+from kafka_dr.steps.planned.forecast import Forecast
+from kafka_dr.steps.planned.stop_mirror_maker import StopMirrorMaker
+from kafka_dr.steps.planned.wait_for_zero_lag import WaitForZeroLag
+from kafka_dr.steps.shared.review_translation import ReviewTranslation
+from kafka_dr.steps.unplanned.approve_data_loss import ApproveDataLoss
+from kafka_dr.steps.unplanned.commit_groups import CommitWithoutSource
+from kafka_dr.steps.unplanned.open_target import OpenWithoutSource
+from kafka_dr.steps.unplanned.stop_mirror_maker import StopLeftMirrorMaker
+from kafka_dr.steps.unplanned.translate_offsets import TranslateWithoutSource
 
 
 @pytest.fixture

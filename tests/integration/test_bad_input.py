@@ -12,9 +12,9 @@ from confluent_kafka.admin import (
 
 from lab.environment.airflow_api import AirflowApi, Refused
 from lab.environment.connect import call
-from lab.rehearsal.run import procedure_id
 from lab.environment.progress import wait_until
 from lab.environment.state import ALIASES, Lab
+from lab.rehearsal.run import procedure_id
 from tests.support.lab_clients import acl_filter
 
 DAG_ID = "planned_failover"

@@ -14,11 +14,14 @@ from confluent_kafka import TopicPartition as WirePartition
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, KafkaUnavailable, NotReady, ReadBackFailed
-from kafka_dr.hooks.brokers.group_requests import GROUP_IS_ACTIVE, OK, Position
 from kafka_dr.hooks.brokers.acls import ClusterAcls
-from kafka_dr.hooks.brokers.cluster import READ_COMMITTED, KafkaCluster
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.group_requests import GROUP_IS_ACTIVE, OK, Position
 from kafka_dr.hooks.brokers.log_directories import LogDirTool
-from kafka_dr.hooks.brokers.records import Accepted, RecordReader, RecordWriter, Refused, Span
+from kafka_dr.hooks.brokers.record import Span
+from kafka_dr.hooks.brokers.record_reader import RecordReader
+from kafka_dr.hooks.brokers.record_writer import Accepted, RecordWriter, Refused
+from kafka_dr.hooks.brokers.topics import READ_COMMITTED
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
 from lab.install.jars import jars_folder

@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lab.environment.connect import call
-from lab.rehearsal.run import run
 from lab.environment.progress import wait_until
 from lab.environment.state import Lab
+from lab.rehearsal.run import run
 from tests.support.lab_clients import HEADERS, SECONDS, client, mirrored, new_topic, read_one, reader, refusals
 
 

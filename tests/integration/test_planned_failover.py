@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from lab.checker.readers import ClusterReader, Place
-from lab.rehearsal.run import run
-from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal, rehearsal_under_load
 from lab.environment.state import Lab
+from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal, rehearsal_under_load
+from lab.rehearsal.run import run
 from lab.workload.group_positions import ADMIN, Committer, Plan
 from tests.support.rehearsals import SEED, concluded_without_findings
 

@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import Producer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, KafkaUnavailable, NotReady, Superseded
-from kafka_dr.hooks.brokers.cluster import READ_UNCOMMITTED, KafkaCluster
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.topics import READ_UNCOMMITTED
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing, RecordReplay
 
 from tests.support.replay_process import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from lab.environment.state import Lab
 from lab.rehearsal.round_trip import Leaving, Returning
 from lab.rehearsal.unplanned import Accident
-from lab.environment.state import Lab
 from tests.support.rehearsals import trips_without_findings
 
 RATE = 500

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from lab.checker import evidence_file as told
 from lab.checker.findings import Verdict
 from lab.checker.ledger import Ledger, Log, Names, Place, Topic
-from lab.checker.translation_file import COLUMNS
 from lab.checker.records import Held
-from lab.checker.round_trip_check import TripJudge
-from lab.checker.round_trip_observed import FAILBACK, PLANNED, UNPLANNED, RoundTripExhibits, Trip
+from lab.checker.round_trip.check import TripJudge
+from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED, RoundTripExhibits, Trip
+from lab.checker.translation_file import COLUMNS
 from lab.workload.ground_truth import ABORTED, COMMITTED, Acknowledgement, Record, content_digest, key_digest
 
 ALIASES = ("primary", "standby")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from lab.checker import evidence_file as told
-from lab.checker.client_history import ClientLogs
 from lab.checker.client_behaviour import (
     Consumption,
     absent_positions,
@@ -21,6 +20,7 @@ from lab.checker.client_behaviour import (
     uncalled_positions,
     unread_new_records,
 )
+from lab.checker.client_history import ClientLogs
 from lab.checker.findings import Finding, Verdict
 from lab.checker.positions import Alignment, out_of_order
 from lab.checker.records import (

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,10 +14,6 @@ import pytest
 
 from lab.checker import evidence_file as told
 from lab.checker.client_history import ClientLogs, Commit
-from lab.checker.findings import Verdict
-from lab.checker.ledger import Ledger, Names, Topic
-from lab.checker.unplanned_check import GRACE_MS, RECENT_MS, LostSourceJudge
-from lab.checker.unplanned_observed import LostExhibits
 from lab.checker.loss_rows import (
     LossRow,
     loss_rows,
@@ -30,173 +24,17 @@ from lab.checker.loss_rows import (
     wrongly_lost,
 )
 from lab.checker.translation_file import COLUMNS, translation_digest
-from lab.checker.records import Held
-from lab.checker.round_trip_observed import UNPLANNED, Trip
-from lab.workload.ground_truth import ABORTED, Acknowledgement, Record
+from lab.checker.unplanned_check import GRACE_MS
+from lab.workload.ground_truth import ABORTED, Record
 from tests.lab.round_trips import (
-    ALIASES,
-    MOMENT,
-    Cluster,
     digest,
     event,
-    evidence_of,
-    position_row,
     sealed,
     write_listing,
 )
 from tests.lab.round_trips import loss_row as row
-
-AT = ("orders", 0)
-DIED = 1_000_000_000
-
-
-def log(contents: str, first: int = 0) -> list[tuple[int, int]]:
-    """Return a log in which every letter is one record and `_` an offset that no reader gets."""
-    return [(first + offset, digest(letter)) for offset, letter in enumerate(contents) if letter != "_"]
-
-
-def claim(
-    position: int,
-    target_position: int | None,
-    bound: int | None = 0,
-    kind: str = "NEAREST",
-    group: str = "billing",
-    **more: Any,
-) -> dict[str, Any]:
-    """Return one row of the file of positions; exact where its bound is 0."""
-    told_of = {"class": kind, "bound": bound, "exact": bound == 0 and target_position is not None}
-    told_of |= {"position_at": DIED - 5000, "mirror_maker_position": 0, "mirror_maker_rereads": target_position}
-    return position_row(group, AT, position, "orders", target_position, **told_of | more)
-
-
-@dataclass
-class Scene:
-    """An unplanned failover of one partition, right in every respect until a test spoils it; a letter is a record."""
-
-    folder: Path
-    source: str = "abcdef"
-    target: str = "abcd"  # what was mirrored
-    told: set[int] | None = None  # offsets that were acknowledged; all by default
-    written: str = ""  # by clients on the target after it was opened
-    committed: dict[str, int] = field(default_factory=lambda: {"billing": 2})
-    rows: list[dict[str, Any]] = field(default_factory=lambda: [claim(2, 2)])
-    loss: list[dict[str, Any]] = field(default_factory=lambda: [row(4, 6)])
-    there: dict[str, int] | None = None  # committed on the target; the file's positions by default
-    policy: str = "identity"
-    kind: str = "plain"
-    clients: ClientLogs = field(default_factory=ClientLogs)
-    loads: list[Acknowledgement] = field(default_factory=list)
-    change: Callable[[dict[str, Any]], None] = lambda evidence: None
-    spoil: Callable[[dict[str, Any]], None] = lambda evidence: None
-    more: dict[str, Any] = field(default_factory=dict)
-    refusing: set[str] = field(default_factory=set)
-
-    @property
-    def remote(self) -> str:
-        """The mirrored topic's name."""
-        return "orders" if self.policy == "identity" else "primary.orders"
-
-    def ledger(self) -> Ledger:
-        """What clients were told."""
-        records = [
-            Record(offset, content, f"id-{offset}", 0, False, 0)
-            for offset, content in log(self.source)
-            if self.told is None or offset in self.told
-        ]
-        ledger = Ledger("primary", Names(ALIASES, self.policy))
-        ledger.topics["orders"] = Topic(1, self.kind == "compacted")
-        ledger.periods[0].records[AT] = {record.offset: record for record in records}
-        ledger.take_loads(self.loads, {})
-        ledger.turn("standby", 0)
-        for period in ledger.periods:
-            period.clients = self.clients
-        return ledger
-
-    def clusters(self) -> dict[str, Cluster]:
-        """Both clusters as they are now."""
-        filed = {row["group"]: row["target_position"] for row in self.rows if row["target_position"] is not None}
-        positions = filed if self.there is None else self.there
-        local = {} if self.policy == "identity" else {AT: 0}
-        logs = {(self.remote, 0): log(self.target), AT: log(self.written)}
-        if self.policy == "identity":
-            logs = {AT: log(self.target + self.written)}
-        clusters = {alias: Cluster() for alias in ALIASES}
-        for alias, place, rows in (("primary", AT, log(self.source)), *(("standby", *one) for one in logs.items())):
-            clusters[alias].logs[place] = [Held(offset, content, 0, False) for offset, content in rows]
-            clusters[alias].log_ends[place] = max((offset + 1 for offset, _ in rows), default=0)
-        clusters["standby"].committed = {
-            group: {(self.remote, 0): position, **local} for group, position in positions.items()
-        }
-        clusters["standby"].refusing = self.refusing
-        return clusters
-
-    def evidence(self) -> dict[str, Any]:
-        """Evidence that agrees with the file of positions and with itself, then changed and sealed, then spoilt."""
-        for one in self.rows:
-            one["target_topic"] = self.remote
-        pq.write_table(pa.Table.from_pylist(self.rows), self.folder / "positions.parquet")
-        plan = {"loss": self.loss, "größe": "für alle", "unproven": []}
-        bounds = [one["bound"] for one in self.rows if one["target_position"] is not None]
-        steps = {step: {} for step in told.LOST_STEPS}
-        rows, written = len(self.rows), sha256((self.folder / "positions.parquet").read_bytes()).hexdigest()
-        steps["translate_offsets"] = {
-            "digest": translation_digest(self.rows),
-            "positions": rows,
-            "exact": sum(one["exact"] for one in self.rows),
-            "translation": {"file": "positions.parquet", "rows": rows, "sha256": written},
-        }
-        steps["review_translation"] = {"asked": True}
-        known = [one["mirror_maker_rereads"] for one in self.rows if one["mirror_maker_rereads"] is not None]
-        bound = None if None in bounds else max(bounds, default=None)
-        translated = translation_digest(self.rows)
-        evidence = evidence_of(
-            (UNPLANNED, *ALIASES),
-            plan,
-            steps,
-            fenced_at=None,
-            cut_off=[],
-            loss=self.loss,
-            approvals=[approval("approve_data_loss", sealed(plan)), approval("review_translation", translated)],
-            boundary=[{"topic": self.remote, "partition": 0, "offset": len(self.target)}],
-            classes=Counter(one["class"] for one in self.rows),
-            rereads={"bound": bound, "mirror_maker": max(known, default=None)},
-        )
-        self.change(evidence)
-        evidence["digest"] = sealed(evidence)
-        self.spoil(evidence)
-        return json.loads(json.dumps(evidence))
-
-    def judge(self) -> LostSourceJudge:
-        """The judge before this scene."""
-        placed = {group: {AT: position} for group, position in self.committed.items()}
-        facts = {"placed": placed, "died_at": DIED, "approver": "approver", **self.more}
-        trip = Trip(0, UNPLANNED, *ALIASES, self.evidence(), self.folder, **facts)
-        clusters = self.clusters()
-        return LostSourceJudge(LostExhibits(self.ledger(), trip, {}, lambda alias, _: clusters[alias]))
-
-    def verdict(self, writes: bool = False) -> Verdict:
-        """What the judge says."""
-        return self.judge().judge(writes)
-
-    def checks(self) -> set[str]:
-        """Names of the checks that found something."""
-        return {finding.check for finding in self.verdict().findings}
-
-
-def approval(gate: str, digest: str, by: str = "approver") -> dict[str, Any]:
-    """Return one approval as the evidence tells it."""
-    return {"step": gate, "gate": gate, "by": by, "at": MOMENT, "digest": digest}
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    """A right one."""
-    return Scene(tmp_path)
-
-
-def acked(letter: str, offset: int, at: int = DIED - 1000) -> Acknowledgement:
-    """Return what a load producer was told."""
-    return Acknowledgement("orders", 0, offset, digest(letter), f"load-{letter}", at)
+from tests.lab.test_checker_unplanned_positions import at, place
+from tests.lab.unplanned_scene import AT, DIED, Scene, acked, approval, claim, log
 
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
@@ -344,235 +182,7 @@ def test_a_record_where_the_source_had_another_is_a_stranger() -> None:
 # (c) Positions.
 
 
-def place(scene: Scene, target_position: int, **spoilt: Any) -> set[str]:
-    """Put the group somewhere, in the file and on the target alike."""
-    scene.rows = [claim(2, target_position, **spoilt)]
-    return scene.checks()
-
-
-def test_one_ahead_skips(scene: Scene) -> None:
-    """The group's first unread record is on the target below its position: named."""
-    scene.rows = [claim(2, 3)]
-    (finding,) = scene.verdict().findings
-    assert (finding.check, finding.group, finding.record, finding.offset) == ("skipped", "billing", "id-2", 3)
-
-
-def test_rereads_up_to_the_bound_are_announced(scene: Scene) -> None:
-    """Two behind with a bound of two is good; with a bound of one, or called exact, it is not."""
-    assert place(scene, 0, bound=2) == set()
-    assert place(scene, 0, bound=1) == {"bound"}
-    assert place(scene, 0, bound=0) == {"not exact"}
-    assert place(scene, 0, bound=2, exact=True) == {"not exact", "evidence"}
-    assert place(scene, 0, bound=None) == set()
-
-
-def test_repeats_on_the_target_move_the_position_to_the_last_copy(scene: Scene) -> None:
-    """After MirrorMaker 2 began anew, unread records count by their last copy, and its repeats are no re-reads."""
-    scene.target = "abcdbcd"
-    assert place(scene, 5) == set()
-    assert place(scene, 6) == {"skipped"}
-    assert place(scene, 4) == {"not exact"}
-    assert place(scene, 1, bound=2) == set()
-    assert place(scene, 1, bound=1) == {"bound"}
-
-
-def test_recurring_contents_are_counted_over_the_mirrored_part_only(scene: Scene) -> None:
-    """With the last block lost, the copies on the target belong to the first two blocks."""
-    scene.source, scene.target, scene.loss, scene.committed = "abcabcabc", "abcabc", [row(6, 9)], {"billing": 4}
-    for target_position, found in ((4, set()), (5, {"skipped"}), (1, {"not exact"})):
-        scene.rows = [claim(4, target_position)]
-        assert scene.checks() == found
-
-
-def test_a_group_beyond_what_was_mirrored_stands_at_the_end(scene: Scene) -> None:
-    """A group that had read what is lost belongs at the boundary; above it clients' new records would be skipped."""
-    scene.committed = {"billing": 6}
-    for target_position, found in ((4, set()), (5, {"skipped"}), (3, {"not exact"})):
-        scene.rows = [claim(6, target_position, kind="END")]
-        assert scene.checks() == found
-
-
-def test_records_nobody_was_told_of_are_not_skipped_either(scene: Scene) -> None:
-    """An unread record on the target counts whether or not its producer heard of it."""
-    scene.loads, scene.told, scene.source, scene.target, scene.loss = [acked("a", 0)], {0, 1}, "abcd", "abcd", []
-    assert place(scene, 3) == {"skipped"}
-
-
-def test_a_position_older_than_the_last_commit_is_judged_as_recorded(scene: Scene) -> None:
-    """Re-reads count from the recorded position, skipping from the last commit, and the age is told."""
-    commit = Commit(3, 3, DIED - 60_000, DIED - 1000)
-    scene.clients.committed["primary", "billing"] = {AT: commit}
-    scene.rows = [claim(2, 2)]
-    verdict = scene.verdict()
-    assert verdict.passed, verdict.lines()
-    assert (verdict.figures["positions_outdated"], verdict.figures["oldest_outdated_ms"]) == (1, 4000)
-    assert place(scene, 3) == set()
-    assert place(scene, 4) == {"skipped"}
-    assert place(scene, 1) == {"not exact"}
-
-
-def test_a_recorded_position_that_was_never_committed_is_caught(scene: Scene) -> None:
-    """The product may know less than the truth, never more."""
-    scene.rows = [claim(3, 3)]
-    assert scene.checks() == {"recorded position", "skipped"}
-
-
-def test_a_commit_whose_answer_was_lost_may_have_been_recorded(scene: Scene) -> None:
-    """What the group asked for may have been committed: then it counts as its position."""
-    scene.clients.committed["primary", "billing"] = {AT: Commit(None, 3, DIED - 100, DIED - 100)}
-    scene.rows = [claim(3, 3)]
-    assert scene.checks() == set()
-    scene.rows = [claim(2, 3)]
-    assert scene.checks() == {"skipped"}
-
-
-def test_a_position_that_the_target_does_not_hold_is_caught(scene: Scene) -> None:
-    """What stands on the target counts, not the file: a position is named even where its bound allows it."""
-    scene.rows, scene.there = [claim(2, 0, bound=2)], {"billing": 1}
-    (finding,) = scene.verdict().findings
-    assert (finding.check, finding.group) == ("position", "billing")
-    scene.there = {}
-    assert scene.checks() == {"group missing"}
-
-
-def test_a_group_without_a_row_is_caught(scene: Scene) -> None:
-    """Every committed position is known, unless nothing recorded it, or it was committed just before the end."""
-    scene.rows = [claim(2, 2, group="others")]
-    scene.there = {"billing": 2}
-    assert scene.checks() == {"group missing"}
-    scene.there = {}
-    assert scene.checks() == {"group missing"}
-    scene.more = {"recorded": False}
-    assert (scene.checks(), scene.verdict().figures["positions_unknown"]) == (set(), 1)
-
-
-@pytest.mark.parametrize(("before", "found"), [(RECENT_MS - 1, set()), (RECENT_MS + 1, {"group missing"})])
-def test_a_first_commit_just_before_the_end_need_not_be_known(scene: Scene, before: int, found: set[str]) -> None:
-    """No sample may have seen it; one that is older must be known."""
-    scene.clients.committed["primary", "late"] = {AT: Commit(1, 1, DIED - before, DIED - 100)}
-    assert scene.checks() == found
-
-
-def test_a_refused_position_stands_nowhere(scene: Scene) -> None:
-    """What a person must decide on has no position on the target."""
-    scene.rows = [claim(2, None, bound=None, kind="REFUSED", mirror_maker_rereads=None)]
-    assert scene.checks() == set()
-    scene.there = {"billing": 2}
-    assert scene.checks() == {"never committed"}
-
-
-@pytest.mark.parametrize(("at", "found"), [(0, set()), (1, {"never committed"})])
-def test_a_refused_position_begins_on_the_local_topic(scene: Scene, at: int, found: set[str]) -> None:
-    """What clients write under default naming is read from its beginning, and from nowhere else."""
-    scene.policy, scene.rows = "default", [claim(2, None, bound=None, kind="REFUSED", mirror_maker_rereads=None)]
-    judge = scene.judge()
-    judge.seen.target.committed["billing"] = {AT: at}
-    assert {finding.check for finding in judge.judge(writes=False).findings} == found
-
-
-def test_a_group_must_stand_at_zero_on_local_topics(scene: Scene) -> None:
-    """Under default naming clients write elsewhere than where they read the past."""
-    scene.policy = "default"
-    judge = scene.judge()
-    del judge.seen.target.committed["billing"][AT]
-    assert {finding.check for finding in judge.judge(writes=False).findings} == {"local position"}
-
-
-def test_default_naming_finds_the_same(scene: Scene) -> None:
-    """Positions are judged on the mirrored topic, losses by the source's name."""
-    scene.policy, scene.rows, scene.loss = "default", [claim(2, 3)], [row(3, 5, 5)]
-    found = {(finding.check, finding.topic) for finding in scene.verdict().findings}
-    assert found == {("skipped", "primary.orders"), ("not lost", "orders"), ("missing", "orders")}
-
-
-def test_a_position_below_the_log_start_is_out_of_range(scene: Scene) -> None:
-    """A consumer there falls to its reset policy, whatever the bound allows."""
-    scene.rows = [claim(2, 1, bound=1)]
-    judge = scene.judge()
-    judge.seen.target.log_starts[AT] = 2
-    assert {finding.check for finding in judge.judge(writes=False).findings} == {"out of range"}
-
-
-def test_a_bound_beyond_one_sampling_interval_is_caught(scene: Scene) -> None:
-    """With a recorder, no position may be vaguer than what was mirrored between two samples."""
-    scene.more = {"mirrored_in_interval": {AT: 2}}
-    assert place(scene, 0, bound=2) == set()
-    assert place(scene, 0, bound=3) == {"interval"}
-    assert place(scene, 0, bound=None) == {"interval"}
-    assert place(scene, 2) == set()
-
-
-def told_before(bound: int | None) -> Callable[[dict[str, Any]], None]:
-    """Return what has the approved plan tell a group's bound."""
-
-    def change(evidence: dict[str, Any]) -> None:
-        evidence["plan"]["groups"] = [{"group": "billing", "rereads": bound}]
-        evidence["plan_digest"] = sealed(evidence["plan"])
-        evidence["approvals"][0]["digest"] = evidence["plan_digest"]
-
-    return change
-
-
-@pytest.mark.parametrize(("bound", "found"), [(1, {"approved bound"}), (2, set()), (None, set())])
-def test_more_read_again_than_was_told_before_the_approval_is_caught(
-    scene: Scene, bound: int | None, found: set[str]
-) -> None:
-    """What the review says later takes nothing back; a bound that nobody told binds nobody."""
-    scene.change = told_before(bound)
-    assert place(scene, 0, bound=2) == found
-
-
-@pytest.mark.parametrize(("told", "found"), [(2, set()), (3, {"approved interval"}), (None, {"approved interval"})])
-def test_a_bound_told_before_the_approval_beyond_one_sampling_interval_is_caught(
-    scene: Scene, told: int | None, found: set[str]
-) -> None:
-    """The approver of a resting group's bound sees at most one interval, however exact the translation is later."""
-    scene.more, scene.change = {"mirrored_in_interval": {AT: 2}}, told_before(told)
-    assert place(scene, 2) == found
-    scene.policy, scene.more = "default", {"mirrored_in_interval": {("primary.orders", 0): 2, AT: 9}}
-    assert place(scene, 2) == found
-    # Where nobody counted, nothing is held against it.
-    scene.more = {}
-    assert place(scene, 2) == set()
-
-
-def test_of_a_group_that_consumed_the_told_bound_may_be_larger(scene: Scene) -> None:
-    """How far it got since it was seen nobody knows; a group that only committed was at work, too."""
-    scene.more, scene.change = {"mirrored_in_interval": {AT: 2}}, told_before(4)
-    scene.clients.committed["primary", "billing"] = {AT: Commit(2, 2, DIED - 60_000, DIED - 1000)}
-    assert scene.checks() == set()
-    scene.clients.committed["standby", "billing"] = scene.clients.committed.pop(("primary", "billing"))
-    assert scene.checks() == {"approved interval"}
-
-
-def test_what_the_target_took_since_the_approval_was_foretold_by_nobody(scene: Scene) -> None:
-    """Records that arrive between the assessment and the stop are no part of what could be told."""
-    bounds = [{"topic": "orders", "partition": 0, "target_topic": "orders", "boundary": 3}]
-    pq.write_table(pa.Table.from_pylist(bounds), scene.folder / "bounds.parquet")
-    assessed = at("assess_data_loss.bounds", {"file": "bounds.parquet"})
-    for told_bound, found in ((1, set()), (0, {"approved bound"})):
-        scene.change = lambda evidence, bound=told_bound: (told_before(bound)(evidence), assessed(evidence))
-        assert place(scene, 0, bound=2) == found
-
-
 # (d) The evidence.
-
-
-def at(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    """Return what sets one field of the evidence; a step's figures are reached by the step's name."""
-
-    def change(evidence: dict[str, Any]) -> None:
-        *way, last = path.split(".")
-        here: Any = evidence
-        for name in way:
-            here = (
-                here[name]
-                if name in here
-                else next(step["figures"] for step in evidence["steps"] if step["id"] == name)
-            )
-        here[last] = value
-
-    return change
 
 
 @pytest.mark.parametrize(
@@ -727,20 +337,6 @@ def test_the_digest_of_a_translation_follows_its_contract() -> None:
 
 
 # (e) Clients.
-
-
-@pytest.fixture
-def busy(scene: Scene) -> Scene:
-    """A group with a consumer, and a producer, that went on on the target."""
-    scene.written = "xy"
-    clients = scene.clients
-    clients.started = {("primary", "billing"): {AT: 0}, ("standby", "billing"): {AT: 2}}
-    clients.consumed["primary", "billing"] = {AT: [0, 1]}
-    clients.consumed["standby", "billing"] = {AT: [2, 3, 4, 5]}
-    clients.acknowledged["primary"] = [acked("f", 5)]
-    clients.acknowledged["standby"] = [acked("x", 4, DIED + 9000), acked("y", 5, DIED + 9000)]
-    scene.there = {"billing": 6}
-    return scene
 
 
 def test_clients_that_went_on_are_good(busy: Scene) -> None:

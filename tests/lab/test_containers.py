@@ -19,8 +19,8 @@ import javaproperties
 import pytest
 import requests
 import yaml
-from kafka_dr.hooks.site.routing import HttpRouting, Route
 from kafka_dr.config.settings import check_topology
+from kafka_dr.hooks.site.routing import HttpRouting, Route
 
 from lab.clients.application import ClientPlan
 from lab.clients.service import Service, clients_of
@@ -28,10 +28,10 @@ from lab.containers import compose
 from lab.containers.compose import STACK_FILE, ContainerLab, Stack
 from lab.containers.prepare import main, prepare
 from lab.containers.stack import HOSTS, PUBLISHED, published_ports
-from lab.errors import LabError
-from lab.install.jars import PROJECT
 from lab.environment.ports import free_ports
 from lab.environment.state import Lab
+from lab.errors import LabError
+from lab.install.jars import PROJECT
 
 SETTINGS = {"DEMO_TOPICS": "demo-orders demo-payments", "DEMO_GROUPS": "demo-billing"}
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from lab.environment.airflow_settings import COMPONENTS
-from lab.environment.brokers import OUTSIDE_PORT
 from lab.containers.prepare import prepare
 from lab.containers.set_up import JOBS
 from lab.containers.stack import HOSTS, PORTS, PUBLISHED, ROOT, SERVICES, SPARK_WORKERS
+from lab.environment.airflow_settings import COMPONENTS
+from lab.environment.brokers import OUTSIDE_PORT
 from lab.environment.state import Lab
 
 CHECKOUT = Path(__file__).parents[2]

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from lab.checker import Finding, Trip, Verdict
+from lab.checker.round_trip.observed import FAILBACK
 from lab.demo import failback
 from lab.demo.demonstration import Choices
 from lab.demo.failback import FailbackDemo
-from lab.checker import Finding, Trip, Verdict
-from lab.checker.round_trip_observed import FAILBACK
 from lab.workload import GroundTruth
 
 WRONG = Verdict([Finding("missing", "one record")])

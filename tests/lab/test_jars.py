@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.install import jars
-from lab.install import setup
+from lab.install import jars, setup
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_the_cache_follows_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     first = jars.jars_folder()
     assert first.is_relative_to(tmp_path)
     (tmp_path / "ivy.xml").write_text("<other/>")
-    monkeypatch.setattr(jars, "LAB", tmp_path)
+    monkeypatch.setattr(jars, "INSTALL", tmp_path)
     assert jars.jars_folder() != first
 
 

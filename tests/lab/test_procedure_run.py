@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.rehearsal.run import _result, procedure_id, proposed_values
 from lab.environment.state import Lab
+from lab.rehearsal.run import _result, procedure_id, proposed_values
 
 RUN = ("planned_failover", "manual__2026-11-21T02:31:30.696158+00:00")
 

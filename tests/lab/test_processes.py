@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import LabError
 from lab.environment.processes import ProcessTable, boot_id, sighting
+from lab.errors import LabError
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(300)"]
 # A leader whose child leaves the process group, as Airflow's tasks do, and outlives the leader.

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from lab.rehearsal import round_trip as failback_rehearsal
-from lab.rehearsal.round_trip import Leaving, Returning, RoundTrips, rehearse_round_trips
 from lab.checker import Finding, Trip, TripJudge, Verdict
 from lab.checker.ledger import Topic
 from lab.checker.records import Held
-from lab.checker.round_trip_observed import FAILBACK, PLANNED, UNPLANNED
-from lab.rehearsal.unplanned import Accident
+from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED
+from lab.rehearsal import round_trip as failback_rehearsal
 from lab.rehearsal.planned import Rehearsal
+from lab.rehearsal.round_trip import Leaving, Returning, RoundTrips, rehearse_round_trips
+from lab.rehearsal.unplanned import Accident
 from lab.workload import GroundTruth
 from lab.workload import more_records as going_on
-from lab.workload.topic_shapes import SHAPES, Draft
 from lab.workload.ground_truth import ABORTED, COMMITTED, TopicTruth
+from lab.workload.topic_shapes import SHAPES, Draft
 
 ORDERS = ("orders", 0)
 

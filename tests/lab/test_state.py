@@ -15,12 +15,12 @@ from kafka_dr.config.settings import check_topology
 from lab.__main__ import main
 from lab.environment.airflow_settings import connections, environment, own_environment, write_environment
 from lab.environment.bring_up import _cluster_id, _new_record, _open
-from lab.environment.dedicated_mirror_maker import mirror_maker_properties
-from lab.errors import LabError
-from lab.environment.jvm import properties_text
 from lab.environment.connect import KINDS, connector_config
+from lab.environment.dedicated_mirror_maker import mirror_maker_properties
+from lab.environment.jvm import properties_text
 from lab.environment.state import Lab, write_private
 from lab.environment.topology_file import write_routing, write_topology
+from lab.errors import LabError
 
 
 @pytest.fixture(params=[("identity", False), ("default", False), ("identity", True), ("default", True)], ids=str)

@@ -16,15 +16,15 @@ import pytest
 from confluent_kafka import KafkaException
 from rich.console import Console
 
-from lab.rehearsal import unplanned as lost_source_rehearsal
+from lab.checker import LostSourceJudge
 from lab.demo.__main__ import DEMOS, main
 from lab.demo.failback import FailbackDemo
 from lab.demo.lost_source import LostSourceDemo
 from lab.demo.showing import loss_table, rereads_table
-from lab.checker import LostSourceJudge
-from lab.rehearsal.unplanned import Accident, LostSourceRehearsal, TargetWatch, longest_sample
 from lab.environment.processes import ProcessTable
+from lab.rehearsal import unplanned as lost_source_rehearsal
 from lab.rehearsal.planned import Rehearsal
+from lab.rehearsal.unplanned import Accident, LostSourceRehearsal, TargetWatch, longest_sample
 
 PLACE = ("orders", 0)
 NAMES = ("broker-primary", "connect-primary", "broker-standby", "connect-standby")

@@ -12,7 +12,7 @@ from kafka_dr import errors
 
 ROOT = Path(__file__).parents[2]
 RUNBOOKS, PRODUCT = ROOT / "runbooks", ROOT / "plugins" / "kafka_dr"
-OPERATORS = sorted((PRODUCT / "operators").glob("*.py"))
+STEPS = sorted(path for folder in ("steps", "actions", "watcher") for path in (PRODUCT / folder).rglob("*.py"))
 PAGES = sorted(RUNBOOKS.glob("*.md"))
 ERRORS = {
     name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.SwitchbackError)
@@ -57,7 +57,7 @@ def unnamed(source: str, pages: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("module", OPERATORS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("module", STEPS, ids=lambda p: p.stem)
 def test_every_message_of_a_step_stands_on_a_page(module: Path) -> None:
     """Whoever reads a red box finds its constant words on one of the pages."""
     pages = spoken(" ".join(page.read_text(encoding="utf-8") for page in PAGES))

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from kafka_dr.config.topology import Deadlines, Topology
 from kafka_dr.dag_policy import procedure_form
 from kafka_dr.domain.readiness.readiness import GATES
 from kafka_dr.procedures import steps_of
-from kafka_dr.config.topology import Deadlines, Topology
 from kafka_dr.vocabulary import Outcome, Step
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"

@@ -9,13 +9,13 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
+from kafka_dr.config.topology import Cluster, Deadlines, Recorder, Topology
 from kafka_dr.dag_policy import procedure_form
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
-from kafka_dr.domain.loss.loss_plan import loss_markdown
+from kafka_dr.domain.loss.loss_page import loss_markdown
 from kafka_dr.domain.loss.source_lost import FROM_APPLICATION, FROM_CONNECT, FROM_HERE, SourceState
 from kafka_dr.procedure import entries
 from kafka_dr.procedures import steps_of
-from kafka_dr.config.topology import Cluster, Deadlines, Recorder, Topology
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 ROOT = Path(__file__).parents[2]
@@ -99,14 +99,13 @@ def test_the_deadlines_are_those_of_the_code() -> None:
 
 
 def test_deadlines_of_others_are_called_that() -> None:
-    """Such deadlines are used by none of this DAG's own operators, all other ones are."""
+    """Such deadlines are used by none of this DAG's own steps and their actions, all other ones are."""
     others = set(re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\| not this procedure's", PAGE, flags=re.MULTILINE))
     expected = {"max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds", "catch_up_seconds"}
     assert others == expected
-    mine = ("confirming", "source_views", "assessing", "last_known", "fencing_source", "without_source", "stopping")
-    code = "".join(
-        (ROOT / "plugins" / "kafka_dr" / "operators" / f"{name}.py").read_text(encoding="utf-8") for name in mine
-    )
+    mine = ("steps/unplanned", "actions/old_source", "actions/loss", "actions/replication")
+    folders = [ROOT / "plugins" / "kafka_dr" / name for name in mine]
+    code = "".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.py"))
     assert [name for name in others if name in code] == []
 
 
@@ -125,12 +124,9 @@ def test_the_classes_are_those_that_occur_without_a_source() -> None:
     absent = re.findall(
         r"^- `([A-Z]+)` and `([A-Z]+)` do not occur", SECTIONS[Step.TRANSLATE_OFFSETS], flags=re.MULTILINE
     )
-    made = "".join(
-        (ROOT / "spark" / "kafka_dr_spark" / f"{name}.py").read_text(encoding="utf-8") for name in ("floors", "answers")
-    )
-    made += (
-        (ROOT / "spark" / "kafka_dr_spark" / "nearest.py").read_text(encoding="utf-8").split("def after_last_copy")[0]
-    )
+    translation = ROOT / "spark" / "kafka_dr_spark" / "translation"
+    made = "".join((translation / f"{name}.py").read_text(encoding="utf-8") for name in ("from_samples", "case"))
+    made += (translation / "nearest_pair.py").read_text(encoding="utf-8").split("def after_last_copy")[0]
     assert told == {c.value for c in TranslationClass if f'"{c.value}"' in made}
     assert set(absent[0]) == {"END", "CONTENT"} and not told & set(absent[0])
 
@@ -224,7 +220,7 @@ def test_words_in_backticks_are_the_codes() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    for path in (ROOT / "spark" / "kafka_dr_spark" / "schemas").glob("*.json"):
+    for path in (ROOT / "spark" / "kafka_dr_spark" / "contract" / "schemas").glob("*.json"):
         schema = json.loads(path.read_text(encoding="utf-8"))
         written |= {field["name"] for field in [*schema.get("columns", []), *schema.get("fields", [])]}
     settings = {name for model in (Deadlines, Topology, Recorder, Cluster) for name in model.model_fields}
@@ -238,12 +234,13 @@ def test_words_in_backticks_are_the_codes() -> None:
 
 def test_files_that_are_to_be_kept_are_written() -> None:
     """Each file that the page names by its beginning is kept by a step under that name."""
-    operators = "".join(
-        path.read_text(encoding="utf-8") for path in (ROOT / "plugins" / "kafka_dr" / "operators").glob("*.py")
+    product = ROOT / "plugins" / "kafka_dr"
+    code = "".join(
+        path.read_text(encoding="utf-8") for part in ("steps", "actions") for path in (product / part).rglob("*.py")
     )
     names = set(re.findall(r"`(\w+)-\*\.parquet`", PAGE))
     assert {"boundary", "loss", "source_ends", "source_positions", "accepted", "positions", "ledger"} == names
-    assert [name for name in names if not re.search(rf'save\(\s*"{name}"', operators)] == []
+    assert [name for name in names if not re.search(rf'save\(\s*"{name}"', code)] == []
 
 
 def test_the_page_is_found() -> None:

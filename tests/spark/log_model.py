@@ -9,9 +9,11 @@ from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.pairs import Bounds, Floors, usable_pairs
-from kafka_dr_spark.translation.case import Answer, Case, Limits, Window
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.pairs import usable_pairs
+from kafka_dr_spark.logs.samples import Floors
 from kafka_dr_spark.reading.matching import Records
+from kafka_dr_spark.translation.case import Answer, Case, Limits, Window
 from kafka_dr_spark.translation.task import translate_cases
 
 

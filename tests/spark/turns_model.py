@@ -8,9 +8,10 @@ from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.pairs import Bounds, Segment
-from kafka_dr_spark.translation.case import Answer
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.segment import Segment
 from kafka_dr_spark.translation.by_segment import Partition, partition_of
+from kafka_dr_spark.translation.case import Answer
 from kafka_dr_spark.translation.task import translate_partitions
 
 from tests.spark.log_model import Cell, World, compacted, contents_from

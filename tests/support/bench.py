@@ -1,4 +1,4 @@
-"""A bench for steps: the real journal, topology, run and operators; what stands in is outside the hooks' border."""
+"""A bench for steps: the real journal, topology, run and steps; what stands in is outside the hooks' border."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
-from kafka_dr.domain.kafka_model.acl import AclEntry
-from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan
-from kafka_dr.domain.readiness.plan import ExcludedGroup, Plan
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.records import Accepted, Record, Refused, Tail, key_and_value
-from kafka_dr.hooks.journal.journal import Journal, JournalEntry
-from kafka_dr.steps import base as procedure_step
-from kafka_dr.actions.fencing.acl_fence import commits_end, positions_frame
-from kafka_dr.actions.offsets.commit import local_partitions
+from kafka_dr.actions.groups.at_rest import commits_end, positions_frame
+from kafka_dr.actions.offsets.client_topics import local_partitions
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.config.params import Request
+from kafka_dr.config.topology import Topology
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan
+from kafka_dr.domain.readiness.plan import ExcludedGroup, Plan
+from kafka_dr.hooks.brokers.record import Record, Tail, key_and_value
+from kafka_dr.hooks.brokers.record_writer import Accepted, Refused
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import AclEntriesToAdd
+from kafka_dr.procedure.find import procedure_of
 from kafka_dr.procedure.run import Run
-from kafka_dr.config.topology import Topology
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.airflow import Api
@@ -132,7 +134,7 @@ class Bench:
 
     def procedure(self, run_id: str = "r1") -> Run:
         """A run, made as steps make it."""
-        return procedure_step.procedure_of(self.context(run_id))
+        return procedure_of(self.context(run_id))
 
     @property
     def journal(self) -> Journal:

@@ -10,8 +10,8 @@ from typing import Any
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.hooks.brokers.descriptions import Metadata
 from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
-from kafka_dr.hooks.brokers.cluster import Metadata
 
 
 class Own(dict[str, str]):

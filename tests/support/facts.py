@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.errors import Contradiction
-from kafka_dr.steps.base import ProcedureGate
 from kafka_dr.procedure.entries import (
     ApprovedPlan,
     LeaseTaken,
@@ -25,6 +24,7 @@ from kafka_dr.procedure.entries import (
 )
 from kafka_dr.procedure.entries.fact import _KEYS, read_entry, shapes_of
 from kafka_dr.procedure.run import Run
+from kafka_dr.steps.gate import ProcedureGate
 from kafka_dr.vocabulary import Entry, Step
 
 NO_FILE = Receipt("none.parquet", 0, "")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.actions.old_source.lost_source_fence import arm
+from kafka_dr.actions.old_source.armed_fence import arm
 from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 

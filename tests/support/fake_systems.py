@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafka_dr.config.params import Request
-from kafka_dr.procedure.systems import Systems
 from kafka_dr.config.topology import Flow, Topology
+from kafka_dr.procedure.systems import Systems
 
 if TYPE_CHECKING:
     from tests.support.bench import Bench

@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from kafka_dr.domain.recorder_rows import Kind, Rows
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.recorder_rows import Kind, Rows
 from kafka_dr.errors import SparkFailed
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.loop import SAMPLES, SCHEMA
-from kafka_dr_spark.stranded import task as finding
-from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract import input as sources
-from kafka_dr_spark.loss.task import AssessmentTask
-from kafka_dr_spark.stranded.task import SearchTask
-from kafka_dr_spark.loss.inventory import summarise, write_inventory
-from kafka_dr_spark.reading.record_files import name_of
-from kafka_dr_spark.reading.matching import Records
+from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SEEN, STRETCH, SYNC
-from kafka_dr_spark.translation.task import PartitionTask
+from kafka_dr_spark.loss.inventory import summarise, write_inventory
+from kafka_dr_spark.loss.task import AssessmentTask
+from kafka_dr_spark.reading.matching import Records
+from kafka_dr_spark.reading.record_files import name_of
 from kafka_dr_spark.reading.windows import KafkaAccess
+from kafka_dr_spark.stranded import task as finding
+from kafka_dr_spark.stranded.task import SearchTask
+from kafka_dr_spark.translation.task import PartitionTask
 
 _SIDES = {"source": "primary", "target": "standby"}
 

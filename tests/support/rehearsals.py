@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow.parquet as pq
 from kafka_dr.domain.evidence.loss_chart import LANES_SHOWN
 
+from lab.environment.state import Lab
+from lab.rehearsal.planned import Rehearsal
 from lab.rehearsal.round_trip import Leaving, Returning, rehearse_round_trips
 from lab.rehearsal.unplanned import Accident, LostSourceRehearsal, rehearse_lost_source
-from lab.rehearsal.planned import Rehearsal
-from lab.environment.state import Lab
 
 SEED = int(os.environ.get("SWITCHBACK_SEED", "4177"))
 

@@ -19,18 +19,20 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from kafka_dr.actions.failback.replay import Replay, figures_of, refuse_unproven
+from kafka_dr.actions.failback.replay_plan import parts_of
+from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.config.settings import Request, Topology
+from kafka_dr.connections import Connections
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
-from kafka_dr.hooks.brokers.cluster import READ_COMMITTED
-from kafka_dr.hooks.brokers.records import Record, RecordReader
-from kafka_dr.hooks.connections import Connections
-from kafka_dr.actions.scope.position_frames import partitions_frame
-from kafka_dr.actions.failback.replay import Replay, figures_of, parts_of, refuse_unproven
+from kafka_dr.hooks.brokers.record import Record
+from kafka_dr.hooks.brokers.record_reader import RecordReader
+from kafka_dr.hooks.brokers.topics import READ_COMMITTED
 from kafka_dr.procedure.run import Identity, Run
-from kafka_dr.config.settings import Request, Topology
 from kafka_dr.vocabulary import Entry, Step
-from kafka_dr_spark.reading.record_files import COMPRESSION, sha256_of
 from kafka_dr_spark.contract.schemas import arrow_schema
+from kafka_dr_spark.reading.record_files import COMPRESSION, sha256_of
 
 from tests.support.facts import open_run, stranded_topic, tell
 

@@ -26,15 +26,17 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from kafka_dr.config.settings import check_params, load_topology
+from kafka_dr.connections import Connections
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
-from kafka_dr.hooks.connections import Connections
-from kafka_dr.actions.fencing.acl_fence import DrainConsumers, FenceProducers
-from kafka_dr.steps.shared.open_procedure import OpenProcedure
-from kafka_dr.actions.readiness.plan import CheckReadiness, Forecast
-from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.procedure.progress import WaitLonger
 from kafka_dr.procedure.run import Identity, Run
-from kafka_dr.config.settings import check_params, load_topology
+from kafka_dr.steps.planned.check_readiness import CheckReadiness
+from kafka_dr.steps.planned.drain_consumers import DrainConsumers
+from kafka_dr.steps.planned.fence_producers import FenceProducers
+from kafka_dr.steps.planned.forecast import Forecast
+from kafka_dr.steps.shared.open_procedure import OpenProcedure
+from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.vocabulary import APPROVE, Entry, Step
 
 from lab.environment.airflow_settings import connections

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException
-
-from kafka_dr.domain.evidence.evidence import LossSince, evidence_of
-from kafka_dr.errors import BadInput, Contradiction
-from kafka_dr.hooks.journal.journal import JournalEntry
-from kafka_dr.actions.loss.takeover import give_back
-from kafka_dr.actions.evidence_page import evidence_page
 from kafka_dr.actions.loss_changes import loss_grown, loss_since
-from kafka_dr.steps.base import ProcedureStep, not_done, run_with_bad_params
+from kafka_dr.domain.evidence.evidence import LossSince, evidence_of
+from kafka_dr.domain.evidence.summary import story_of
+from kafka_dr.errors import BadInput, Contradiction
+from kafka_dr.hooks.journal.tables import JournalEntry
+from kafka_dr.pages import render
 from kafka_dr.procedure.entries import (
     ClosingBegun,
     DataLossAssessed,
@@ -25,60 +23,10 @@ from kafka_dr.procedure.entries import (
     Receipt,
     newest,
 )
+from kafka_dr.procedure.find import run_with_bad_params
+from kafka_dr.procedure.progress import not_done
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Outcome, Step
-
-_TERMINAL = (Outcome.COMPLETED, Outcome.RETURNED, Outcome.REFUSED, Outcome.ABORTED)
-
-
-class CloseProcedure(ProcedureStep):
-    """Write the evidence and its page; release the lease in a terminal state; never turn a failed run green."""
-
-    expires = True
-    bounded = False
-    #: The only outcome that makes the task green.
-    green = Outcome.COMPLETED
-
-    def execute(self, context: Any) -> dict[str, Any]:
-        """A run whose params cannot be used has evidence too: of its refusal."""
-        try:
-            self.procedure(context)
-        except BadInput as error:
-            raise AirflowFailException(close_run_with_bad_params(context, error)) from None
-        return super().execute(context)
-
-    def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Runs whatever happened before it, also without a lease."""
-        closed = procedure.progress.done(ProcedureClosed)
-        if closed is None or Outcome(closed.outcome) not in _TERMINAL:
-            closed = self._close(procedure)
-        self._let_go(procedure, closed.outcome)
-        if closed.outcome != self.green:
-            raise AirflowFailException(f"{closed.outcome}: {closed.failing_step or '-'}: {closed.reason_for_outcome}")
-        return {"done": self.task_id, "outcome": closed.outcome}
-
-    def _close(self, procedure: Run) -> ProcedureClosed:
-        if procedure.lease.ever_held:
-            procedure.authority.hold()
-        return file_evidence(procedure, procedure.lease.epoch if procedure.lease.ever_held else 0)
-
-    def _let_go(self, procedure: Run, outcome: str) -> None:
-        """Release the lease in a terminal state; safe to be repeated, also after somebody else took the pair.
-
-        A planned run that this one continues gets it back, unless this one went past the point of no return: then that
-        one is over.
-        """
-        lease = procedure.journal.lease(procedure.pair)
-        if lease is None or lease.holder != procedure.id or lease.released_at is not None:
-            return
-        earlier = procedure.other(procedure.progress.continues) if procedure.progress.continues else None
-        forward = procedure.progress.began(Step.OPEN_TARGET) is not None
-        if earlier is not None and forward and earlier.journal.entries(earlier.id)[-1].kind != Entry.CLOSED:
-            file_evidence(earlier, lease.epoch)
-        if Outcome(outcome) in _TERMINAL and earlier is not None and not forward:
-            give_back(procedure, earlier, outcome)
-        elif Outcome(outcome) in _TERMINAL:
-            procedure.journal.release_lease(procedure.pair, procedure.id, lease.epoch, outcome)
 
 
 def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
@@ -199,3 +147,8 @@ def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
         aside = folder / f".{name}.{uuid.uuid4().hex}.writing"
         aside.write_text(text, encoding="utf-8")
         aside.replace(folder / name)
+
+
+def evidence_page(evidence: Mapping[str, Any]) -> str:
+    """HTML of the evidence; every value is escaped."""
+    return render("evidence.html.j2", e=evidence, story=story_of(evidence))

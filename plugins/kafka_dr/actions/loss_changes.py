@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.domain.loss.loss import loss_of
-from kafka_dr.domain.loss.loss_plan import FoundSince, Grown, grown, loss_now
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.actions.scope.position_frames import frame_partitions
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.loss.loss import loss_of
+from kafka_dr.domain.loss.loss_increase import FoundSince, Grown, grown, loss_now
 from kafka_dr.procedure.entries import (
     AcceptedRecords,
     DataLossAssessed,

@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
-from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import ConnectUnavailable, Contradiction, FenceNotProven, HookUnavailable, Refusal
-from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
-from kafka_dr.hooks.site.stop import StopHook
-from kafka_dr.actions.fencing.acl_fence import (
-    active_groups,
+from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.fencing.acl_fence import probe_answers, refused_by_rights
+from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.fencing.stable_log_ends import newest_records
+from kafka_dr.actions.groups.at_rest import active_groups, still_held
+from kafka_dr.actions.replication.stop import STOPPED, parts_of, stopping_since
+from kafka_dr.actions.scope.plan_scope import (
     boundary_moved,
     cut_off_of,
     fenced_groups,
     groups_of,
     partitions_of_plan,
-    probe_answers,
-    refused_by_rights,
-    still_held,
     topics_of,
 )
-from kafka_dr.actions.readiness.observe import side_by_side, source_rules
-from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.actions.fencing.stable_log_ends import newest_records
-from kafka_dr.actions.replication.stop import STOPPED, parts_of, stopping_since
-from kafka_dr.procedure.entries import ConsumersDrained, MirrorMakerStopped, SourceToReopen
+from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import (
+    ConnectUnavailable,
+    Contradiction,
+    DeadlinePassed,
+    FenceNotProven,
+    HookUnavailable,
+    Refusal,
+)
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
+from kafka_dr.hooks.site.stop import StopHook
+from kafka_dr.procedure.entries import (
+    ConsumersDrained,
+    MirrorMakerStopped,
+    SourceToReopen,
+)
+from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
 #: A worker beside a dead source may be silent; what is then not known of it shows in the target's ends.
 _STATUS_SECONDS = 5.0
-
-
-class ResumedStep(ProcedureStep):
-    """A step between zero lag and the opening; begun again after a crash, it first checks earlier steps' results."""
-
-    def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
-        """As every step; then look again, unless this is its first beginning."""
-        begun = procedure.progress.began(self.task_id) is not None
-        super().begin(procedure, context, woken)
-        if begun and not woken:
-            refuse_if_changed(procedure)
 
 
 def refuse_if_changed(procedure: Run) -> None:
@@ -193,3 +191,32 @@ def target_ends_are_boundary(procedure: Run) -> None:
             first_few(moved),
             "Find the writer; the procedure returns to the source.",
         )
+
+
+def group_sync_stopped(procedure: Run, step: str) -> None:
+    """Wait until the checkpoint connector (dedicated: process) stops: its group sync could set back groups in use.
+
+    A worker or a stop hook that is silent died with the source, as far as anybody can know, and is not waited for.
+
+    Raises:
+        Refusal: it runs, and nobody has asked it to stop since it stood.
+        DeadlinePassed: it does not stand `stop_seconds` after it was asked.
+    """
+    name, limit = parts_of(procedure.flow)[-1], procedure.request.deadlines.stop_seconds
+
+    def stopped() -> None:
+        status, since = connector_state(procedure, name), stopping_since(procedure, name)
+        if status is None or status.stopped:
+            return
+        if since is None:
+            raise running_again(status)
+        if time.time() >= since + limit:
+            raise DeadlinePassed(
+                f"{name} does not stand still {limit:.0f} s after it was asked to stop",
+                str(status),
+                "It could move groups: look at the worker's log, or end the worker; the procedure returns to the"
+                " source.",
+            )
+        raise NotYet(f"{name} was asked to stop and still has to: {status}")
+
+    procedure.progress.wait(step, "The checkpoint connector standing still", stopped, limit)

@@ -10,24 +10,18 @@ Invariants
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pandas as pd
 
-from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.offsets.restore_plan import RestorePlan, restore_markdown, restore_plan_of
-from kafka_dr.errors import BadInput, Contradiction, NotReady, ReadBackFailed, Refusal, SystemUnavailable
-from kafka_dr.hooks.brokers.group_requests import OK
-from kafka_dr.actions.fencing.acl_fence import active_groups
-from kafka_dr.actions.offsets.commit import beside, commit, held_positions, ledger_frame, translated_positions
+from kafka_dr.actions.groups.at_rest import active_groups
+from kafka_dr.actions.offsets.commit import beside, held_positions, translated_positions
 from kafka_dr.actions.scope.position_frames import COLUMNS, PLACE, TYPES, in_order
-from kafka_dr.steps.base import ProcedureGate, ProcedureStep, Question
-from kafka_dr.procedure.authority import record
+from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.offsets.restore_plan import RestorePlan, restore_plan_of
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import BadInput, Contradiction, NotReady, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.procedure.entries import (
     GroupsCommitted,
-    PositionsRestored,
-    PositionsToRestore,
     RestorePlanned,
     SnapshotTaken,
     facts_of,
@@ -39,37 +33,6 @@ from kafka_dr.vocabulary import Step
 SAME, WRITE, DELETE, LEFT, SINCE = "same", "write", "delete", "left", "since"
 _GROUP_SYNC = "sync.group.offsets.enabled"
 _NAMED = 10
-
-
-class PlanRestore(ProcedureStep):
-    """Compare positions before the commit with those now on the cluster: plan what to write, and what not."""
-
-    expires = True
-
-    def act(self, procedure: Run, context: Any) -> RestorePlanned:
-        """Nothing is changed; every position of the groups has its row."""
-        undone = undone_procedure(procedure)
-        overwrites = bool(procedure.request.choices.get("overwrite_later_commits"))
-        rows = compared(procedure, undone, overwrites)
-        refuse_living(procedure, touched(rows))
-        plan = RestorePlan(
-            procedure_id=procedure.id,
-            cluster=procedure.request.target,
-            reason=procedure.request.reason,
-            undone=undone.id,
-            opened=undone.progress.began(Step.OPEN_TARGET) is not None,
-            rows=digest_of_rows(rows),
-            writes=int((rows["action"] == WRITE).sum()),
-            raised=int(rows.loc[rows["action"] == WRITE, "before"].gt(rows["now"]).fillna(False).sum()),
-            deletes=tuple(groups_with(rows, DELETE)),
-            since=changed_since(rows),
-            left=by_group_of(rows, LEFT),
-            overwrites=overwrites,
-            group_sync=group_sync_runs(procedure),
-            cool_down=procedure.progress.cool_down,
-        )
-        receipt = procedure.artifacts.save("restore", rows)
-        return RestorePlanned(plan=plan.as_dict(), plan_digest=plan.digest, rows=receipt)
 
 
 def undone_procedure(procedure: Run) -> Run:
@@ -214,59 +177,6 @@ def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
             "Start a new run: it looks again.",
         )
     return plan, rows
-
-
-class ApproveRestore(ProcedureGate):
-    """Show what is written, and what was changed since the commit; opens by itself where there is nothing to do."""
-
-    def digest(self, procedure: Run) -> str | None:
-        """Of the plan."""
-        plan, _ = planned_restore(procedure)
-        return plan.digest if plan.changes else None
-
-    def question(self, procedure: Run) -> Question:
-        """The plan."""
-        plan, _ = planned_restore(procedure)
-        return Question(
-            f"Put {plan.writes} positions on {plan.cluster} back, and delete {len(plan.deletes)} groups? Plan",
-            restore_markdown(plan),
-        )
-
-
-class RestorePositions(ProcedureStep):
-    """Write what was approved to groups at rest, and read every position back."""
-
-    def act(self, procedure: Run, context: Any) -> PositionsRestored:
-        """Restore positions; skip those done by an earlier try, and leave alone those changed since the plan."""
-        procedure.progress.outcome_entry(Step.APPROVE_RESTORE)
-        plan, rows = planned_restore(procedure)
-        approval = procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None
-        groups = touched(rows)
-        refuse_living(procedure, groups)
-        held = held_positions(procedure, groups)
-        left = Left.of(rows, held, plan.overwrites)
-        intent = PositionsToRestore(restores_positions=len(left.todo), deletes_groups=len(left.doomed))
-        record(procedure.authority, self.task_id, intent)
-        procedure.authority.hold()
-        errors = commit(procedure, left.todo)
-        procedure.authority.hold()
-        refused = {
-            group: word for group, word in procedure.systems.target.delete_groups(left.doomed).items() if word != OK
-        }
-        after = held_positions(procedure, groups)
-        ledger = ledger_frame(left.wanted, held, after, errors)
-        receipt = procedure.artifacts.save("restored", ledger)
-        refuse_unlike(ledger, left.doomed, after, refused)
-        return PositionsRestored(
-            approval=approval,
-            undone=plan.undone,
-            written=len(left.todo),
-            already=len(left.wanted) - len(left.todo),
-            deleted=len(left.doomed),
-            changed_since=sum(plan.since.values()) * (not plan.overwrites) + sum(left.since.values()),
-            changed_since_planned=left.since,
-            ledger=receipt,
-        )
 
 
 class Left:

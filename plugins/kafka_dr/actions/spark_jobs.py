@@ -16,9 +16,9 @@ import pandas as pd
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
+from kafka_dr.actions.concurrently import side_by_side
 from kafka_dr.domain.mirror_maker.naming import LONGEST_TOPIC, topic_problem
 from kafka_dr.errors import Contradiction, SparkFailed
-from kafka_dr.actions.readiness.observe import side_by_side
 from kafka_dr.procedure.run import Run
 
 _INPUT_SECONDS = 300.0

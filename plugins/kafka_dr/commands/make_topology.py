@@ -14,10 +14,10 @@ from pathlib import Path
 import yaml
 
 from kafka_dr.config.importing.mirror_maker_properties import Converted, topology_from_properties
-from kafka_dr.errors import BadInput
-from kafka_dr.hooks.whole_file import write_whole
 from kafka_dr.config.settings import check_topology
 from kafka_dr.config.strict_yaml import read_text
+from kafka_dr.errors import BadInput
+from kafka_dr.hooks.whole_file import write_whole
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

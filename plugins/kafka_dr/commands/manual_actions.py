@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_dr.domain.kafka_model.acl import AclEntry
-from kafka_dr.domain.manual.commands import Hand
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput, ReadBackFailed, Refusal
-from kafka_dr.actions.readiness.observe import target_rules
-from kafka_dr.actions.offsets.commit import held_positions, local_partitions
+from kafka_dr.actions.fencing.rules import target_rules
+from kafka_dr.actions.offsets.client_topics import local_partitions
+from kafka_dr.actions.offsets.commit import held_positions
 from kafka_dr.actions.scope.position_frames import by_group, partitions_frame
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.manual.context import Hand
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import BadInput, ReadBackFailed, Refusal
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import (
     GatePassed,

@@ -20,28 +20,41 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from kafka_dr.actions.loss_changes import loss_grown
+from kafka_dr.actions.offsets.client_topics import missing_topics
+from kafka_dr.actions.offsets.commit import positions_to_commit
+from kafka_dr.actions.replication.stop import parts_of
+from kafka_dr.actions.scope.flow_scope import remote_partitions
+from kafka_dr.actions.scope.plan_scope import (
+    boundary_of,
+    cut_off_of,
+    ends_left,
+    groups_of,
+    partitions_of_plan,
+    topics_of,
+)
+from kafka_dr.actions.scope.position_frames import COLUMNS
 from kafka_dr.commands.manual_actions import MARKS, note
-from kafka_dr.domain.manual import commands as by_hand
-from kafka_dr.domain.manual.commands import Hand, Place, entry_of
-from kafka_dr.domain.loss.loss_plan import loss_markdown
-from kafka_dr.domain.readiness.plan import plan_markdown
+from kafka_dr.config.settings import load_topology
+from kafka_dr.config.topology import Flow
+from kafka_dr.connections import Connections
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.loss.loss_page import loss_markdown
+from kafka_dr.domain.manual.acl_commands import entry_of
+from kafka_dr.domain.manual.commands import to_go_on
+from kafka_dr.domain.manual.context import Flow as ManualFlow
+from kafka_dr.domain.manual.context import Hand, Place
+from kafka_dr.domain.manual.files import offset_lines, partition_patterns, position_files, seeds_json
+from kafka_dr.domain.manual.rollback import to_return
+from kafka_dr.domain.manual.script import script
+from kafka_dr.domain.readiness.plan import plan_markdown
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.hooks.connections import Connections
-from kafka_dr.actions.fencing.acl_fence import boundary_of, cut_off_of, ends_left, groups_of, partitions_of_plan, topics_of
-from kafka_dr.actions.loss_changes import loss_grown
-from kafka_dr.actions.readiness.observe import remote_partitions
-from kafka_dr.actions.offsets.commit import missing_topics, positions_to_commit
-from kafka_dr.actions.scope.position_frames import COLUMNS
-from kafka_dr.steps.base import procedure_holding
-from kafka_dr.actions.replication.stop import parts_of
 from kafka_dr.procedure.entries import OffsetsTranslated
+from kafka_dr.procedure.find import procedure_holding
 from kafka_dr.procedure.run import Run, opened_by
 from kafka_dr.procedure.undo import CloseTarget, LiftFenceHook, RemoveFence, ResumeReplication, left_to_undo
 from kafka_dr.procedures import steps_of
-from kafka_dr.config.settings import load_topology
-from kafka_dr.config.topology import Flow
 from kafka_dr.vocabulary import Entry, Step
 
 _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
@@ -134,8 +147,8 @@ def write_commands(procedure: Run, folder: Path) -> str:
     title = f"{procedure.id}: {procedure.request.source} -> {procedure.request.target}"
     texts = {
         **_files(procedure, hand),
-        "to_go_on.sh": by_hand.script(f"{title}: TO GO ON", by_hand.to_go_on(hand)),
-        "to_return.sh": by_hand.script(f"{title}: TO RETURN", by_hand.to_return(hand)),
+        "to_go_on.sh": script(f"{title}: TO GO ON", to_go_on(hand)),
+        "to_return.sh": script(f"{title}: TO RETURN", to_return(hand)),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -225,12 +238,12 @@ def _address(procedure: Run, connection: str) -> tuple[str, bool]:
     return url, bool(user)
 
 
-def _flow(procedure: Run, flow: Flow, given_up: bool) -> by_hand.Flow | None:
+def _flow(procedure: Run, flow: Flow, given_up: bool) -> ManualFlow | None:
     """How to reach the flow's worker; None in dedicated mode with the source given up."""
     if given_up and flow.connect is None:
         return None
     url, login = _address(procedure, flow.worker)
-    return by_hand.Flow(url, login, flow.source, flow.connectors.source, flow.connectors.checkpoint)
+    return ManualFlow(url, login, flow.source, flow.connectors.source, flow.connectors.checkpoint)
 
 
 def _positions(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, str, int, int], ...] | None:
@@ -296,19 +309,19 @@ def _files(procedure: Run, hand: Hand) -> dict[str, str]:
     remote = remote_partitions(procedure, partitions)
     found = {
         "groups.txt": "".join(f"{group}\n" for group in groups_of(procedure)),
-        **({} if hand.given_up else {"source_partitions.txt": by_hand.partition_patterns(partitions)}),
-        "target_partitions.txt": by_hand.partition_patterns(remote.values()),
+        **({} if hand.given_up else {"source_partitions.txt": partition_patterns(partitions)}),
+        "target_partitions.txt": partition_patterns(remote.values()),
         "routing.json": _route(procedure, hand),
-        **{name: text for name, _, text in by_hand.position_files(hand.positions or ())},
+        **{name: text for name, _, text in position_files(hand.positions or ())},
     }
     for step, name, ends in (
         (Step.FENCE_PRODUCERS, "cut_off", cut_off_of),
         (Step.STOP_MIRROR_MAKER, "boundary", boundary_of),
     ):
         if step in hand.done:
-            found[f"{name}.txt"] = by_hand.offset_lines(ends(procedure))
+            found[f"{name}.txt"] = offset_lines(ends(procedure))
     if hand.reverse is not None and hand.seeds:
-        found["reverse_offsets.json"] = by_hand.seeds_json(hand.reverse.alias, hand.seeds)
+        found["reverse_offsets.json"] = seeds_json(hand.reverse.alias, hand.seeds)
     return found
 
 

@@ -20,17 +20,17 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, cast
 
+from kafka_dr.config.settings import load_topology
+from kafka_dr.config.topology import Flow, Recorder, Topology
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.records import RecordReader
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.recorder.clients import Access, FlowBack
-from kafka_dr.recorder.sampler import Looker
-from kafka_dr.recorder.mirror_topics import read_so_far
 from kafka_dr.recorder.loop import Recording
-from kafka_dr.config.settings import load_topology
-from kafka_dr.config.topology import Flow, Recorder, Topology
+from kafka_dr.recorder.mirror_topics import read_so_far
+from kafka_dr.recorder.sampler import Looker
 
 #: Records that wait within a client: they are the recorder's largest part of memory where they are large.
 _QUEUED_KBYTES = 16_384

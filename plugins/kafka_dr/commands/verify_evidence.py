@@ -20,15 +20,14 @@ from typing import Any, TypeGuard
 import pandas as pd
 from jinja2 import UndefinedError
 
+from kafka_dr.actions.evidence import evidence_page, evidence_text
+from kafka_dr.config.params import shown
+from kafka_dr.config.settings import load_topology
+from kafka_dr.connections import Connections
 from kafka_dr.domain.canonical_json import digest_of, read_json
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.hooks.connections import Connections
-from kafka_dr.actions.evidence import evidence_text
-from kafka_dr.actions.evidence_page import evidence_page
-from kafka_dr.config.params import shown
 from kafka_dr.procedure.entries import ProcedureClosed, newest
-from kafka_dr.config.settings import load_topology
 from kafka_dr.vocabulary import Entry, Step
 
 #: Folders of what was read on an old source, and the column of the loss that holds the SHA-256 of the files in each.

@@ -93,7 +93,7 @@ Isolation = Literal["read_uncommitted", "read_committed"]
 class Model(BaseModel):
     """Base of all: cannot be changed, and knows every key it accepts."""
 
-    # Inputs are hidden because pydantic would print a misplaced secret; kafka_dr.config.settings decides what may be shown.
+    # Inputs are hidden because pydantic would print a misplaced secret; `settings` decides what may be shown.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
+from kafka_dr.config.strict_yaml import Place
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_problems
 from kafka_dr.domain.mirror_maker.patterns import Kind, pattern_problem
-from kafka_dr.config.strict_yaml import Place
 
 Problem = tuple[Place, str]
 Check = Callable[[Mapping[str, Any]], Iterator[Problem]]

@@ -6,16 +6,26 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.errors import BadInput, Contradiction, DeadlinePassed, Refusal
-from kafka_dr.hooks.journal.journal import Journal, JournalEntry
 from kafka_dr.config.params import Request
+from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.errors import (
+    BadInput,
+    Contradiction,
+    DeadlinePassed,
+    Refusal,
+    SwitchbackError,
+)
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.entries import (
     Fact,
     MovePlanned,
     ProcedureAborted,
     ProcedureOpened,
     SourceConfirmedLost,
+    StepFailed,
+    StepNotDone,
+    StepRefused,
     TryBegun,
     WatchedFact,
     all_of,
@@ -225,3 +235,9 @@ def _not_done(step: str) -> Refusal:
         "Marking a task successful does not do its work. Before the opening the procedure returns by itself: start a"
         " new one; after it, clear that task.",
     )
+
+
+def not_done(error: SwitchbackError) -> StepNotDone:
+    """A refusal or failure as the journal holds it."""
+    fact = StepRefused if isinstance(error, Refusal) else StepFailed
+    return fact(error=type(error).__name__, reason=error.reason, seen=error.seen, next_step=error.next_step)

@@ -9,20 +9,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.config.params import Request
+from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.site.stop import StopHook
-from kafka_dr.config.params import Request
 from kafka_dr.procedure.approvals import Approvals
 from kafka_dr.procedure.artifacts import Artifacts
 from kafka_dr.procedure.authority import Authority, LeaseAuthority, WithoutUndo
 from kafka_dr.procedure.entries import ProcedureOpened, newest
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.systems import Systems
-from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.vocabulary import Entry, Step
 
 

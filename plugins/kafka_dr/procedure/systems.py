@@ -6,19 +6,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from kafka_dr.hooks.airflow_api import AirflowApi
-from kafka_dr.hooks.site.drain import ApplicationDrain
-from kafka_dr.hooks.site.routing import ClientRouting, FileRouting, HttpRouting
-from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
-from kafka_dr.hooks.site.fence import FenceHook
-from kafka_dr.hooks.brokers.acls import ClusterAcls
-from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.records import RecordReader, RecordWriter, key_and_value
-from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
-from kafka_dr.hooks.site.source_probe import SourceProbe
-from kafka_dr.hooks.site.stop import StopHook
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Flow, Topology
+from kafka_dr.hooks.airflow_api import AirflowApi
+from kafka_dr.hooks.brokers.acls import ClusterAcls
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.record import key_and_value
+from kafka_dr.hooks.brokers.record_reader import RecordReader
+from kafka_dr.hooks.brokers.record_writer import RecordWriter
+from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
+from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
+from kafka_dr.hooks.site.drain import ApplicationDrain
+from kafka_dr.hooks.site.fence import FenceHook
+from kafka_dr.hooks.site.routing import ClientRouting, FileRouting, HttpRouting
+from kafka_dr.hooks.site.source_probe import SourceProbe
+from kafka_dr.hooks.site.stop import StopHook
 
 
 class Systems:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.cluster import KafkaCluster, TopicInfo
-from kafka_dr.hooks.brokers.records import RecordReader, Span
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.descriptions import TopicInfo
+from kafka_dr.hooks.brokers.record import Span
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
 #: A system that does not answer must not keep the next sample waiting.

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.offsets.content_pairs import OwnPair, PairSearch, suffix_starts
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.recorder_rows import Kind, PartitionSeen, Rows
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.records import Consumed, Span, record_of
+from kafka_dr.hooks.brokers.record import Consumed, Span, record_of
 from kafka_dr.recorder.clients import ASK_SECONDS, Access
 
 #: Source records looked at in one turn of one sample, over all partitions.

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from kafka_dr.domain.recorder_rows import Kind, Newest, Positions, Rows, commits_partition
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.recorder_rows import Kind, Newest, Positions, Rows, commits_partition
 from kafka_dr.errors import KafkaUnavailable
-from kafka_dr.hooks.brokers.cluster import GroupInfo, KafkaCluster
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.descriptions import GroupInfo
 from kafka_dr.recorder.clients import ASK_SECONDS, Side
 from kafka_dr.vocabulary import COMMITS_TOPIC
 

@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
+from kafka_dr.config.topology import Flow
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import Decoded, decode_checkpoints, decode_offset_syncs
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.domain.recorder_rows import Kind, Place, Rows, sample_details
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.archive import Archive
-from kafka_dr.hooks.brokers.records import Consumed, RecordReader, Span
+from kafka_dr.hooks.brokers.record import Consumed, Span
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.recorder.clients import ASK_SECONDS, Access, Side
 from kafka_dr.recorder.loop import SAMPLES
-from kafka_dr.config.topology import Flow
 
 LOCATION = "offset-syncs.topic.location"
 #: Read of one partition at one sample: millions may wait for a recorder that was just started.

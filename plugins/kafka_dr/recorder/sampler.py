@@ -7,19 +7,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from kafka_dr.config.topology import Flow
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import decode_heartbeat
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.domain.mirror_maker.patterns import group_filter_of, topic_filter_of
 from kafka_dr.domain.recorder_rows import NONE_KEPT, Kind, Newest, PartitionSeen, Place, Rows
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
-from kafka_dr.hooks.brokers.cluster import KafkaCluster, TopicInfo
-from kafka_dr.hooks.brokers.records import Span
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.descriptions import TopicInfo
+from kafka_dr.hooks.brokers.record import Span
 from kafka_dr.recorder.clients import ASK_SECONDS, SILENT, Access, Side
+from kafka_dr.recorder.content_pairing import Pairing
 from kafka_dr.recorder.groups import Groups
 from kafka_dr.recorder.mirror_topics import LOCATION, MirrorTopics
-from kafka_dr.recorder.content_pairing import Pairing
-from kafka_dr.config.topology import Flow
 
 #: Of an interval, for own pairs: all the rest of a look takes a second or two.
 _PAIRING_SHARE = 0.6

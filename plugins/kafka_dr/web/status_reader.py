@@ -7,11 +7,11 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from kafka_dr.config.settings import Topology, load_topology
+from kafka_dr.connections import Connections
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.evidence.live_status import InHand, in_hand
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.hooks.connections import Connections
-from kafka_dr.config.settings import Topology, load_topology
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,300}")
 PAGE, DATA = "evidence.html", "evidence.json"

@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kafka_dr_spark.logs.pairs import Bounds, Segment
-from kafka_dr_spark.translation.case import Limits
 from kafka_dr_spark.contract.columns import Ints
 from kafka_dr_spark.contract.schemas import ContractBroken, check_columns, check_fields, check_values, column_names
-from kafka_dr_spark.translation.by_segment import in_order
-from kafka_dr_spark.stranded.search import NONE_KEPT, Returned
 from kafka_dr_spark.contract.task_rows import FLOOR, NO_OFFSET, POSITION, SYNC, SYNC_BACK, TAGGED, TAKEN, Key, Packing
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.segment import Segment
+from kafka_dr_spark.stranded.search import NONE_KEPT, Returned
+from kafka_dr_spark.translation.by_segment import in_order
+from kafka_dr_spark.translation.case import Limits
 
 # A row takes some 100 bytes.
 ROWS_HELD = 2_000_000

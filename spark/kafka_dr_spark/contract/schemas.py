@@ -29,7 +29,7 @@ class ContractBroken(ValueError):
 @lru_cache
 def load(name: str) -> dict[str, Any]:
     """Return one schema by its name, such as ``positions``."""
-    text = resources.files("kafka_dr_spark").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
+    text = resources.files("kafka_dr_spark.contract").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 

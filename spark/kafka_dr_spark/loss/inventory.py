@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from kafka_dr_spark.translation.case import SOURCE, TARGET
 from kafka_dr_spark.contract.digests import rows_digest
 from kafka_dr_spark.contract.schemas import arrow_schema, column_names
 from kafka_dr_spark.contract.task_rows import unpack
+from kafka_dr_spark.translation.case import SOURCE, TARGET
 
 #: Columns that say where something was written, not what is lost.
 _PLACES = ("file", "sha256", "uncommitted_sha256")

@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kafka_dr_spark.logs.pairs import Pairs
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, FullCase, Search, both_known, target_known
 from kafka_dr_spark.contract.columns import Ints
+from kafka_dr_spark.logs.pairs import Pairs
 from kafka_dr_spark.reading.matching import Records, content_codes, join
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, FullCase, Search, both_known, target_known
 
 
 class Unbroken(NamedTuple):

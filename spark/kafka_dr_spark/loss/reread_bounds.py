@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_dr_spark.translation.case import TARGET, Case, Search, TargetCase
 from kafka_dr_spark.contract.columns import Ints, Mask
 from kafka_dr_spark.reading.matching import Records, content_codes
+from kafka_dr_spark.translation.case import TARGET, Case, Search, TargetCase
 
 
 def ceilings(case: TargetCase, positions: Ints) -> tuple[Ints, Ints]:

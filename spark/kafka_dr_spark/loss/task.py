@@ -9,11 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kafka_dr_spark.logs.pairs import Bounds, Floors
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, Search, Window, target_known
-from kafka_dr_spark.reading.record_files import list_stranded
-from kafka_dr_spark.loss.partition_loss import LastSeen, Loss, Unbroken, loss_of, loss_with_source
-from kafka_dr_spark.loss.reread_bounds import rereads_before_translation
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema
 from kafka_dr_spark.contract.task_rows import (
     NO_OFFSET,
@@ -27,9 +22,15 @@ from kafka_dr_spark.contract.task_rows import (
     split_by_partition,
     unpack,
 )
-from kafka_dr_spark.translation.task import case_of, drive
-from kafka_dr_spark.translation.partition import answers_without_reading, first_available
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.samples import Floors
+from kafka_dr_spark.loss.partition_loss import LastSeen, Loss, Unbroken, loss_of, loss_with_source
+from kafka_dr_spark.loss.reread_bounds import rereads_before_translation
+from kafka_dr_spark.reading.record_files import list_stranded
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, Search, Window, target_known
+from kafka_dr_spark.translation.partition import answers_without_reading, first_available
+from kafka_dr_spark.translation.task import case_of, drive
 
 #: What is told of a partition that was read and holds nothing beyond.
 NOTHING = {"records": 0, "bytes": 0, "aborted": 0, "undecided": 0}

@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
-from kafka_dr_spark.translation.case import SOURCE, Limits, Window
 from kafka_dr_spark.contract.columns import Ints, Mask
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema
-from kafka_dr_spark.reading.windows import Headers, KafkaAccess, OpenWindow, WindowReader, runs, uncollected
+from kafka_dr_spark.reading.fingerprints import Headers
+from kafka_dr_spark.reading.windows import KafkaAccess, OpenWindow, WindowReader, runs, uncollected
+from kafka_dr_spark.translation.case import SOURCE, Limits, Window
 
 #: Of a partition, until they are written down together: whichever is reached first.
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000

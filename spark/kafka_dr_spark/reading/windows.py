@@ -5,21 +5,19 @@ from __future__ import annotations
 import gc
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, compress, count, islice, pairwise, repeat
 from operator import is_, ne
-from secrets import randbits, token_hex
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from kafka_dr_spark.reading.fingerprints import NO_PRINTS, Headers, Prints, fingerprints, key_fingerprints
+from kafka_dr_spark.reading.matching import Records, join
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, Window
-from kafka_dr_spark.contract.columns import Hashes, Ints, Mask
-from kafka_dr_spark.reading.matching import Records, join, no_records
 
 NEARBY = 500
 # How long a log may seem to end below a window before this is believed; a high watermark can lag for a moment.
@@ -62,11 +60,6 @@ PASSING = {
 #: Of a window, until fingerprints are made of them: whichever is reached first. And of how many windows they are made
 #: at once.
 RECORDS_HELD, BYTES_HELD, WINDOWS_AT_ONCE = 1_000, 1_000_000, 64
-#: Of each half of a fingerprint: for values, keys and headers.
-_SECRETS = [[token_hex(8) for _ in range(3)] for _ in range(2)]
-_NULL, _ODD = np.uint64(randbits(64)), np.uint64(randbits(64) | 1)
-
-Headers = Sequence[tuple[str, bytes | None]]
 
 
 class WindowUnreadable(RuntimeError):
@@ -90,55 +83,6 @@ class KafkaAccess:
         except KafkaException as error:
             # librdkafka quotes the offending value, which may be a password.
             raise WindowUnreadable(f"{side}: the client settings are refused ({error.args[0].name()})") from None
-
-
-class Prints(NamedTuple):
-    """Fingerprints of records, as columns of `Records`."""
-
-    high: Hashes
-    low: Hashes
-    key: Hashes
-    tombstone: Mask
-
-
-def fingerprints(
-    keys: list[bytes | None], values: list[bytes | None], headers: list[Headers | None], times: Ints
-) -> tuple[Hashes, Hashes]:
-    """Return two 64-bit halves, equal for equal records; null differs from empty, and fields cannot run together.
-
-    They compare within one process only: its secrets are in them, so that nobody can make records that are taken for
-    others.
-    """
-    # Odd: two times never become one.
-    high, low = (
-        _hashed(values, secrets[0]) + _hashed(keys, secrets[1]) + times.astype(np.uint64) * _ODD for secrets in _SECRETS
-    )
-    with_headers = [row for row, one in enumerate(headers) if one] if any(headers) else []
-    if with_headers:
-        framed = [_framed(headers[row] or ()) for row in with_headers]
-        for half, secrets in zip((high, low), _SECRETS):
-            half[with_headers] += _hashed(framed, secrets[2])
-    return high, low
-
-
-def _hashed(parts: Sequence[bytes | None], secret: str) -> Hashes:
-    """Return a 64-bit keyed hash per part, for all parts at once: one by one they cost five times as much."""
-    texts = np.empty(len(parts), object)
-    texts[:] = parts
-    found = pd.util.hash_array(texts, hash_key=secret, categorize=False)
-    if None in parts:
-        found[[part is None for part in parts]] = _NULL
-    return found
-
-
-def _framed(headers: Headers) -> bytes:
-    """Return a record's headers as one text that no others have."""
-    parts = [part for name, content in headers for part in (name.encode(), content)]
-    frame = ",".join(["-" if part is None else str(len(part)) for part in parts])
-    return frame.encode() + b";" + b"".join([part for part in parts if part])
-
-
-NO_PRINTS = Prints(*no_records()[1:])
 
 
 class OpenWindow:
@@ -217,18 +161,11 @@ def take_prints(windows: list[OpenWindow]) -> None:
     times[~np.repeat([one.window.with_timestamps for one in windows], counts)] = 0
     found = (
         *fingerprints(keys, values, headers, times),
-        *(_keys_of(keys, values) if keyed else (np.zeros(len(keys), np.uint64), np.zeros(len(keys), np.bool_))),
+        *(key_fingerprints(keys, values) if keyed else (np.zeros(len(keys), np.uint64), np.zeros(len(keys), np.bool_))),
     )
     ends = np.cumsum(counts).tolist()
     for one, start, end in zip(windows, [0, *ends], ends):
         one.keep(Prints(*(column[start:end] for column in found)))
-
-
-def _keys_of(keys: list[bytes | None], values: list[bytes | None]) -> tuple[Hashes, Mask]:
-    """Return fingerprints of the keys alone, and which values are null."""
-    return _hashed([key or b"" for key in keys], _SECRETS[0][1]), np.array(
-        [value is None for value in values], np.bool_
-    )
 
 
 def together(windows: list[OpenWindow]) -> Iterator[list[OpenWindow]]:

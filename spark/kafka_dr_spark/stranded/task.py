@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_dr_spark.logs.pairs import SourceBounds
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, Window
 from kafka_dr_spark.contract.digests import rows_digest
+from kafka_dr_spark.contract.schemas import arrow_schema, column_names
+from kafka_dr_spark.contract.task_rows import Key, Kinds, no_rows, pack, split_by_partition, unpack
+from kafka_dr_spark.logs.bounds import SourceBounds
 from kafka_dr_spark.loss.inventory import total
 from kafka_dr_spark.reading.record_files import STRANDED, Chosen, list_stranded, write_records
-from kafka_dr_spark.contract.schemas import arrow_schema, column_names
-from kafka_dr_spark.stranded.search import Returned, Stranded, stranded_of
-from kafka_dr_spark.contract.task_rows import Key, Kinds, no_rows, pack, split_by_partition, unpack
-from kafka_dr_spark.translation.task import case_of, drive, portions
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
+from kafka_dr_spark.stranded.search import Returned, Stranded, stranded_of
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, Window
+from kafka_dr_spark.translation.task import case_of, drive, portions
 
 #: Folder of the records that were replicated and are not on the target any more.
 OLDER = "older"

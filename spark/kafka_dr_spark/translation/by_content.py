@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_dr_spark.logs.pairs import Pairs, longest_hiding_place, pair_below, stretches, top_for
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCase, Search, refused
 from kafka_dr_spark.contract.columns import Ints, Mask
+from kafka_dr_spark.logs.pairs import Pairs, pair_below, stretches
+from kafka_dr_spark.logs.restarts import longest_hiding_place, top_for
 from kafka_dr_spark.reading.matching import ABSENT, Records, first_copies, join, last_of_key, match_from_end, no_records
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCase, Search, refused
 
 
 def proven_floor(case: Case, pairs: Pairs, index: int) -> Search:

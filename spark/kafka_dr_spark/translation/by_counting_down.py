@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kafka_dr_spark.translation.case import TARGET, Case, Search
 from kafka_dr_spark.contract.columns import Ints
 from kafka_dr_spark.reading.matching import Records, content_codes
+from kafka_dr_spark.translation.case import TARGET, Case, Search
 
 Span = tuple[int, int]
 

@@ -17,10 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from kafka_dr_spark.logs.pairs import WHOLE, Floors, Pairs, Segment, TargetBounds, repeats_known, usable_pairs
-from kafka_dr_spark.translation.case import Answer, Case, TargetCase, noted, refused, target_known
 from kafka_dr_spark.contract.columns import Ints
 from kafka_dr_spark.contract.schemas import ContractBroken
+from kafka_dr_spark.logs.bounds import TargetBounds
+from kafka_dr_spark.logs.pairs import WHOLE, Pairs, usable_pairs
+from kafka_dr_spark.logs.restarts import repeats_known
+from kafka_dr_spark.logs.samples import Floors
+from kafka_dr_spark.logs.segment import Segment
+from kafka_dr_spark.translation.case import Answer, Case, TargetCase, noted, refused, target_known
 from kafka_dr_spark.translation.partition import answer_without_reading, first_available, note_raised
 
 #: Source offsets, target offsets and sequence of offset syncs.

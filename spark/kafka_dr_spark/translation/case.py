@@ -6,7 +6,10 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeGuard
 
-from kafka_dr_spark.logs.pairs import WHOLE, Bounds, Floors, FullBounds, Pairs, Segment, SourceBounds, TargetBounds
+from kafka_dr_spark.logs.bounds import Bounds, FullBounds, SourceBounds, TargetBounds
+from kafka_dr_spark.logs.pairs import WHOLE, Pairs
+from kafka_dr_spark.logs.samples import Floors
+from kafka_dr_spark.logs.segment import Segment
 from kafka_dr_spark.reading.matching import Records
 
 SOURCE, TARGET = "source", "target"

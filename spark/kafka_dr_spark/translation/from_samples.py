@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_dr_spark.logs.pairs import pair_below
-from kafka_dr_spark.translation.case import TARGET, Answer, Case, Search, TargetCase
 from kafka_dr_spark.contract.columns import Ints
-from kafka_dr_spark.translation.by_counting_down import counted_down
-from kafka_dr_spark.reading.matching import content_codes
+from kafka_dr_spark.logs.pairs import pair_below
 from kafka_dr_spark.loss.reread_bounds import rereads_at_most
+from kafka_dr_spark.reading.matching import content_codes
+from kafka_dr_spark.translation.by_counting_down import counted_down
+from kafka_dr_spark.translation.case import TARGET, Answer, Case, Search, TargetCase
 
 
 def from_floors(case: TargetCase, positions: Ints) -> Search:

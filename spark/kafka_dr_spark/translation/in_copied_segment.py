@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_dr_spark.logs.pairs import Pairs
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCase, Search
 from kafka_dr_spark.contract.columns import Ints, Mask
-from kafka_dr_spark.translation.by_content import proven_pairs, raised_over, refuse_hole, report_missing
+from kafka_dr_spark.logs.pairs import Pairs
 from kafka_dr_spark.reading.matching import ABSENT, Records, content_codes, join, match_codes_from_end, no_records
+from kafka_dr_spark.translation.by_content import proven_pairs, raised_over, refuse_hole, report_missing
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCase, Search
 
 
 def to_originals(case: FullCase, positions: Ints) -> Search:

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from kafka_dr_spark.logs.pairs import Pairs, TargetBounds, pair_below, stretches
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, FullCase, Search, TargetCase, refused
 from kafka_dr_spark.contract.columns import Ints
-from kafka_dr_spark.translation.by_content import proven_floor
+from kafka_dr_spark.logs.bounds import TargetBounds
+from kafka_dr_spark.logs.pairs import Pairs, pair_below, stretches
 from kafka_dr_spark.reading.matching import content_codes, match_from_end, no_records, occurrence_from_end
+from kafka_dr_spark.translation.by_content import proven_floor
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, FullCase, Search, TargetCase, refused
 
 
 def nearest_pairs(case: TargetCase, positions: Ints) -> Search:

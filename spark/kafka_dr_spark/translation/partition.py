@@ -9,13 +9,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_dr_spark.logs.pairs import longest_hiding_place, pair_below, top_for
-from kafka_dr_spark.translation.case import Answer, Case, FullCase, Search, TargetCase, both_known, noted, refused, target_known
 from kafka_dr_spark.contract.columns import Ints
+from kafka_dr_spark.logs.pairs import pair_below
+from kafka_dr_spark.logs.restarts import longest_hiding_place, top_for
 from kafka_dr_spark.translation.by_content import Stretch, proven_pairs
+from kafka_dr_spark.translation.case import (
+    Answer,
+    Case,
+    FullCase,
+    Search,
+    TargetCase,
+    both_known,
+    noted,
+    refused,
+    target_known,
+)
 from kafka_dr_spark.translation.from_samples import from_floors
-from kafka_dr_spark.translation.nearest_pair import after_last_copy, nearest_pairs, without_source
 from kafka_dr_spark.translation.in_copied_segment import to_originals
+from kafka_dr_spark.translation.nearest_pair import after_last_copy, nearest_pairs, without_source
 
 # A position near the cut-off is proven against the logs' ends; where the history has unproven gaps, from further away.
 NEAR_WHEN_INCOMPLETE = 50

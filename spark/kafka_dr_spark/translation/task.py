@@ -12,16 +12,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_dr_spark.logs.pairs import Bounds, Segment, usable_floors, usable_pairs
-from kafka_dr_spark.translation.case import Answer, Case, Limits, Search, Window, by_policy, refused
 from kafka_dr_spark.contract.columns import Ints
 from kafka_dr_spark.contract.digests import partition_digests
-from kafka_dr_spark.reading.matching import Records
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema
-from kafka_dr_spark.translation.by_segment import Partition, Syncs, partition_of
-from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SYNC, SYNC_BACK, Key, Kinds, Rows, pack, split_by_partition, unpack
-from kafka_dr_spark.translation.partition import answers_without_reading, first_available, note_raised, searches
+from kafka_dr_spark.contract.task_rows import (
+    FLOOR,
+    POSITION,
+    SYNC,
+    SYNC_BACK,
+    Key,
+    Kinds,
+    Rows,
+    pack,
+    split_by_partition,
+    unpack,
+)
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.pairs import usable_pairs
+from kafka_dr_spark.logs.samples import usable_floors
+from kafka_dr_spark.logs.segment import Segment
+from kafka_dr_spark.reading.matching import Records
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
+from kafka_dr_spark.translation.by_segment import Partition, Syncs, partition_of
+from kafka_dr_spark.translation.case import Answer, Case, Limits, Search, Window, by_policy, refused
+from kafka_dr_spark.translation.partition import answers_without_reading, first_available, note_raised, searches
 
 ROW, REPORT = "row", "report"
 # Fingerprints take some 40 bytes a record, and twice that while they are matched.

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.install.jars import PROJECT, jars_folder
 from lab.environment.jvm import java
+from lab.install.jars import PROJECT, jars_folder
 from lab.install.spark_warm_up import spark_environment
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters
 from tests.benchmarks.measuring import PeakMemory

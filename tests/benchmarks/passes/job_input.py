@@ -1,4 +1,4 @@
-"""The input of the Spark jobs, as the operators write it, for positions that no group has committed."""
+"""The input of the Spark jobs, as steps write it, for positions that no group has committed."""
 
 from __future__ import annotations
 

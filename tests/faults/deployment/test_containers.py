@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from lab.environment.airflow_api import AirflowApi
 from lab.containers.compose import ContainerLab, Stack
 from lab.containers.round_trips import ContainerRoundTrips
 from lab.containers.stack import ROOT
+from lab.environment.airflow_api import AirflowApi
+from lab.environment.progress import wait_until
 from lab.errors import LabError
 from lab.rehearsal.round_trip import Leaving, Returning
-from lab.environment.progress import wait_until
 
 PROJECT = "switchback-faults"
 BACK_SECONDS = 240

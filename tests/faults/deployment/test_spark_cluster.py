@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from lab.rehearsal.planned import rehearsal_under_load
 from lab.environment.spark_cluster import master_url
 from lab.environment.state import Lab
+from lab.rehearsal.planned import rehearsal_under_load
 from tests.benchmarks import anti_join
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.passes.contestants import JOBS, Job

@@ -19,11 +19,11 @@ import pytest
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry, Step
 
-from lab.environment.airflow_api import AirflowApi, Refused
 from lab.checker.readers import ClusterReader
-from lab.rehearsal.run import procedure_id, proposed_values
-from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal, until
+from lab.environment.airflow_api import AirflowApi, Refused
 from lab.environment.state import Lab
+from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal, until
+from lab.rehearsal.run import procedure_id, proposed_values
 from tests.faults.support.scene import until as awaited
 from tests.faults.support.world import World
 

@@ -15,9 +15,9 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec, ResourceType
-from kafka_dr.errors import DeadlinePassed, FenceNotProven, Refusal
-from kafka_dr.hooks.brokers.records import Accepted
 from kafka_dr.actions.fencing.acl_fence import probe_answers
+from kafka_dr.errors import DeadlinePassed, FenceNotProven, Refusal
+from kafka_dr.hooks.brokers.record_writer import Accepted
 from kafka_dr.vocabulary import Entry, Step
 
 from lab.environment import brokers

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lab.environment.brokers import start_broker
-from lab.rehearsal.round_trip import Leaving, Returning
 from lab.environment.connect import start_worker
+from lab.rehearsal.round_trip import Leaving, Returning
 from tests.faults.support.failback_rounds import HOME, FailbackRounds
 from tests.faults.support.rounds import COPIED, killed_at_every_point, on_a_lab, way_back_killed_at_every_point
 from tests.faults.support.stepping import BACK

@@ -19,8 +19,8 @@ from kafka_dr.domain.canonical_json import digest_of
 
 from lab.environment.airflow_api import Refused
 from lab.environment.bring_up import up
-from lab.errors import LabError
 from lab.environment.take_down import down
+from lab.errors import LabError
 from tests.faults.support.attacked_run import (
     REVIEW,
     AttackedLab,

@@ -19,11 +19,11 @@ from confluent_kafka.admin import (
 from kafka_dr.hooks.journal.journal import Journal
 
 from lab.environment.airflow_settings import own_environment
-from lab.install.jars import jars_folder
-from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 from lab.environment.connect import connector_name
-from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal
 from lab.environment.state import Lab
+from lab.install.jars import jars_folder
+from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal
+from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 from lab.workload import GroundTruth
 from tests.faults.support import always_on
 from tests.faults.support.lost_scene import UNPLANNED, figures_of, quicken

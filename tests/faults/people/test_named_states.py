@@ -15,10 +15,10 @@ from tests.faults.support.stepping import Run
 
 FENCED_FOR_LONG = "Clients have been fenced for as long as allowed"
 ADDING, REMOVING, STOPPING, COMMITTING = (
-    "kafka_acls.ClusterAcls.add",
-    "kafka_acls.ClusterAcls.remove",
-    "mirror_maker.MirrorMaker.stop",
-    "kafka_cluster.KafkaCluster.commit_many",
+    "brokers.acls.ClusterAcls.add",
+    "brokers.acls.ClusterAcls.remove",
+    "connect.mirror_maker.MirrorMaker.stop",
+    "brokers.cluster.KafkaCluster.commit_many",
 )
 
 

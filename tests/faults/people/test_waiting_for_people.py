@@ -14,7 +14,7 @@ from tests.faults.support.scene import SOURCE, TARGET, Scene, until
 from tests.faults.support.stepping import Run
 
 FENCED_FOR_LONG = "Clients have been fenced for as long as allowed"
-REMOVING, CANARY = "kafka_acls.ClusterAcls.remove", "kafka_records.RecordWriter.write"
+REMOVING, CANARY = "brokers.acls.ClusterAcls.remove", "brokers.record_writer.RecordWriter.write"
 TWO_HOURS = 7200.0
 REFUSED = "TOPIC_AUTHORIZATION_FAILED"
 

@@ -21,8 +21,8 @@ from kafka_dr.vocabulary import Entry, Step
 from lab.environment.airflow_api import AirflowApi
 from lab.environment.airflow_settings import environment, write_passwords
 from lab.environment.bring_up import up
-from lab.rehearsal.planned import Rehearsal
 from lab.environment.state import Lab
+from lab.rehearsal.planned import Rehearsal
 from tests.faults.support.on_a_terminal import ROOT, OnTerminal
 from tests.faults.support.world import World
 from tests.support.rehearsals import SEED

@@ -18,9 +18,9 @@ from kafka_dr.vocabulary import Entry
 
 from lab.environment.airflow_settings import database_path
 from lab.environment.bring_up import up
-from lab.rehearsal.planned import Rehearsal
 from lab.environment.state import Lab
 from lab.environment.take_down import down
+from lab.rehearsal.planned import Rehearsal
 from tests.faults.support.world import World
 from tests.support.rehearsals import SEED
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kafka_dr.hooks.brokers.group_requests import OK
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.group_requests import OK
 
 from lab.environment.state import Lab
 

@@ -14,9 +14,9 @@ from lab.checker.readers import ClusterReader
 from lab.environment.connect import call, connector_name
 from lab.rehearsal.planned import SOURCE, TARGET
 from lab.workload.ground_truth import Acknowledgement
+from tests.faults.source.test_source_frozen import Thaw
 from tests.faults.support.lost_scene import LostScene, lost_scene
 from tests.faults.support.scene import until
-from tests.faults.source.test_source_frozen import Thaw
 
 #: The target is open by then, and its clients write.
 THAWED_BEFORE = "verify_clients"

@@ -25,10 +25,10 @@ from kafka_dr.recorder.history import Recorded, last_known
 from kafka_dr.recorder.loop import SAMPLES
 
 from lab.environment.brokers import admin
-from lab.rehearsal.unplanned import SAMPLING_SECONDS, LostSourceRehearsal
 from lab.environment.connect import start_worker
-from lab.rehearsal.planned import SOURCE, TARGET
 from lab.environment.state import Lab
+from lab.rehearsal.planned import SOURCE, TARGET
+from lab.rehearsal.unplanned import SAMPLING_SECONDS, LostSourceRehearsal
 from tests.faults.support.damage import SYNCS_TOPIC, log_end
 from tests.faults.support.lost_scene import LostScene, lost_scene
 from tests.faults.support.scene import until

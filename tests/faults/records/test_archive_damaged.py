@@ -17,9 +17,18 @@ from kafka_dr.hooks.journal.journal import Journal
 from lab.checker import Finding, Verdict
 from lab.checker.monotonicity import bolder_groups, bolder_losses, bolder_positions, higher_positions
 from lab.checker.translation_file import read_rows
-from lab.rehearsal.unplanned import LostSourceRehearsal
 from lab.rehearsal.planned import SOURCE
-from tests.faults.support.damage import SYNCS_TOPIC, ArchiveDamage, SyncsDamage, Topics, compacted, dropped, flipped, poisoned
+from lab.rehearsal.unplanned import LostSourceRehearsal
+from tests.faults.support.damage import (
+    SYNCS_TOPIC,
+    ArchiveDamage,
+    SyncsDamage,
+    Topics,
+    compacted,
+    dropped,
+    flipped,
+    poisoned,
+)
 from tests.faults.support.lost_rounds import STOP_SECONDS, LostRounds
 from tests.faults.support.lost_scene import LostScene, lost_scene
 from tests.faults.support.rounds import on_a_lab

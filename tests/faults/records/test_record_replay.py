@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.cluster import READ_UNCOMMITTED, KafkaCluster
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.topics import READ_UNCOMMITTED
 
 from lab.environment.bring_up import up
 from lab.environment.take_down import down

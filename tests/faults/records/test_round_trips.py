@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lab.rehearsal.round_trip import Leaving, Returning
 from lab.environment.state import Lab
+from lab.rehearsal.round_trip import Leaving, Returning
 from tests.faults.support.world import World
 from tests.support.rehearsals import trips_without_findings
 

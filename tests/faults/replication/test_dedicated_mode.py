@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.rehearsal.unplanned import Accident
 from lab.environment.connect import FLOWS
-from lab.rehearsal.planned import SOURCE, Rehearsal
 from lab.environment.state import DEDICATED, Lab
+from lab.rehearsal.planned import SOURCE, Rehearsal
+from lab.rehearsal.unplanned import Accident
 from tests.faults.support import always_on
 from tests.faults.support.lost_scene import LostScene, figures_of, lost_scene, quicken
 from tests.faults.support.scene import PARAMS, until

@@ -9,9 +9,9 @@ from typing import Any
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry
 
-from lab.rehearsal.round_trip import Leaving
 from lab.environment.connect import call, connector_name
 from lab.environment.state import Lab
+from lab.rehearsal.round_trip import Leaving
 from tests.faults.support import always_on
 from tests.faults.support.scene import until
 from tests.faults.support.trips import stepped_trips

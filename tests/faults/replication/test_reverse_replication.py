@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from lab.rehearsal.planned import Rehearsal
 from lab.environment.state import Lab
+from lab.rehearsal.planned import Rehearsal
 from tests.support.rehearsals import SEED
 
 

@@ -12,14 +12,14 @@ from kafka_dr.domain.readiness.plan import cell
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry
 
-from lab.environment.bring_up import up
 from lab.checker import Verdict
 from lab.checker.client_behaviour import beyond_cut_off, late_acknowledgements
 from lab.checker.evidence_file import milliseconds, offsets
 from lab.checker.readers import REFUSALS, ClusterReader
-from lab.rehearsal.unplanned import LostSourceRehearsal
-from lab.rehearsal.planned import SOURCE, TARGET
+from lab.environment.bring_up import up
 from lab.environment.take_down import down
+from lab.rehearsal.planned import SOURCE, TARGET
+from lab.rehearsal.unplanned import LostSourceRehearsal
 from tests.faults.support import always_on
 from tests.faults.support.lost_rounds import LostRounds
 from tests.faults.support.lost_scene import LostScene, figures_of, lost_scene, quicken
@@ -36,7 +36,7 @@ LAG_SECONDS = 5.0
 RETURN_SECONDS = 300.0
 #: A broker that was started again needs a moment to lead its partitions.
 CLOSED_SECONDS = 60.0
-PASSES = "procedure_journal.Journal.pass_lease"
+PASSES = "journal.journal.Journal.pass_lease"
 
 
 class Died:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 from kafka_dr.domain.evidence.evidence import GATES
-from kafka_dr.hooks.site.drain import ApplicationDrain
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.site.drain import ApplicationDrain
 from kafka_dr.vocabulary import Entry, Step
 
-from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 from lab.environment.state import Lab
+from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 from tests.faults.support.black_hole import black_holed, source_ports
 from tests.faults.support.lost_scene import DEADLINES, figures_of, lost_scene, quicken, sights
 from tests.support.rehearsals import SEED

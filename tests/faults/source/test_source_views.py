@@ -15,14 +15,14 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 from kafka_dr.vocabulary import PROBE_TOPIC
 
+from lab.checker.readers import ClusterReader
+from lab.clients.drain_hook import serving
 from lab.environment.bring_up import up
 from lab.environment.brokers import admin
-from lab.clients.drain_hook import serving
-from lab.checker.readers import ClusterReader
 from lab.environment.connect import call, connector_name
-from lab.rehearsal.planned import SOURCE, TARGET
 from lab.environment.state import Lab
 from lab.environment.take_down import down
+from lab.rehearsal.planned import SOURCE, TARGET
 from tests.faults.support import always_on
 from tests.faults.support.black_hole import black_holed, source_ports
 from tests.faults.support.lost_scene import LostScene, figures_of, sights

@@ -28,8 +28,8 @@ from kafka_dr.vocabulary import Entry
 from lab.environment.airflow_api import AirflowApi
 from lab.environment.airflow_settings import environment
 from lab.environment.connect import call
-from lab.rehearsal.run import procedure_id
 from lab.environment.state import ALIASES, Lab
+from lab.rehearsal.run import procedure_id
 from lab.workload.seeding import await_mirrored
 from tests.faults.support.stepping import STEPS
 from tests.support.lab_clients import acl_filter

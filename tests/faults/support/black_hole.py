@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from lab.rehearsal.planned import SOURCE
 from lab.environment.state import Lab
+from lab.rehearsal.planned import SOURCE
 
 _HANGS_SECONDS, _HELD_SECONDS = 1.0, 10.0
 _MOST_WAITING = 64

@@ -25,8 +25,8 @@ from kafka_dr.domain.mirror_maker.mirror_records import Malformed, decode_offset
 
 from lab.environment.brokers import admin
 from lab.environment.connect import call, connector_name
-from lab.rehearsal.planned import SOURCE, TARGET
 from lab.environment.state import Lab
+from lab.rehearsal.planned import SOURCE, TARGET
 from tests.faults.support.scene import until
 
 SYNCS_TOPIC = f"mm2-offset-syncs.{SOURCE}.internal"

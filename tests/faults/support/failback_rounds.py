@@ -8,11 +8,11 @@ from typing import Any
 
 from kafka_dr.hooks.journal.journal import Journal
 
-from lab.rehearsal.round_trip import Leaving
 from lab.checker import RoundTripExhibits, Trip, TripJudge, Verdict
-from lab.checker.round_trip_observed import FAILBACK
-from lab.rehearsal.unplanned import Accident
+from lab.checker.round_trip.observed import FAILBACK
 from lab.rehearsal.planned import uncollected
+from lab.rehearsal.round_trip import Leaving
+from lab.rehearsal.unplanned import Accident
 from tests.faults.support import always_on
 from tests.faults.support.rounds import PARAMS, Rounds
 from tests.faults.support.stepping import Run

@@ -8,8 +8,8 @@ from typing import Any
 
 from kafka_dr.hooks.journal.journal import Journal
 
-from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 from lab.rehearsal.planned import TARGET
+from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 from tests.faults.support import always_on
 from tests.faults.support.lost_scene import PARAMS, UNPLANNED, figures_of, quicken
 from tests.faults.support.rounds import Rounds

@@ -12,13 +12,14 @@ from typing import Any
 
 import pandas as pd
 import yaml
-from kafka_dr.hooks.journal.journal import Journal, JournalEntry
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.vocabulary import Entry
 
 from lab.checker import Verdict
-from lab.rehearsal.unplanned import LostSourceRehearsal
-from lab.rehearsal.planned import SOURCE, TARGET
 from lab.environment.state import Lab
+from lab.rehearsal.planned import SOURCE, TARGET
+from lab.rehearsal.unplanned import LostSourceRehearsal
 from tests.faults.support import always_on
 from tests.faults.support.scene import until
 from tests.faults.support.stepping import Run, Stepping

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import pytest
 from kafka_dr.hooks.journal.journal import Journal
 
-from lab.environment.bring_up import up
 from lab.checker import Verdict
-from lab.rehearsal.planned import Rehearsal
+from lab.environment.bring_up import up
 from lab.environment.state import Lab
 from lab.environment.take_down import down
+from lab.rehearsal.planned import Rehearsal
 from tests.faults.support.stepping import FORWARD, Run, Stepping
 from tests.faults.support.world import World, bring_back_journal, keep_journal
 

@@ -34,13 +34,13 @@ from confluent_kafka.admin import (
 )
 from kafka_dr.hooks.journal.journal import Journal
 
+from lab.checker.readers import ClusterReader
 from lab.environment.bring_up import up
 from lab.environment.brokers import start_broker
-from lab.checker.readers import ClusterReader
 from lab.environment.connect import call, connector_name, start_worker
-from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal
 from lab.environment.state import Lab
 from lab.environment.take_down import down
+from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal
 from tests.faults.support.fault_proxy import FaultProxy
 from tests.faults.support.stepping import Run, Stepping
 from tests.faults.support.world import World

@@ -70,9 +70,9 @@ def count_writes(kill_at: int | None, freeze_at: int | None) -> Callable[[], int
 
 
 def stop_before(hook: str, number: signal.Signals) -> None:
-    """Send this process a signal at its n-th call of a hook, such as `kafka_acls.ClusterAcls.add#2`."""
+    """Send this process a signal at its n-th call of a hook, such as `brokers.acls.ClusterAcls.add#2`."""
     where, _, nth = hook.partition("#")
-    module, kind, name = where.split(".")
+    module, kind, name = where.rsplit(".", 2)
     owner = getattr(importlib.import_module(f"kafka_dr.hooks.{module}"), kind)
     call, calls = getattr(owner, name), count(1)
 

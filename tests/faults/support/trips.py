@@ -9,9 +9,9 @@ from typing import Any
 
 from kafka_dr.hooks.journal.journal import Journal
 
-from lab.rehearsal.round_trip import RoundTrips
-from lab.checker.round_trip_observed import FAILBACK
+from lab.checker.round_trip.observed import FAILBACK
 from lab.environment.state import Lab
+from lab.rehearsal.round_trip import RoundTrips
 from tests.faults.support import always_on
 from tests.faults.support.lost_scene import Act, quicken
 from tests.faults.support.stepping import Run, Stepping

@@ -14,8 +14,14 @@ import pytest
 
 from tests.check import ROOT, TOOLS, run_tool
 
-DOMAIN, HOOKS, SPARK = (
-    f"{folder}/mutant.py" for folder in ("plugins/kafka_dr/domain", "plugins/kafka_dr/hooks", "spark/kafka_dr_spark")
+ACTIONS, DOMAIN, HOOKS, SPARK = (
+    f"{folder}/mutant.py"
+    for folder in (
+        "plugins/kafka_dr/actions",
+        "plugins/kafka_dr/domain",
+        "plugins/kafka_dr/hooks",
+        "spark/kafka_dr_spark",
+    )
 )
 DAG, LAB, TEST = "dags/mutant.py", "lab/mutant.py", "tests/mutant.py"
 HOUSE_RULES = "tests/test_house_rules.py"
@@ -95,7 +101,14 @@ FORMAT = [Mutant("format", "File would be reformatted", HOOKS, "NUMBER  =  1\n")
 LAYERS = [
     Mutant("layers", f"{contract} BROKEN", path, f"import {imported}\n", named=module)
     for contract, path, module, imported in (
-        ("Each layer imports those below it only", HOOKS, "kafka_dr.hooks.mutant", "kafka_dr.operators"),
+        ("Each layer imports those below it only", HOOKS, "kafka_dr.hooks.mutant", "kafka_dr.steps"),
+        ("Actions import those below them only", ACTIONS, "kafka_dr.actions.mutant", "kafka_dr.actions.restore"),
+        (
+            "Airflow is known to steps, commands, the web page and the reader of connections only",
+            HOOKS,
+            "kafka_dr.hooks.mutant",
+            "airflow",
+        ),
         ("The domain is pure: no clock, no I/O, no client", DOMAIN, "kafka_dr.domain.mutant", "time"),
         (
             "Product, Spark jobs and lab share no code: the lab's checker judges the others",
@@ -125,7 +138,7 @@ REQUIREMENTS = [
 HOUSE = [
     Mutant("house rules", f"test_{rule}", path, text, *more)
     for rule, path, text, *more in (
-        ("dags_import_operators_and_policy_only", DAG, "import kafka_dr.hooks\n"),
+        ("dags_import_steps_and_policy_only", DAG, "import kafka_dr.hooks\n"),
         ("the_domain_never_asks_for_the_time", DOMAIN, 'TEXT = open("one")\n'),
         ("dags_only_say_what_follows_what", DAG, "if True:\n    NUMBER = 1\n"),
         ("dags_only_say_what_follows_what", DAG, "# One line.\n" * 121),

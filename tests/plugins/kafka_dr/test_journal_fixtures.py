@@ -16,17 +16,17 @@ import yaml
 from airflow.api_fastapi.core_api.security import get_user
 from airflow.sdk.exceptions import AirflowFailException
 from fastapi.testclient import TestClient
+from kafka_dr.actions.clients import removed_entries
+from kafka_dr.actions.fencing.acl_fence import added_entries
+from kafka_dr.actions.loss.takeover import Proven, what_was_proven
+from kafka_dr.actions.restore import committed_by, snapshot_of, undone_procedure
+from kafka_dr.config.settings import Request, load_topology
+from kafka_dr.connections import Connections
 from kafka_dr.domain.evidence.live_status import in_hand
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.actions.clients import removed_entries
-from kafka_dr.hooks.connections import Connections
-from kafka_dr.actions.loss.takeover import Proven, what_was_proven
-from kafka_dr.actions.evidence import CloseProcedure
-from kafka_dr.actions.fencing.acl_fence import added_entries
-from kafka_dr.steps.shared.open_procedure import OpenProcedure
-from kafka_dr.actions.restore import committed_by, snapshot_of, undone_procedure
 from kafka_dr.procedure.run import Identity, Run
-from kafka_dr.config.settings import Request, load_topology
+from kafka_dr.steps.shared.close_procedure import CloseProcedure
+from kafka_dr.steps.shared.open_procedure import OpenProcedure
 from kafka_dr.vocabulary import Entry, Outcome, Step
 from kafka_dr.web import app as web
 

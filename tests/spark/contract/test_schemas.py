@@ -10,9 +10,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from kafka_dr_spark.contract import input as sources
-from kafka_dr_spark.translation.case import Limits
 from kafka_dr_spark.contract.digests import input_digest, partition_digest, translation_digest
-from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema, check_columns, check_fields, check_values, load
+from kafka_dr_spark.contract.schemas import (
+    ContractBroken,
+    arrow_schema,
+    check_columns,
+    check_fields,
+    check_values,
+    load,
+)
+from kafka_dr_spark.translation.case import Limits
 
 from tests.spark.mock_clusters import bounds_row, write_input
 

@@ -6,18 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kafka_dr_spark.logs.pairs import (
-    UNUSABLE,
-    Bounds,
-    Floors,
-    Pairs,
-    longest_hiding_place,
-    pair_below,
-    repeats_known,
-    top_for,
-    usable_floors,
-    usable_pairs,
-)
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.pairs import UNUSABLE, Pairs, pair_below, usable_pairs
+from kafka_dr_spark.logs.restarts import longest_hiding_place, repeats_known, top_for
+from kafka_dr_spark.logs.samples import Floors, usable_floors
 
 BOUNDS = Bounds("t", 0, "t", 0, 10_000, 0, 12_000, True, True, False, False, False, True, False)
 

@@ -8,9 +8,19 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.pairs import Bounds, Floors, Pairs, usable_pairs
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.pairs import Pairs, usable_pairs
+from kafka_dr_spark.logs.samples import Floors
+from kafka_dr_spark.loss.partition_loss import (
+    LastSeen,
+    Loss,
+    Unbroken,
+    highest_confirmed,
+    loss_of,
+    loss_with_source,
+    plausible,
+)
 from kafka_dr_spark.translation.case import Case, Limits
-from kafka_dr_spark.loss.partition_loss import LastSeen, Loss, Unbroken, highest_confirmed, loss_of, loss_with_source, plausible
 from kafka_dr_spark.translation.task import drive
 
 from tests.spark.log_model import Cell, World, kept_at_most, make_world

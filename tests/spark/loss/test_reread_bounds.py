@@ -8,10 +8,12 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.pairs import Bounds, Floors, Pairs
-from kafka_dr_spark.translation.case import Case, Limits, Window
-from kafka_dr_spark.reading.matching import Records
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.pairs import Pairs
+from kafka_dr_spark.logs.samples import Floors
 from kafka_dr_spark.loss.reread_bounds import rereads_at_most, rereads_before_translation
+from kafka_dr_spark.reading.matching import Records
+from kafka_dr_spark.translation.case import Case, Limits, Window
 from kafka_dr_spark.translation.task import drive
 
 from tests.spark.log_model import Cell, World, verdict_by_record

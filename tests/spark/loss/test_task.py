@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kafka_dr_spark.logs.pairs import Bounds, Floors
-from kafka_dr_spark.translation.case import Limits
-from kafka_dr_spark.loss.task import AssessmentTask, growth, output_schema, written_since
-from kafka_dr_spark.loss.inventory import Inventory, loss_digest, summarise, write_inventory
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema, check_columns, check_values
 from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SEEN, STRETCH, SYNC, TAGGED, pack, unpack
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.samples import Floors
+from kafka_dr_spark.loss.inventory import Inventory, loss_digest, summarise, write_inventory
+from kafka_dr_spark.loss.task import AssessmentTask, growth, output_schema, written_since
 from kafka_dr_spark.reading.windows import KafkaAccess
+from kafka_dr_spark.translation.case import Limits
 
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
-from kafka_dr_spark.reading import record_files as listing
-from kafka_dr_spark.translation.case import SOURCE, Limits, Window
-from kafka_dr_spark.reading.record_files import Listed, ListingReader, name_of, rows_of
 from kafka_dr_spark.contract.schemas import ContractBroken
+from kafka_dr_spark.reading import record_files as listing
+from kafka_dr_spark.reading.record_files import Listed, ListingReader, name_of, rows_of
 from kafka_dr_spark.reading.windows import KafkaAccess
+from kafka_dr_spark.translation.case import SOURCE, Limits, Window
 
 from tests.spark.mock_clusters import MockCluster
 

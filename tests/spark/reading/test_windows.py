@@ -7,8 +7,9 @@ import pickle
 import numpy as np
 import pytest
 from kafka_dr_spark.reading import windows
+from kafka_dr_spark.reading.fingerprints import fingerprints
+from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader, WindowUnreadable, waves
 from kafka_dr_spark.translation.case import Limits, Window
-from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader, WindowUnreadable, fingerprints, waves
 
 from tests.spark.mock_clusters import MockCluster
 

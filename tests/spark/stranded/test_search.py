@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.pairs import Bounds, Floors
-from kafka_dr_spark.stranded.search import Returned, Stranded, longest_run, stranded_of
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.samples import Floors
+from kafka_dr_spark.stranded.comparison import longest_run
+from kafka_dr_spark.stranded.search import Returned, Stranded, stranded_of
 from kafka_dr_spark.translation.task import drive
 
 from tests.spark.log_model import Cell, World, kept_at_most, make_world

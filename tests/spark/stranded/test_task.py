@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kafka_dr_spark.logs.pairs import Bounds
-from kafka_dr_spark.translation.case import Limits
-from kafka_dr_spark.stranded.task import SearchTask, output_schema, summarise, write_findings
-from kafka_dr_spark.reading.record_files import UNCOMMITTED
 from kafka_dr_spark.contract.schemas import arrow_schema, check_columns, check_values
-from kafka_dr_spark.stranded.search import Returned
 from kafka_dr_spark.contract.task_rows import TAGGED, pack, unpack
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.reading.record_files import UNCOMMITTED
 from kafka_dr_spark.reading.windows import KafkaAccess
+from kafka_dr_spark.stranded.search import Returned
+from kafka_dr_spark.stranded.task import SearchTask, output_schema, summarise, write_findings
+from kafka_dr_spark.translation.case import Limits
 
 from tests.spark.mock_clusters import MockCluster, bounds_row, returned_row
 

@@ -8,10 +8,12 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.pairs import Bounds, Pairs, usable_floors
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.pairs import Pairs
+from kafka_dr_spark.logs.samples import usable_floors
+from kafka_dr_spark.reading.matching import Records
 from kafka_dr_spark.translation.case import Answer, Case, Limits, Window
 from kafka_dr_spark.translation.from_samples import from_floors
-from kafka_dr_spark.reading.matching import Records
 from kafka_dr_spark.translation.task import drive
 
 from tests.spark.log_model import exact_position

@@ -13,11 +13,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from kafka_dr_spark.contract import input as sources
-from kafka_dr_spark.logs.pairs import WHOLE, Bounds, Segment
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema
 from kafka_dr_spark.contract.task_rows import unpack
-from kafka_dr_spark.translation.task import PartitionTask
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.pairs import WHOLE
+from kafka_dr_spark.logs.segment import Segment
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
+from kafka_dr_spark.translation.task import PartitionTask
 
 from tests.spark.log_model import Cell
 from tests.spark.mock_clusters import bounds_row, write_input

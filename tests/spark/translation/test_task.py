@@ -9,14 +9,14 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from kafka_dr_spark.logs.pairs import Bounds
-from kafka_dr_spark.translation.case import Limits, Search, Window
-from kafka_dr_spark.reading.matching import Records
-from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.contract.output import summarise
+from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SYNC, TAGGED, pack, split_by_partition, unpack
-from kafka_dr_spark.translation.task import PartitionTask, drive
+from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.reading.matching import Records
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
+from kafka_dr_spark.translation.case import Limits, Search, Window
+from kafka_dr_spark.translation.task import PartitionTask, drive
 
 BOUNDS = {
     ("t", p): Bounds("t", p, "copy.t", 0, 100, 0, 120, True, True, False, False, False, True, False) for p in range(3)

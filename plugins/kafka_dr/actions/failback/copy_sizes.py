@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from kafka_dr.actions.failback.resync_scope import topics_back
+from kafka_dr.actions.failback.stranded_decision import mode_of
+from kafka_dr.actions.replication.reverse import ends_at_opening
+from kafka_dr.actions.scope.flow_scope import names_protect
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, SystemUnavailable
 from kafka_dr.hooks.brokers.log_directories import LogDirTool
-from kafka_dr.actions.failback.stranded_decision import mode_of
-from kafka_dr.actions.replication.reverse import ends_at_opening
-from kafka_dr.actions.failback.resync_scope import names_protect, topics_back
 from kafka_dr.procedure.run import Run
 
 

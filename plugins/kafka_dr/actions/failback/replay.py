@@ -10,61 +10,46 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from kafka_dr.domain.mirror_maker.naming import topic_problem
-from kafka_dr.domain.plain_text import counted, first_few
+from kafka_dr.actions.failback.replay_plan import KEPT_FOR_EVER, KEPT_WHOLE, LARGEST_BATCH, Part, bytes_of
+from kafka_dr.actions.failback.stranded_export import (
+    PROGRESS_TOPIC,
+    Writers,
+    exported_by,
+    progress_record,
+    written_of,
+)
+from kafka_dr.actions.replication.reverse import ends_at_opening
+from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.failback.replay import (
     Expected,
     Fate,
     Found,
     Origin,
     ReadBack,
-    fate_of,
     mark_of,
     marked,
-    size_of,
     transactions,
     unmarked,
 )
 from kafka_dr.domain.failback.stranded import Decision
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import Contradiction, NotReady, Superseded
+from kafka_dr.domain.plain_text import counted
+from kafka_dr.errors import Contradiction, Superseded
 from kafka_dr.hooks.brokers.client import batches
-from kafka_dr.hooks.brokers.cluster import READ_COMMITTED
-from kafka_dr.hooks.brokers.records import Record, RecordReader, Span, record_of
+from kafka_dr.hooks.brokers.record import Record, Span, record_of
+from kafka_dr.hooks.brokers.record_reader import RecordReader
+from kafka_dr.hooks.brokers.topics import READ_COMMITTED
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing
 from kafka_dr.hooks.brokers.writer_process import ReplayProcess
-from kafka_dr.actions.failback.stranded_decision import planned_return, require_decided
-from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
-from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.actions.replication.drain import stamps
-from kafka_dr.actions.replication.reverse import ends_at_opening
-from kafka_dr.actions.failback.stranded_export import (
-    PROGRESS_TOPIC,
-    ExportedPartition,
-    Writers,
-    exported,
-    exported_by,
-    progress_record,
-    written_of,
-)
 from kafka_dr.procedure.authority import record as record_fact
 from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound, StrandedRecordsReconciled
 from kafka_dr.procedure.run import Run
 
-#: How far replays are, in a topic of our own on the new primary. It is read whole, and kept for ever: it is small.
-_KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-#: A quarantine takes what the topic took, and two headers more.
-_KEPT_WHOLE = {**_KEPT_FOR_EVER, "max.message.bytes": str(2**31 - 1)}
-_QUARANTINE = ".stranded"
-_LARGEST_BATCH, _LARGEST_DEFAULT, _ANY = 1_000_000, 1_048_588, 2**63 - 1
-#: The two headers that are added, of the longest names; a batch of the record alone still has room for them.
-_MARKS_BYTES = 1_000
 #: A writer that is fenced off by an older process, which woke up late, takes its place again.
 _TAKEN_AGAIN = 3
 _TOLD_EVERY = 5.0
@@ -72,50 +57,6 @@ _TOLD_EVERY = 5.0
 _AT_ONCE = 16
 _READ_SECONDS, _READ_A_SECOND = 120.0, 5_000
 _NAMED = 10
-
-
-@dataclass(frozen=True)
-class Part:
-    """One partition's stranded records, and where they go.
-
-    Attributes:
-        place: topic and partition on the new primary.
-        decision: replay or quarantine.
-        compacted: a value is dropped where its key was written later on the new primary.
-        needs_key: the topic there takes no record without a key.
-        restamps: the broker there sets the timestamps.
-        largest: bytes that a batch may have there.
-        older: how many milliseconds before its writing a record's timestamp may lie there.
-        newer: and after it.
-    """
-
-    stranded: ExportedPartition
-    place: TopicPartition
-    decision: Decision
-    compacted: bool = False
-    needs_key: bool = False
-    restamps: bool = False
-    largest: int = _LARGEST_DEFAULT
-    older: int = _ANY
-    newer: int = _ANY
-
-    @property
-    def origin(self) -> TopicPartition:
-        """Where the records stood."""
-        return self.stranded.topic_partition
-
-    def fate(self, record: Record, written_later: Any = frozenset()) -> Fate:
-        """What becomes of one of them."""
-        return fate_of(record.offset, record.key, self.stranded.uncommitted, self.needs_key, written_later)
-
-    def stamp(self, record: Record) -> int | None:
-        """The timestamp that a record can be given again; the client takes 0 for none."""
-        return record.timestamp if record.timestamp is not None and record.timestamp > 0 else None
-
-    def doubtful(self, record: Record, now: float) -> bool:
-        """Whether the new primary may refuse a record for its size, uncompressed, or its age; `now` in s since 1970."""
-        age = now * 1000 - (self.stamp(record) or now * 1000)
-        return _size(record) > self.largest or not -self.newer < age < self.older
 
 
 class Proven(NamedTuple):
@@ -126,113 +67,6 @@ class Proven(NamedTuple):
     left_out: Mapping[Fate, int]
 
 
-class ReconcileStrandedRecords(ProcedureStep):
-    """Replay, quarantine or leave stranded records, as a second person decided; what is written is written once."""
-
-    def act(self, procedure: Run, context: Any) -> StrandedRecordsReconciled:
-        """Write what is not written yet, and read back all of it; nothing else is touched.
-
-        Raises:
-            NotReady: there is no place for records that were to be written, or the new primary does not take one of
-                them.
-            Contradiction: the export is not the one that was decided on, or what was read back is not what was
-                exported.
-        """
-        require_decided(procedure)
-        parts = parts_of(procedure)
-        if not parts:
-            return figures_of(procedure, [], {}, None)
-        replay = Replay(procedure, parts, self.task_id, lambda text: self.log.info("%s", text))
-        replay.run()
-        proven = replay.prove()
-        refuse_unproven(procedure, proven)
-        return figures_of(procedure, proven, replay.aborted(), replay.transactional_id)
-
-
-def decided_on(procedure: Run) -> list[tuple[ExportedPartition, Decision]]:
-    """Partitions whose records are to be written, with decisions; files are verified against the journal."""
-    decisions = planned_return(procedure).decisions
-    wanted = {
-        topic: decision for topic, decision in decisions.items() if decision in (Decision.REPLAY, Decision.QUARANTINE)
-    }
-    if not wanted:
-        return []
-    there = [one for one in exported(procedure) if one.topic in wanted]
-    for one in there:
-        one.verify()
-    return [(one, wanted[one.topic]) for one in there if one.count()]
-
-
-def place_of(one: ExportedPartition, decision: Decision) -> TopicPartition:
-    """Where records go: clients write to topics under their own names, whatever MirrorMaker 2 calls its copies."""
-    return TopicPartition(one.topic if decision is Decision.REPLAY else one.topic + _QUARANTINE, one.partition)
-
-
-def parts_of(procedure: Run) -> list[Part]:
-    """What is to be written and where, as the topics of the new primary are now.
-
-    Raises:
-        NotReady: a topic or partition is not there any more, or a quarantine cannot be made.
-    """
-    wanted = decided_on(procedure)
-    if not wanted:
-        return []
-    refuse_without_place(procedure, wanted)
-    compacted = set(procedure.progress.require(StrandedRecordsFound).compacted)
-    configs = procedure.systems.source.configs({place_of(*one).topic for one in wanted})
-    parts = [
-        _part(one, decision, configs.get(place_of(one, decision).topic, _KEPT_WHOLE), one.topic in compacted)
-        for one, decision in wanted
-    ]
-    unfit = sorted({part.place.topic for part in parts if part.decision is Decision.QUARANTINE and part.needs_key})
-    if unfit:
-        raise NotReady(
-            "A topic for the quarantine is compacted: it would not keep every record",
-            first_few(unfit),
-            "Set its cleanup.policy to delete and start a new run; or one with another decision.",
-        )
-    return parts
-
-
-def _part(one: ExportedPartition, decision: Decision, config: Mapping[str, str], compacted: bool) -> Part:
-    needs_key = "compact" in config.get("cleanup.policy", "")
-    return Part(
-        stranded=one,
-        place=place_of(one, decision),
-        decision=decision,
-        compacted=decision is Decision.REPLAY and (compacted or needs_key),
-        needs_key=needs_key,
-        restamps=stamps(config),
-        largest=int(config.get("max.message.bytes", _LARGEST_DEFAULT)),
-        older=int(config.get("message.timestamp.before.max.ms", _ANY)),
-        newer=int(config.get("message.timestamp.after.max.ms", _ANY)),
-    )
-
-
-def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartition, Decision]]) -> None:
-    """Refuse replay to a deleted topic or one with fewer partitions, and a quarantine with an illegal name."""
-    everything = [(place_of(one, decision), decision) for one, decision in wanted]
-    places = [place for place, decision in everything if decision is Decision.REPLAY]
-    topics = procedure.systems.source.topics({place.topic for place in places}) if places else {}
-    gone = [
-        place for place in places if place.topic not in topics or place.partition not in topics[place.topic].partitions
-    ]
-    if gone:
-        seen = f"{len(gone)} partitions are not on {procedure.request.source}: {first_few(gone)}"
-        raise NotReady(
-            "Stranded records are to be replayed to topics that are not there",
-            seen,
-            "Make these topics with as many partitions and start a new run; or one with another decision for them.",
-        )
-    illegal = [problem for place, _ in everything if (problem := topic_problem(place.topic))]
-    if illegal:
-        raise NotReady(
-            "A topic for the quarantine would have no legal name",
-            illegal[0],
-            "Decide otherwise for this topic in a new run; its records are in the export.",
-        )
-
-
 class Replay:
     """The writing of one export, by one process, and its proof."""
 
@@ -241,7 +75,7 @@ class Replay:
         self._of, self._exports = exported_by(procedure), Writers.of(procedure).exports
         self.transactional_id = f"__switchback-replay-{procedure.pair}"
         self._writer = replay_writer(
-            procedure, self.transactional_id, min(_LARGEST_BATCH, *(part.largest for part in parts))
+            procedure, self.transactional_id, min(LARGEST_BATCH, *(part.largest for part in parts))
         )
         self._committed = procedure.systems.reader(procedure.request.source, READ_COMMITTED)
         self._written, self._interrupted, self._told_at = 0, False, time.monotonic()
@@ -278,7 +112,7 @@ class Replay:
     def _make_topics(self) -> None:
         """The topic of our own, and those for the quarantine."""
         source = self._procedure.systems.source
-        source.create_topic(PROGRESS_TOPIC, 1, configs=_KEPT_FOR_EVER)
+        source.create_topic(PROGRESS_TOPIC, 1, configs=KEPT_FOR_EVER)
         # Sorted, so that the last one of a topic has its largest partition.
         quarantines = {
             part.place.topic: part.place.partition + 1
@@ -291,7 +125,7 @@ class Replay:
             if topic in there:
                 source.create_partitions(topic, partitions)
             else:
-                source.create_topic(topic, partitions, configs=_KEPT_WHOLE)
+                source.create_topic(topic, partitions, configs=KEPT_WHOLE)
 
     def _ends(self) -> dict[TopicPartition, int]:
         return self._procedure.systems.source.ends([part.place for part in self._parts])
@@ -334,7 +168,7 @@ class Replay:
             ((part, record) for record in part.stranded.records(done.get(part.origin, 0))) for part in parts
         )
         now = time.time()
-        for together in transactions(rows, lambda row: _size(row[1]), lambda row: row[0].doubtful(row[1], now)):
+        for together in transactions(rows, lambda row: bytes_of(row[1]), lambda row: row[0].doubtful(row[1], now)):
             self._write(together, written_later())
 
     def _write(self, rows: list[tuple[Part, Record]], written_later: Any) -> None:
@@ -479,10 +313,6 @@ def replay_writer(procedure: Run, transactional_id: str, batch_bytes: int) -> Re
         transactional_id,
         batch_bytes,
     )
-
-
-def _size(record: Record) -> int:
-    return size_of(record.key, record.value, record.headers) + _MARKS_BYTES
 
 
 def _reading_seconds(spans: Mapping[TopicPartition, Span]) -> float:

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import itemgetter
-from typing import NamedTuple, TypeVar
 
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
-from kafka_dr.hooks.journal.journal import JournalEntry
-from kafka_dr.actions.fencing.acl_fence import cut_off_of
-from kafka_dr.actions.readiness.observe import remote_partitions, scope_now
-from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
 from kafka_dr.actions.replication.stop import STOPPED, stop_flow
+from kafka_dr.actions.scope.flow_scope import scope_now
+from kafka_dr.config.settings import Flow
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
 from kafka_dr.procedure.entries import (
-    EndsNoted,
-    Fact,
     FlowBackSeeded,
-    ProducersFenced,
-    ReverseFlowSeeded,
-    SourceReturned,
     StrandedRecordsFound,
-    facts_of,
 )
 from kafka_dr.procedure.run import Run
-from kafka_dr.config.settings import Flow
-from kafka_dr.vocabulary import Entry, Step
-
-F = TypeVar("F", bound=Fact)
 
 _ASK_SECONDS = 10.0
-
-
-def names_protect(procedure: Run) -> bool:
-    """Whether each direction has topics of its own, so that none has to be told where to begin."""
-    return procedure.topology.naming.policy != "identity"
 
 
 def refuse_dedicated(procedure: Run) -> None:
@@ -75,123 +56,6 @@ def failed_over(procedure: Run) -> Run:
             "Look at the journal; start a new run.",
         )
     return found
-
-
-def moved_clients(procedure: Run) -> list[tuple[JournalEntry, Run]]:
-    """Procedures of the pair that opened their target and did not return, each with its opening, oldest first."""
-    entries = procedure.journal.entries(step=Step.OPEN_TARGET, kind=Entry.INTENT)
-    first = {entry.procedure_id: entry for entry in reversed(entries) if entry.procedure_id != procedure.id}
-    known = [(entry, procedure.other(name)) for name, entry in first.items()]
-    kept = [
-        (entry, one)
-        for entry, one in known
-        if one is not None and one.pair == procedure.pair and one.progress.done(SourceReturned) is None
-    ]
-    return sorted(kept, key=lambda both: both[0].sequence)
-
-
-class PairJournal:
-    """Facts of all procedures of the pair, this one included."""
-
-    def __init__(self, procedure: Run) -> None:
-        """Nothing is read yet."""
-        self._procedure = procedure
-        self._known: dict[str, Run | None] = {procedure.id: procedure}
-
-    def facts(
-        self, fact: type[F], step: Step, after: int = 0, until: int | None = None
-    ) -> list[tuple[JournalEntry, Run, F]]:
-        """Facts of a class that a step wrote between two entries, oldest first, with entry and writing procedure."""
-        entries = self._procedure.journal.entries(step=step, kind=fact.kind)
-        within = [entry for entry in entries if after < entry.sequence and (until is None or entry.sequence < until)]
-        return [
-            (entry, writer, said)
-            for entry, said in facts_of(within, fact)
-            if (writer := self._writer(entry.procedure_id)) is not None and writer.pair == self._procedure.pair
-        ]
-
-    def same_way(self, fact: type[F], step: Step, after: int | None = None) -> list[tuple[JournalEntry, Run, F]]:
-        """As `facts`, of procedures in the same direction; without a number since clients changed sides last."""
-        if after is None:
-            moved = moved_clients(self._procedure)
-            after = moved[-1][0].sequence if moved else 0
-        wanted = self._procedure.request
-        return [
-            told
-            for told in self.facts(fact, step, after)
-            if (told[1].request.source, told[1].request.target) == (wanted.source, wanted.target)
-        ]
-
-    def _writer(self, procedure_id: str) -> Run | None:
-        if procedure_id not in self._known:
-            self._known[procedure_id] = self._procedure.other(procedure_id)
-        return self._known[procedure_id]
-
-
-def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) -> tuple[dict[TopicPartition, int], bool]:
-    """Ends by the oldest note, and whether any note is whole; what only later notes hold was made by the flow.
-
-    Args:
-        notes: the journal's sequence, the ends, and whether these are all that the flow may write to.
-    """
-    ends: dict[TopicPartition, int] = {}
-    newest_first = sorted(notes, key=itemgetter(0), reverse=True)
-    for _, noted, whole in newest_first:
-        ends = noted if whole else ends | noted
-    return ends, any(whole for *_, whole in notes)
-
-
-class Begun(NamedTuple):
-    """Where a flow was told to begin in one partition.
-
-    Attributes:
-        replicated: last offset of the source that counts as copied; -1 for none.
-        target_end: where the target's log ended at least, when all that counts as copied was there.
-    """
-
-    replicated: int
-    target_end: int
-
-
-def told_to_begin(procedure: Run) -> dict[TopicPartition, Begun]:
-    """Where the flow was told to begin since clients came to its source; {} where no procedure brought them."""
-    moved = moved_clients(procedure)
-    if not moved or moved[-1][1].request.target != procedure.request.source:
-        return {}
-    opened, last = moved[-1]
-    if names_protect(procedure):
-        return told_apart(procedure, last)
-    replicated = seeded_by(last)
-    for _, teller, seeded in PairJournal(procedure).facts(FlowBackSeeded, Step.SEED_FLOW_BACK, opened.sequence):
-        replicated |= frame_partitions(teller.artifacts.load(seeded.seeds), "replicated")
-    ends = _ends_left(procedure, last)
-    return {tp: Begun(offset, ends[tp]) for tp, offset in replicated.items() if tp in ends}
-
-
-def seeded_by(failover: Run) -> dict[TopicPartition, int]:
-    """Last offsets that a failover set as copied for the flow from its target; -1 for none."""
-    seeded = failover.progress.done(ReverseFlowSeeded)
-    if seeded is None or seeded.seeds is None:
-        return {}
-    return frame_partitions(failover.artifacts.load(seeded.seeds), "replicated")
-
-
-def told_apart(procedure: Run, last: Run) -> dict[TopicPartition, Begun]:
-    """Where the flow was told to begin in clients' own topics, behind what was stranded; {} without seeds or notes."""
-    replicated, noted = seeded_by(last), last.progress.facts(EndsNoted, Step.START_REVERSE_REPLICATION)
-    if not replicated or not noted:
-        return {}
-    ends = frame_partitions(last.artifacts.load(noted[0].ends_before), "offset")
-    copies = remote_partitions(procedure, replicated)
-    return {tp: Begun(offset, ends[copies[tp]]) for tp, offset in replicated.items() if copies[tp] in ends}
-
-
-def _ends_left(procedure: Run, last: Run) -> dict[TopicPartition, int]:
-    """Target offsets below which all had been mirrored when clients left: proven by fence, or found on return."""
-    if last.progress.done(ProducersFenced) is not None:
-        return cut_off_of(last)
-    found = procedure.progress.done(StrandedRecordsFound)
-    return {} if found is None else frame_partitions(procedure.artifacts.load(found.frontier), "source_tail")
 
 
 def topics_back(procedure: Run) -> dict[str, str]:

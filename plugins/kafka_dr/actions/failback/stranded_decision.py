@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_dr.domain.failback.stranded import Decision, Mode, Return, decide, impossible, return_markdown, stranded_by_topic
-from kafka_dr.errors import NotReady
-from kafka_dr.hooks.brokers.cluster import READ_COMMITTED
-from kafka_dr.steps.base import ProcedureGate, Question
 from kafka_dr.actions.failback.stranded_export import Writers, written_with
-from kafka_dr.actions.failback.resync_scope import names_protect
+from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.domain.failback.stranded import Decision, Mode, Return, decide, impossible
+from kafka_dr.domain.failback.stranded_page import stranded_by_topic
+from kafka_dr.errors import NotReady
+from kafka_dr.hooks.brokers.topics import READ_COMMITTED
 from kafka_dr.procedure.entries import Approval, StrandedRecordsFound, StrandedRecordsFoundWithSizes
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
@@ -76,23 +76,3 @@ def require_decided(procedure: Run) -> Approval | None:
     procedure.progress.outcome_entry(Step.DECIDE_STRANDED_RECORDS)
     planned = planned_return(procedure)
     return procedure.approvals.require(Step.DECIDE_STRANDED_RECORDS, planned.digest) if planned.needs_a_person else None
-
-
-class DecideStrandedRecords(ProcedureGate):
-    """Pass when nothing is stranded and nothing is deleted; else show the figures and the decisions, and ask."""
-
-    def digest(self, procedure: Run) -> str | None:
-        """Of the figures and the decisions."""
-        planned = planned_return(procedure)
-        return planned.digest if planned.needs_a_person else None
-
-    def question(self, procedure: Run) -> Question:
-        """The figures and the decisions."""
-        planned = planned_return(procedure)
-        records = sum(one.records for one in planned.stranded)
-        asked = (
-            f"Make the topics on {planned.target} anew, with"
-            if planned.mode is Mode.RECREATE
-            else f"Go back to {planned.target} with"
-        )
-        return Question(f"{asked} {records} stranded records decided on? Decision", return_markdown(planned))

@@ -14,14 +14,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_dr.actions.history.moves import PairJournal
+from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.domain.failback.replay import mark_in
 from kafka_dr.domain.failback.stranded import Decision
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
-from kafka_dr.hooks.brokers.records import Record, RecordReader, record_of
+from kafka_dr.hooks.brokers.record import Record, record_of
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing
-from kafka_dr.actions.scope.position_frames import frame_partitions
-from kafka_dr.actions.failback.resync_scope import PairJournal
 from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step

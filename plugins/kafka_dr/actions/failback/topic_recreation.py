@@ -9,49 +9,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.failback.stranded import Mode
-from kafka_dr.errors import NotReady, ReadBackFailed, Refusal
-from kafka_dr.hooks.brokers.client import batches
-from kafka_dr.hooks.brokers.cluster import TopicInfo
-from kafka_dr.actions.failback.stranded_decision import mode_of, require_decided
-from kafka_dr.actions.scope.internal_topics import syncs_place
-from kafka_dr.actions.offsets.commit import portable_configs
-from kafka_dr.actions.scope.position_frames import frame_partitions
-from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.actions.failback.replay import decided_on, refuse_without_place
+from kafka_dr.actions.failback.resync_scope import partitions_of, refuse_lacking, stop_flows, written_since
 from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported, exported_by
-from kafka_dr.actions.failback.resync_scope import (
-    PairJournal,
-    names_protect,
-    partitions_of,
-    refuse_lacking,
-    stop_flows,
-    topics_back,
-    written_since,
-)
-from kafka_dr.procedure.authority import record
-from kafka_dr.procedure.entries import StrandedRecordsFound, TopicsPrepared, TopicsToCreate, TopicsToDelete
-from kafka_dr.procedure.run import Run
+from kafka_dr.actions.history.moves import PairJournal
+from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.scope.internal_topics import syncs_place
+from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.config.settings import Flow
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import ReadBackFailed, Refusal
+from kafka_dr.hooks.brokers.client import batches
+from kafka_dr.hooks.brokers.descriptions import TopicInfo
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import StrandedRecordsFound, TopicsToCreate, TopicsToDelete
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: Settings that decide what becomes of a record; where they differ, the two logs would not stay alike.
-_DECIDING = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
 #: Settings of the topic as it was on the returned cluster that mean nothing on another one.
 _OF_THE_CLUSTER = ("min.insync.replicas", "unclean.leader.election.enable")
 #: Folder of an export with what was replicated once.
 _OLDER = "older"
-_SYNC = "sync.topic.configs.enabled"
 _DELETE_SECONDS = 120.0
 _DELETED_AT_ONCE = 500
-_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -66,40 +51,6 @@ class TopicBefore:
     topic_id: str
     replicas: int
     settings: Mapping[str, str]
-
-
-_UNKNOWN = TopicBefore("", 0, {})
-
-
-class PrepareTopics(ProcedureStep):
-    """Create missing topics on the returned cluster; mode recreate first deletes, with decision and verified export."""
-
-    def act(self, procedure: Run, context: Any) -> TopicsPrepared:
-        """Topics of the same names and partitions on both sides; the ids of those that were made anew."""
-        approval, scope, mode = require_decided(procedure), topics_back(procedure), mode_of(procedure)
-        # Done once, it is not begun again: the flow back may have filled the topics since.
-        before = procedure.progress.done(TopicsPrepared)
-        if before is None:
-            # What has no place to be replayed to is refused before anything is deleted.
-            refuse_without_place(procedure, decided_on(procedure))
-        anew = Anew(procedure, self.task_id, scope) if mode is Mode.RECREATE and before is None else None
-        deleted = anew.delete() if anew else {}
-        made, grown = make_alike(procedure, self.task_id, scope, as_first_noted(procedure))
-        figures: dict[str, Any] = {
-            "approval": approval,
-            "mode": mode,
-            "topics": len(scope),
-            "created": made,
-            "grown": grown,
-            "settings_differ": settings_that_differ(procedure, scope),
-            "prepared": procedure.artifacts.save("prepared", ids_frame(procedure, scope.values())),
-        }
-        if before:
-            return replace(before, **figures)
-        if anew:
-            anew.refuse_filled()
-        recreated = procedure.artifacts.save("recreated", ids_frame(procedure, made_by(procedure, self.task_id)))
-        return TopicsPrepared(**figures, **deleted, recreated=recreated)
 
 
 class Anew:
@@ -277,93 +228,6 @@ def exported_older(procedure: Run) -> list[ExportedPartition]:
         )
         for row in rows
     ]
-
-
-def make_alike(
-    procedure: Run, step: str, scope: Mapping[str, str], before: Mapping[str, TopicBefore]
-) -> tuple[list[str], list[str]]:
-    """Create missing topics with the new primary's settings, and add missing partitions; return both lists, sorted.
-
-    Args:
-        before: what those that were deleted had there beside.
-
-    Raises:
-        NotReady: a topic has more partitions on the returned cluster, or would treat its records otherwise.
-    """
-    here, there = procedure.systems.source.topics(scope), procedure.systems.target.topics(scope.values())
-    counts = {scope[topic]: len(info.partitions) for topic, info in here.items()}
-    refuse_wider(
-        procedure, {name: (counts[name], len(info.partitions)) for name, info in there.items() if name in counts}
-    )
-    refuse_other_settings(procedure, scope)
-    lacking = {topic: scope[topic] for topic in here if scope[topic] not in there}
-    smaller = sorted(name for name, info in there.items() if len(info.partitions) < counts.get(name, 0))
-    if lacking or smaller:
-        making = TopicsToCreate(creates_topics=sorted(lacking.values()), grows_topics=smaller)
-        record(procedure.authority, step, making)
-    configs = procedure.systems.source.configs(lacking)
-    for topic, name in sorted(lacking.items()):
-        was = before.get(name, _UNKNOWN)
-        procedure.authority.hold()
-        procedure.systems.target.create_topic(
-            name,
-            counts[name],
-            was.replicas or -1,
-            {**portable_configs(configs[topic]), **was.settings},
-        )
-    for name in smaller:
-        procedure.authority.hold()
-        procedure.systems.target.create_partitions(name, counts[name])
-    return sorted(lacking.values()), smaller
-
-
-def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
-    """Refuse topics with more partitions on the returned cluster: none can be taken away, keys would move."""
-    wider = [
-        f"{name}: {here} on {procedure.request.source}, {there} on {procedure.request.target}"
-        for name, (here, there) in sorted(counts.items())
-        if there > here
-    ]
-    if wider:
-        raise NotReady(
-            "Topics have more partitions on the returned cluster",
-            first_few(wider, separator="; "),
-            f"Give them as many on {procedure.request.source}, or start a new run with mode recreate.",
-        )
-
-
-def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
-    """Where MirrorMaker 2 does not copy settings, those that decide what becomes of a record must be equal already."""
-    flow = procedure.flow
-    if procedure.mirror_maker(flow).config(flow.connectors.source).get(_SYNC, "true") != "false":
-        return
-    differ = [line for line in settings_that_differ(procedure, scope) if line["setting"] in _DECIDING]
-    if differ:
-        told = "; ".join(
-            f"{line['topic']} {line['setting']}: {line['here']} on {procedure.request.source}, {line['there']} on"
-            f" {procedure.request.target}"
-            for line in differ[:_NAMED]
-        )
-        raise NotReady(
-            "Topics would treat their records otherwise on the returned cluster",
-            told,
-            f"The flow does not copy settings ({_SYNC}=false): make them equal, then start a new run.",
-        )
-
-
-def settings_that_differ(procedure: Run, scope: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Portable settings that differ between topic and copy: topic, setting, here, there; null if it has none."""
-    here, there = procedure.systems.source.configs(scope), procedure.systems.target.configs(scope.values())
-    found = []
-    for topic, name in sorted(scope.items()):
-        if topic in here and name in there:
-            mine, theirs = portable_configs(here[topic]), portable_configs(there[name])
-            found += [
-                {"topic": name, "setting": key, "here": mine.get(key), "there": theirs.get(key)}
-                for key in sorted(mine.keys() | theirs.keys())
-                if mine.get(key) != theirs.get(key)
-            ]
-    return found
 
 
 def stale_places(procedure: Run) -> list[tuple[Any, list[str]]]:

@@ -6,12 +6,17 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.kafka_model.transactions import KnownTransaction, OpenTransaction, may_be_ended, sees_every_transaction
+from kafka_dr.domain.kafka_model.transactions import (
+    KnownTransaction,
+    OpenTransaction,
+    may_be_ended,
+    sees_every_transaction,
+)
 from kafka_dr.errors import BadInput, SystemUnavailable
-from kafka_dr.hooks.brokers.records import Span
+from kafka_dr.hooks.brokers.record import Span
 from kafka_dr.hooks.brokers.transactions import TransactionTool
-from kafka_dr.actions.readiness.observe import source_rules
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import TransactionsOpen, TransactionsToAbort, facts_of
 from kafka_dr.procedure.run import Run

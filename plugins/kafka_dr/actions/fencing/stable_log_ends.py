@@ -7,11 +7,11 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import FenceNotProven, SystemUnavailable
-from kafka_dr.hooks.brokers.records import Record
 from kafka_dr.actions.fencing.open_transactions import OpenTransactions
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import FenceNotProven, SystemUnavailable
+from kafka_dr.hooks.brokers.record import Record
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.fencing.fence import FenceScope, client_principals, opening_entries
-from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LastSeen, LossPlan
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import NotReady, SystemUnavailable
-from kafka_dr.hooks.brokers.cluster import KafkaCluster, TopicInfo
-from kafka_dr.actions.offsets.log_bounds import bounds_of
+from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.loss.last_known_state import LastKnown, what_is_known, with_movement
 from kafka_dr.actions.loss.takeover import (
     Proven,
     milliseconds,
     still_proven,
-    told_of,
     what_was_proven,
     with_what_was_proven,
 )
-from kafka_dr.actions.old_source.lost_source_fence import fence_ahead, found_lost, mirrored_of
-from kafka_dr.actions.loss.last_known_state import LastKnown, what_is_known, with_movement
-from kafka_dr.actions.readiness.observe import copies_of_target, side_by_side, target_rules
-from kafka_dr.actions.offsets.commit import open_to_clients
-from kafka_dr.actions.scope.position_frames import partitions_frame, placed
-from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.actions.spark_jobs import plain, run_spark_job, write_frame
-from kafka_dr.actions.offsets.early_translation import made_ahead, write_ahead
-from kafka_dr.procedure.entries import DataLossAssessed, SourceConfirmedLost
+from kafka_dr.actions.offsets.early_translation import write_ahead
+from kafka_dr.actions.offsets.log_bounds import bounds_of
+from kafka_dr.actions.offsets.translation_input import open_to_clients
+from kafka_dr.actions.old_source.lost_source_fence import found_lost
+from kafka_dr.actions.scope.flow_scope import copies_of_target, mirrored_of
+from kafka_dr.actions.scope.position_frames import placed
+from kafka_dr.actions.spark_jobs import plain, write_frame
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.loss.loss_plan import LastSeen
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import NotReady, SystemUnavailable
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.descriptions import TopicInfo
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
@@ -44,80 +40,6 @@ _ENDS_SECONDS, _NAMED = 10.0, 10
 #: A source that freezes while Spark reads it is given up after so long, and a second more for so many records that may
 #: have to be read.
 _READ_SECONDS, _READ_A_SECOND = 30, 20_000
-_INVENTORY = (
-    "partitions",
-    "losing",
-    "unknown",
-    "certain",
-    "possible",
-    "records",
-    "bytes",
-    "first_at",
-    "last_at",
-    "aborted",
-    "undecided",
-    "records_per_second",
-    "groups_ahead",
-    "positions_ahead",
-)
-_LOSS = ["topic", "partition", "from_offset", "certain_to", "possible_to", "written_since", "records", "evidence"]
-
-
-class AssessDataLoss(ProcedureStep):
-    """Assess the loss by what was recorded and what the target has; per record if the source can be read."""
-
-    expires = True
-
-    def act(self, procedure: Run, context: Any) -> DataLossAssessed:
-        """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
-        with side_by_side() as start:
-            gathered = start(known_now, procedure)
-            made = run_spark_job(
-                procedure,
-                context,
-                "assess_data_loss",
-                lambda folder: write_inputs(procedure, folder, *gathered.result()),
-                "Spark did not assess the loss",
-            )
-        known, source, proven = gathered.result()
-        seen = last_seen(procedure, known, source)
-        summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
-        # Offsets that may be missing stay whole numbers: the plan says them, and its digest covers them.
-        loss, ahead, rereads = (
-            pd.read_parquet(made / f"{name}.parquet", dtype_backend="numpy_nullable")
-            for name in ("loss", "ahead", "rereads")
-        )
-        bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
-        assessed = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum())))
-        translated = made_ahead(procedure, made)
-        rows = procedure.artifacts.load(translated) if translated else None
-        plan = with_rereads(assessed, summary["rereads"], rereads, rows).as_dict()
-        cut_off, ends = proven.cut_off, source.ends or last_ends(known) | proven.cut_off
-        save = procedure.artifacts.save
-        return DataLossAssessed(
-            plan=plan,
-            plan_digest=digest_of(plan),
-            inventory_digest=summary["digest"],
-            loss=save("loss", loss),
-            positions=save("source_positions", with_movement(known)),
-            floors=save("floors", known.recorded.floors),
-            syncs=save("offset_syncs", known.syncs),
-            pairs=save("pairs", known.recorded.pairs),
-            bounds=save("bounds", bounds),
-            active_groups=sorted(known.active),
-            source_ends=save("source_ends", partitions_frame(ends, "offset")),
-            cut_off=save("cut_off", partitions_frame(cut_off, "offset")) if cut_off else None,
-            earlier_translation=proven.missing,
-            translated_ahead=translated,
-            source_readable=source.readable,
-            stranded=made.name if source.readable else None,
-            last_sample_at=known.recorded.last_at,
-            source_last_seen_at=known.recorded.source_at,
-            missing=known.missing,
-            copied_anew=sorted(copied_anew(known)),
-            flowed_back=known.recorded.flowed_back,
-            records_read=summary["records_read"],
-        )
 
 
 class SourceNow:
@@ -366,93 +288,3 @@ def last_seen_frame(known: LastKnown, source: SourceNow, proven: Proven) -> pd.D
     for name, values in columns.items():
         frame = placed(frame, values, name)
     return frame
-
-
-def plan_of(
-    procedure: Run,
-    known: LastKnown,
-    summary: dict[str, Any],
-    loss: pd.DataFrame,
-    ahead: pd.DataFrame,
-    seen: LastSeen,
-    continues: dict[str, Any] | None = None,
-) -> LossPlan:
-    """The plan: what is lost, who is concerned, and what will be opened."""
-    confirmed = procedure.progress.require(SourceConfirmedLost)
-    window = f"{confirmed.verdict.rounds} rounds in {confirmed.window_seconds:.0f} s"
-    return LossPlan(
-        procedure_id=procedure.id,
-        dag_id=procedure.identity.dag_id,
-        source=procedure.request.source,
-        target=procedure.request.target,
-        reason=procedure.request.reason,
-        naming=procedure.topology.naming.policy,
-        connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
-        topics=tuple((topic, name, count, topic_id) for topic, (name, count, topic_id) in sorted(known.topics.items())),
-        groups=groups_of(procedure, known, ahead),
-        opening=tuple(
-            str(entry) for entry in opening_without_source(procedure, known.topics, known.positions["group"].unique())
-        ),
-        deadlines=procedure.request.deadlines.model_dump(),
-        confirmed={
-            "state": confirmed.state,
-            "window": window,
-            "override": confirmed.override if confirmed.overridden else None,
-            "fence": fence_ahead(procedure),
-        },
-        inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
-        loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
-        unproven=known.missing,
-        continues=continues,
-        gone=known.gone,
-        seen=asdict(seen),
-        cool_down=procedure.progress.cool_down,
-    )
-
-
-def with_rereads(
-    plan: LossPlan, told: dict[str, Any], by_group: pd.DataFrame, translated: pd.DataFrame | None
-) -> LossPlan:
-    """The plan, with what groups may be given again as far as that is known before MirrorMaker 2 stands.
-
-    Args:
-        by_group: the most that each may be given wherever it is placed.
-        translated: rows made with the assessment, None without; where the target takes no more, groups are placed as
-            these say.
-    """
-    most = bounds_by_group(by_group)
-    placed_already = {} if translated is None else bounds_by_group(translated[translated["target_position"].notna()])
-    most |= {group: min(bound, most.get(group, bound)) for group, bound in placed_already.items()}
-    groups = tuple(replace(group, rereads=most.get(group.group)) for group in plan.groups)
-    return replace(plan, rereads=told | {"bound": max(most.values(), default=None)}, groups=groups)
-
-
-def bounds_by_group(rows: pd.DataFrame) -> dict[str, int]:
-    """The largest bound of each group none of whose rows lacks one."""
-    largest = rows["bound"].groupby(rows["group"], sort=False).agg(lambda bounds: bounds.max(skipna=False))
-    return {str(group): int(bound) for group, bound in largest.dropna().items()}
-
-
-def groups_of(procedure: Run, known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:
-    """The groups that move, each as it was seen last."""
-    beyond = ahead.groupby("group").size()
-    return tuple(
-        LastKnownGroup(
-            group=str(group),
-            partitions=len(rows),
-            policy=procedure.topology.policy_of(str(group)),
-            active=group in known.active,
-            position_at=int(oldest) if (oldest := rows["position_at"].min()) else None,
-            ahead=int(beyond.get(group, 0)),
-        )
-        for group, rows in known.positions.groupby("group")
-    )
-
-
-def opening_without_source(procedure: Run, topics: Iterable[str], groups: Iterable[str]) -> list[Any]:
-    """DENY entries of the target whose removal lets clients in: those that hold the right there, but for the denial."""
-    rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
-    scopes = (FenceScope.writes(topics), FenceScope.group_reads(groups))
-    return [
-        entry for scope in scopes for entry in opening_entries(rules, scope, client_principals(rules, scope, exempt))
-    ]

@@ -8,19 +8,20 @@ from typing import Any
 
 import pandas as pd
 
+from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.old_source.views import heartbeats
+from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals
+from kafka_dr.actions.scope.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
+from kafka_dr.actions.scope.position_frames import TYPES
+from kafka_dr.config.topology import Recorder
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.patterns import topic_filter_of
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ArchiveUnavailable, BadInput, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.archive import Archive
-from kafka_dr.hooks.brokers.cluster import TopicInfo
-from kafka_dr.actions.scope.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
-from kafka_dr.actions.readiness.observe import copies_of_target, existing_originals, side_by_side
-from kafka_dr.actions.scope.position_frames import TYPES
-from kafka_dr.actions.old_source.views import heartbeats
+from kafka_dr.hooks.brokers.descriptions import TopicInfo
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION, Recorded, last_known, recorded
-from kafka_dr.config.topology import Recorder
 
 NO_POSITION = "no position of any group is known: none is moved"
 _CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0

@@ -17,14 +17,15 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import Contradiction, FenceNotProven, LeaseLost, Refusal, SystemUnavailable
-from kafka_dr.hooks.journal.journal import CONTINUED, JournalEntry
 from kafka_dr.actions.loss.last_known_state import NO_POSITION, LastKnown
-from kafka_dr.actions.readiness.observe import remote_partitions
-from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.actions.recheck import source_ends_are_cut_off, source_reopened, source_still_fenced
+from kafka_dr.actions.scope.flow_scope import remote_partitions
+from kafka_dr.actions.scope.position_frames import frame_partitions
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import Contradiction, FenceNotProven, LeaseLost, Refusal, SystemUnavailable
+from kafka_dr.hooks.journal.leases import CONTINUED
+from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.entries import (
     ConsumersDrained,
     ContinuedRun,

@@ -14,12 +14,12 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.actions.history.segment_frames import tell_unknown, write_lineage
 from kafka_dr.actions.offsets.prefixed_topics import bounds_of_lost_copies, ends_of_copies, with_lost_copies
-from kafka_dr.actions.fencing.acl_fence import boundary_of
-from kafka_dr.actions.history.journal_lineage import tell_unknown, write_lineage
+from kafka_dr.actions.scope.plan_scope import boundary_of
 from kafka_dr.actions.scope.position_frames import placed
 from kafka_dr.actions.spark_jobs import plain, write_frame
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.entries import DataLossAssessed, EarlyTranslation, MissingRange
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import pandas as pd
 
+from kafka_dr.actions.scope.topic_settings import compacted_in, stamped_in
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.actions.replication.drain import compacted_in, stamped_in
 
 Offsets = Mapping[TopicPartition, int | None]
 Settings = Mapping[str, Mapping[str, str]]

@@ -12,16 +12,16 @@ from typing import Any
 
 import pandas as pd
 
+from kafka_dr.actions.history.journal_lineage import Grown, History, segments_of
+from kafka_dr.actions.history.segment_frames import checked
+from kafka_dr.actions.offsets.log_bounds import bounds_of
+from kafka_dr.actions.scope.flow_scope import copies_of_target, names_protect, remote_partitions
+from kafka_dr.actions.scope.internal_topics import syncs_of_the_other_flow
+from kafka_dr.actions.scope.position_frames import frame_partitions
+from kafka_dr.actions.scope.topic_settings import stamped_in
+from kafka_dr.actions.spark_jobs import write_frame
 from kafka_dr.domain.failback.lineage import Lineage, Segment
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.actions.offsets.log_bounds import bounds_of
-from kafka_dr.actions.scope.internal_topics import syncs_of_the_other_flow
-from kafka_dr.actions.history.journal_lineage import Grown, History, checked, segments_of
-from kafka_dr.actions.readiness.observe import copies_of_target, remote_partitions
-from kafka_dr.actions.scope.position_frames import frame_partitions
-from kafka_dr.actions.replication.drain import stamped_in
-from kafka_dr.actions.spark_jobs import write_frame
-from kafka_dr.actions.failback.resync_scope import names_protect
 from kafka_dr.procedure.run import Run
 
 

@@ -11,25 +11,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from threading import Thread
 from typing import TypeVar
 
-from kafka_dr.domain.mirror_maker.mirror_records import decode_heartbeat
-from kafka_dr.domain.loss.source_lost import FROM_APPLICATION, FROM_CONNECT, FROM_HERE, Look, Sight, Verdict, verdict_of
+from kafka_dr.actions.concurrently import in_background
+from kafka_dr.actions.fencing.acl_fence import make_probe_topic, refused_by_rights
+from kafka_dr.config.topology import Deadlines
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.loss.source_lost import FROM_APPLICATION, FROM_CONNECT, FROM_HERE, Look, Sight, Verdict, verdict_of
+from kafka_dr.domain.mirror_maker.mirror_records import decode_heartbeat
 from kafka_dr.errors import KafkaUnavailable, ReadBackFailed, SwitchbackError
-from kafka_dr.hooks.brokers.cluster import KafkaCluster, Metadata
-from kafka_dr.hooks.brokers.records import Accepted, RecordWriter, WriteResult
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.descriptions import Metadata
+from kafka_dr.hooks.brokers.record_writer import Accepted, RecordWriter, WriteResult
 from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
 from kafka_dr.hooks.redaction import one_line
-from kafka_dr.actions.fencing.acl_fence import make_probe_topic, refused_by_rights
 from kafka_dr.procedure.run import Run
-from kafka_dr.config.topology import Deadlines
 from kafka_dr.vocabulary import PROBE_TOPIC
 
 T = TypeVar("T")
@@ -87,20 +88,6 @@ def one_round(procedure: Run, seconds: float) -> list[Look]:
     """One look from every side, all at once; ends with the last of them, within the time of one."""
     views = (view_from_here, view_from_connect, view_from_application)
     return [future.result() for future in [in_background(partial(view, procedure, seconds)) for view in views]]
-
-
-def in_background(call: Callable[[], T]) -> Future[T]:
-    """A call on a thread of its own that nobody has to wait for, not even the end of the process."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 (whatever it is, whoever asks for the result gets it.)
-            future.set_exception(error)
-
-    Thread(target=run, name="source-view", daemon=True).start()
-    return future
 
 
 def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[[Tell], None]) -> Look:

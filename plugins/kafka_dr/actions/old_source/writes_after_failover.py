@@ -7,15 +7,15 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from kafka_dr.actions.fencing.open_transactions import transaction_tool
+from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.fencing.stable_log_ends import newest_records
+from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.fencing.armed_fence import accepted, shrunk
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
-from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, Contradiction, FenceNotProven, SystemUnavailable
-from kafka_dr.actions.readiness.observe import source_rules
-from kafka_dr.actions.fencing.open_transactions import transaction_tool
-from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
-from kafka_dr.actions.fencing.stable_log_ends import newest_records
 from kafka_dr.procedure.entries import AcceptedRecords, DataLossAssessed, OldSourceProducers, Receipt
 from kafka_dr.procedure.run import Run
 

@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
+from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.fencing.rules import source_rules, target_rules
+from kafka_dr.actions.groups.selected import group_views, held_in_scope
+from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, remote_partitions, scope_of
+from kafka_dr.config.settings import Flow
 from kafka_dr.domain.kafka_model.acl import AclRules
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.observation import (
     ClusterView,
     ConnectorView,
     FlowView,
-    GroupView,
     Observation,
     Sample,
     TopicView,
 )
-from kafka_dr.domain.mirror_maker.patterns import group_filter_of, topic_filter_of
-from kafka_dr.domain.readiness.readiness import standing_still
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.readiness.readiness import settling, standing_still
 from kafka_dr.errors import ConnectUnavailable
-from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
-from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
-from kafka_dr.actions.scope.position_frames import positions_of
 from kafka_dr.procedure.run import Run
-from kafka_dr.config.settings import Flow
 
 _SAMPLES = 15
-_MOVED_TYPES = ("classic", "consumer")
 
 
 def observe(
@@ -85,13 +81,6 @@ def observe(
     )
 
 
-@contextmanager
-def side_by_side() -> Iterator[Callable[..., Future[Any]]]:
-    """Start calls that wait for different systems at once; what one of them raises, its result raises."""
-    with ThreadPoolExecutor(8, thread_name_prefix="observe") as pool:
-        yield pool.submit
-
-
 def two_samples(
     procedure: Run, partitions: list[TopicPartition], target: ClusterView, apart: float
 ) -> tuple[Sample, Sample]:
@@ -109,50 +98,6 @@ def two_samples(
     return first, last
 
 
-def scope_now(procedure: Run, topics: Iterable[str], **timeout: float) -> dict[str, str]:
-    """As of `scope_of`, by what the flow's worker says now."""
-    worker = procedure.mirror_maker(procedure.flow)
-    config = worker.config(procedure.flow.connectors.source, **timeout)
-    return scope_of(procedure, topics, config, worker.worker(**timeout).version)
-
-
-def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], version: str = "") -> dict[str, str]:
-    """Source topics that the flow replicates -> their names on the target; heartbeats are not clients' topics.
-
-    Args:
-        config: the source connector's.
-        version: the worker's; empty where nobody told it.
-    """
-    naming, flow = procedure.naming, procedure.flow
-    selects = topic_filter_of(config, naming, flow.target, version)
-    return {
-        topic: naming.remote(flow.source, topic)
-        for topic in sorted(topics)
-        if selects(topic) and not naming.is_heartbeats(topic)
-    }
-
-
-def copies_of_target(procedure: Run, topics: Iterable[str]) -> dict[str, str]:
-    """Source topics that are copies under names of their own -> the target's topics that they are copies of.
-
-    Groups that an earlier failover had brought read the older records there; on the target these are in the topics that
-    they come from.
-    """
-    naming, alias = procedure.naming, procedure.flow.target
-    return {
-        topic: upstream
-        for topic in sorted(topics)
-        if naming.source_alias(topic) == alias and not naming.is_internal(topic) and not naming.is_heartbeats(topic)
-        if (upstream := naming.upstream(topic)) is not None
-    }
-
-
-def existing_originals(copies: Mapping[str, str], there: Iterable[str]) -> dict[str, str]:
-    """Those of the copies whose topic the target still has."""
-    known = set(there)
-    return {copy: topic for copy, topic in copies.items() if topic in known}
-
-
 def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[str]) -> ClusterView:
     """One cluster as it is now; configs only of the named topics."""
     topics = cluster.topics()
@@ -167,30 +112,6 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
     return ClusterView(
         cluster.alias, cluster.cluster_id(), brokers, views, rules, group_views(cluster), cluster.users()
     )
-
-
-def group_views(cluster: KafkaCluster) -> dict[str, GroupView]:
-    """All groups of a cluster by name."""
-    return {
-        g.name: GroupView(g.state, g.type, g.empty, tuple(f"{m.client_id} at {m.host}" for m in g.members))
-        for g in cluster.groups().values()
-    }
-
-
-def source_rules(procedure: Run) -> AclRules:
-    """Who may do what on the source, by its ACL entries now."""
-    return _rules(procedure, procedure.systems.source_acls, procedure.request.source)
-
-
-def target_rules(procedure: Run) -> AclRules:
-    """Who may do what on the target, by its ACL entries now."""
-    return _rules(procedure, procedure.systems.target_acls, procedure.request.target)
-
-
-def _rules(procedure: Run, acls: ClusterAcls, alias: str) -> AclRules:
-    if not acls.authorizer_enabled():
-        return AclRules(frozenset(), authorizer=False)
-    return AclRules(acls.entries(), allow_everyone=procedure.topology.cluster(alias).allow_everyone_if_no_acl_found)
 
 
 def flow_view(procedure: Run, flow: Flow) -> FlowView:
@@ -224,16 +145,6 @@ def connector_view(worker: MirrorMaker | DedicatedMirrorMaker, name: str) -> Con
     return ConnectorView(name, status.state, status.tasks, worker.config(name), tuple(status.traces.values()))
 
 
-def held_in_scope(
-    procedure: Run, groups: Mapping[str, GroupView], scope: Iterable[str], config: Mapping[str, str]
-) -> pd.DataFrame:
-    """Committed positions on the scope's topics of the groups that the flow's filter selects."""
-    selects = group_filter_of(config)
-    candidates = [g for g, view in groups.items() if selects(g) and view.group_type.lower() in _MOVED_TYPES]
-    held = positions_of(procedure.systems.source, candidates, require_stable=False)
-    return held[held["topic"].isin(set(scope))].reset_index(drop=True)
-
-
 def sample(procedure: Run, partitions: list[TopicPartition], target: ClusterView) -> Sample:
     """Log ends of the scope on both sides, by source partition."""
     remote = remote_partitions(procedure, partitions)
@@ -246,9 +157,13 @@ def sample(procedure: Run, partitions: list[TopicPartition], target: ClusterView
     return Sample(here.result(), {tp: ends[remote[tp]] for tp in partitions if remote[tp] in ends}, time.monotonic())
 
 
-def remote_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
-    """Source partition -> the target's partition with its records: its copy, or if it is a copy, its original."""
-    alias, wanted = procedure.flow.source, list(partitions)
-    topics = {tp.topic for tp in wanted}
-    names = {topic: procedure.naming.remote(alias, topic) for topic in topics} | copies_of_target(procedure, topics)
-    return {tp: TopicPartition(names[tp.topic], tp.partition) for tp in wanted}
+#: How long Connect may take to assign what it had to assign anew.
+_SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 20.0, 0.5
+
+
+def observed_at_rest(procedure: Run, known: dict[str, str]) -> Observation:
+    """Observe both clusters and the flow; while Connect assigns connectors, again for some seconds."""
+    ends_at = time.monotonic() + _SETTLED_SECONDS
+    while settling(seen := observe(procedure, known)) and time.monotonic() < ends_at:
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    return seen

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
-from kafka_dr.domain.offsets.drained import Proof, TailView, proof_of, why_not
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.records import Tail
-from kafka_dr.actions.fencing.acl_fence import cut_off_of, partitions_of_plan, topics_of
+from kafka_dr.actions.history.seeds import told_to_begin
+from kafka_dr.actions.scope.flow_scope import remote_partitions
 from kafka_dr.actions.scope.internal_topics import offset_syncs_of
-from kafka_dr.actions.readiness.observe import remote_partitions, side_by_side
-from kafka_dr.actions.scope.position_frames import partitions_frame
-from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.actions.recheck import ResumedStep, source_ends_are_cut_off
-from kafka_dr.actions.failback.resync_scope import refuse_replaced, told_to_begin
-from kafka_dr.procedure.authority import acting
-from kafka_dr.procedure.entries import MirrorMakerStopped, ReadinessChecked, ZeroLagProven
+from kafka_dr.actions.scope.plan_scope import cut_off_of
+from kafka_dr.actions.scope.topic_settings import timestamps_comparable
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.offsets.drained import Proof, TailView, proof_of, why_not
+from kafka_dr.hooks.brokers.record import Tail
+from kafka_dr.procedure.entries import ReadinessChecked
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
@@ -124,107 +117,3 @@ class Drain:
         return replace(
             view, source_since=[r.fingerprint(keep) for r in here], target_since=[r.fingerprint(keep) for r in there]
         )
-
-
-def timestamps_comparable(procedure: Run) -> dict[str, bool]:
-    """By source topic: whether records keep their timestamps (the target topic does not stamp its own)."""
-    topics = topics_of(procedure)
-    names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
-    stamped = stamped_in(procedure.systems.target.configs(list(names.values())))
-    return {t: remote not in stamped for t, remote in names.items()}
-
-
-def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Topics that the cleaner compacts, of those with these settings."""
-    return {topic for topic, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")}
-
-
-def stamped_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Topics whose records get their time from the broker, so that a copy has another one."""
-    return {topic for topic, config in configs.items() if stamps(config)}
-
-
-def stamps(config: Mapping[str, str]) -> bool:
-    """Whether a topic with these settings gives records the time at which it took them."""
-    return config.get("message.timestamp.type", "CreateTime") != "CreateTime"
-
-
-class WaitForZeroLag(ProcedureStep):
-    """Wait until every partition is drained, proven by content on both sides."""
-
-    expires = True
-
-    def act(self, procedure: Run, context: Any) -> ZeroLagProven:
-        """Look until no partition lacks a proof."""
-        drain = Drain(procedure)
-        proofs = procedure.progress.wait(
-            self.task_id, "Zero lag", drain.look, procedure.request.deadlines.zero_lag_seconds
-        )
-        source_ends_are_cut_off(procedure)
-        return ZeroLagProven(
-            partitions=len(proofs),
-            proofs={p.value: sum(1 for q in proofs.values() if q is p) for p in Proof},
-        )
-
-
-class StopMirrorMaker(ResumedStep):
-    """Stop source and checkpoint connector (dedicated: the processes); the target's still ends are the boundary."""
-
-    def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
-        """STOPPED, no tasks, ends still for a window, and drained still."""
-        procedure.approvals.require_plan()
-        worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
-        names, seconds = (connectors.source, connectors.checkpoint), procedure.request.deadlines.stop_seconds
-
-        def undo() -> None:
-            # What a stop hook ended only a person starts again.
-            for name in names if procedure.flow.connect else ():
-                worker.resume(name, deadline=seconds, needs_tasks=False)
-
-        with acting(procedure.authority, undo), side_by_side() as start:
-            worker.stop(connectors.source, deadline=seconds)
-            procedure.authority.hold()
-            # Connect gives the checkpoint connector's busy tasks five seconds; what it writes moves no boundary.
-            checkpoint = start(worker.stop, connectors.checkpoint, deadline=seconds)
-            ends = still_target_ends(procedure, self.task_id)
-            checkpoint.result()
-        proofs = procedure.progress.wait(
-            self.task_id,
-            "Still drained after the stop",
-            Drain(procedure).look,
-            procedure.request.deadlines.zero_lag_seconds,
-        )
-        refuse_replaced(procedure)
-        replicated = {
-            tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None
-        }
-        return MirrorMakerStopped(
-            stopped=names,
-            partitions_drained=len(proofs),
-            boundary=procedure.artifacts.save("boundary", partitions_frame(ends, "offset")),
-            replicated=procedure.artifacts.save("replicated", partitions_frame(replicated, "offset")),
-        )
-
-
-def still_target_ends(
-    procedure: Run, step: str, remote: Sequence[TopicPartition] | None = None
-) -> dict[TopicPartition, int]:
-    """Wait until the target's log ends stood still for a window: then they are the boundary.
-
-    Args:
-        remote: the mirrored partitions; by default all of the plan's.
-    """
-    watched = sorted(remote_partitions(procedure, partitions_of_plan(procedure)).values()) if remote is None else remote
-
-    def still() -> dict[TopicPartition, int]:
-        before = procedure.systems.target.ends(watched)
-        time.sleep(procedure.request.deadlines.stable_seconds)
-        after = procedure.systems.target.ends(watched)
-        moving = [str(tp) for tp in watched if after[tp] != before[tp]]
-        if moving:
-            raise NotYet(f"something still writes to the target: {first_few(moving)}")
-        return after
-
-    return procedure.progress.wait(
-        step, "Still log ends on the target", still, procedure.request.deadlines.stop_seconds
-    )

@@ -2,58 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from kafka_dr.actions.scope.flow_scope import mirrored_of
+from kafka_dr.actions.scope.plan_scope import ends_left, topics_of
+from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
+from kafka_dr.actions.scope.topic_settings import compacted_in
+from kafka_dr.config.topology import Flow
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.readiness import isolation_of
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, Refusal
-from kafka_dr.hooks.brokers.records import RecordReader, Span
-from kafka_dr.actions.fencing.acl_fence import ends_left, topics_of
-from kafka_dr.actions.old_source.lost_source_fence import mirrored_of
-from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
-from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.actions.replication.drain import compacted_in
-from kafka_dr.actions.recheck import ResumedStep
+from kafka_dr.hooks.brokers.record import Span
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.procedure.authority import record
-from kafka_dr.procedure.entries import EndsNoted, FlowStarted, GroupsCommitted, OffsetsToSeed, ReverseFlowSeeded
+from kafka_dr.procedure.entries import EndsNoted, GroupsCommitted
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
-from kafka_dr.config.topology import Flow
 
 _LOST_WORKER_SECONDS = 5.0
-
-
-class SeedReverseReplication(ResumedStep):
-    """Set the STOPPED reverse flow's offsets to boundary - 1: it will copy only what clients write from now on."""
-
-    def act(self, procedure: Run, context: Any) -> ReverseFlowSeeded:
-        """Seed and read back; a pair without a reverse flow, or one that runs under default naming, needs no seed."""
-        procedure.approvals.require_plan()
-        flow = procedure.reverse_flow
-        if flow is None:
-            return ReverseFlowSeeded(seeded=0, why_not="the topology has no reverse flow")
-        worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
-        if name not in worker.connectors():
-            return ReverseFlowSeeded(seeded=0, why_not=f"{name} does not exist")
-        status = worker.status(name)
-        if not status.stopped and procedure.topology.naming.policy == "default":
-            why = f"{name} runs and already replicates what clients write on {flow.source}"
-            return ReverseFlowSeeded(seeded=0, why_not=why)
-        if not status.stopped:
-            raise Refusal(
-                f"{name} is not STOPPED",
-                f"{status.state} with {len(status.tasks)} tasks",
-                "Stop it: it would copy records in a circle.",
-            )
-        seeds = {tp: end - 1 if end > 0 else None for tp, end in ends_at_opening(procedure).items()}
-        record(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(seeds)))
-        procedure.authority.hold()
-        worker.change_offsets(name, flow.source, seeds)
-        kept = partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated")
-        return ReverseFlowSeeded(
-            seeded=len(seeds), connector=name, seeds=procedure.artifacts.save("reverse_seeds", kept)
-        )
 
 
 def ends_at_opening(procedure: Run) -> dict[TopicPartition, int]:
@@ -82,47 +47,6 @@ def refuse_loop(procedure: Run) -> None:
             str(status),
             "Stop it first: both directions at once copy records in a circle.",
         )
-
-
-class StartReverseReplication(ProcedureStep):
-    """If asked: give the new primary a standby, and prove that records flow to it, none of the old ones."""
-
-    def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """Resume the reverse flow if the forward one is STOPPED without tasks; then compare both logs."""
-        flow = procedure.reverse_flow
-        if not procedure.request.start_reverse_replication or flow is None:
-            return FlowStarted(started=False)
-        forward = procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source)
-        if not forward.stopped:
-            raise Refusal(
-                f"{procedure.flow.connectors.source} is not STOPPED",
-                f"{forward.state} with {len(forward.tasks)} tasks",
-                "Stop it first: both directions at once copy records in a circle.",
-            )
-        seeded = procedure.progress.require(ReverseFlowSeeded).seeded
-        copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None
-        worker, connectors = procedure.mirror_maker(flow), [flow.connectors.source, flow.connectors.checkpoint]
-        for name in connectors:
-            procedure.authority.hold()
-            worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
-        if copies is None:
-            note = "it ran before and was not seeded: nothing to prove"
-            return FlowStarted(started=True, connectors=connectors, note=note)
-        try:
-            flowing = procedure.progress.wait(
-                self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
-            )
-        except Contradiction:
-            worker.stop(flow.connectors.source, deadline=procedure.request.deadlines.stop_seconds)
-            raise
-        return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
-
-    def _ends_before(self, procedure: Run, flow: Flow) -> dict[TopicPartition, int]:
-        """Where the copies ended before the flow was resumed for the first time."""
-        copies = [copy_of(procedure, flow, tp) for tp in ends_at_opening(procedure)]
-        if not ends_are_noted(procedure, self.task_id):
-            note_ends(procedure, self.task_id, mirrored_ends(procedure, copies))
-        return noted_ends(procedure, self.task_id, copies)
 
 
 def mirrored_ends(procedure: Run, copies: list[TopicPartition]) -> dict[TopicPartition, int]:

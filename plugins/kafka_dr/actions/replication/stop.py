@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
+from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.scope.flow_scope import remote_partitions
+from kafka_dr.actions.scope.plan_scope import partitions_of_plan
+from kafka_dr.config.topology import Flow
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.site.stop import StopHook
-from kafka_dr.actions.readiness.observe import side_by_side
 from kafka_dr.procedure.authority import acting, record
 from kafka_dr.procedure.entries import (
     ConnectorsToStop,
@@ -16,9 +22,9 @@ from kafka_dr.procedure.entries import (
     ProcessesToStop,
     facts_of,
 )
+from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import ResumeReplication, undo_of
-from kafka_dr.config.topology import Flow
 from kafka_dr.vocabulary import Step
 
 STOPPED = "STOPPED"
@@ -124,3 +130,27 @@ def _end_processes(procedure: Run, step: str, hook: StopHook, flow: Flow, second
         procedure.authority.hold()
         running = hook.stop(name)
     return {name: STOPPED if running == 0 else f"{running} processes still run"}
+
+
+def still_target_ends(
+    procedure: Run, step: str, remote: Sequence[TopicPartition] | None = None
+) -> dict[TopicPartition, int]:
+    """Wait until the target's log ends stood still for a window: then they are the boundary.
+
+    Args:
+        remote: the mirrored partitions; by default all of the plan's.
+    """
+    watched = sorted(remote_partitions(procedure, partitions_of_plan(procedure)).values()) if remote is None else remote
+
+    def still() -> dict[TopicPartition, int]:
+        before = procedure.systems.target.ends(watched)
+        time.sleep(procedure.request.deadlines.stable_seconds)
+        after = procedure.systems.target.ends(watched)
+        moving = [str(tp) for tp in watched if after[tp] != before[tp]]
+        if moving:
+            raise NotYet(f"something still writes to the target: {first_few(moving)}")
+        return after
+
+    return procedure.progress.wait(
+        step, "Still log ends on the target", still, procedure.request.deadlines.stop_seconds
+    )

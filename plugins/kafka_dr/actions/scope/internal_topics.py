@@ -6,14 +6,19 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from kafka_dr.domain.mirror_maker.mirror_records import CheckpointColumns, OffsetSync, decode_offset_syncs, newest_checkpoints
-from kafka_dr.domain.recorder_rows import Place
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput, ConnectUnavailable, Contradiction
-from kafka_dr.hooks.brokers.records import key_and_value, record_of
 from kafka_dr.actions.scope.position_frames import position_rows
-from kafka_dr.procedure.run import Run
 from kafka_dr.config.settings import Flow
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.mirror_records import (
+    CheckpointColumns,
+    OffsetSync,
+    decode_offset_syncs,
+    newest_checkpoints,
+)
+from kafka_dr.domain.recorder_rows import Place
+from kafka_dr.errors import BadInput, ConnectUnavailable, Contradiction
+from kafka_dr.hooks.brokers.record import key_and_value, record_of
+from kafka_dr.procedure.run import Run
 
 _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
 #: The share of a topic's records that may be foreign. Above it nobody can tell what else in the topic is wrong.

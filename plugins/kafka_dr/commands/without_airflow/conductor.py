@@ -37,14 +37,14 @@ from kafka_dr.commands.without_airflow.requested_run import (
 )
 from kafka_dr.commands.without_airflow.scheduler_check import SchedulerCheck
 from kafka_dr.commands.without_airflow.terminal import Terminal
+from kafka_dr.config.settings import Topology, load_topology
+from kafka_dr.connections import Connections
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.airflow_api import AirflowApi, TaskInstance
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.hooks.connections import Connections
-from kafka_dr.steps.base import procedure_holding, request_of
 from kafka_dr.procedure.entries import AnswerIgnored, Fact, StepFailed, StepRefused, newest
+from kafka_dr.procedure.find import procedure_holding, request_of
 from kafka_dr.procedure.run import Identity, Run
-from kafka_dr.config.settings import Topology, load_topology
 from kafka_dr.vocabulary import Step
 
 _LOOK_SECONDS = 0.7

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.config.topology import Topology
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.hooks.airflow_api import TaskInstance
-from kafka_dr.config.topology import Topology
 from kafka_dr.vocabulary import Outcome
 
 _GREEN = {"abort_procedure": Outcome.ABORTED}

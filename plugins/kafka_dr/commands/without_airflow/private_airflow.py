@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kafka_dr.commands.without_airflow.airflow_supervisor import READY, end_processes
-from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
-from kafka_dr.hooks.connections import Connections
 from kafka_dr.config.settings import TOPOLOGY_VARIABLE, Topology
+from kafka_dr.connections import Connections
+from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
 
 #: Airflow's own way to say whose process this is: a server reads connections from its database, a task asks the API.
 PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"

@@ -9,15 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.config.params import Request, shown
+from kafka_dr.config.settings import Topology
+from kafka_dr.config.topology import Deadlines
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, Refusal
-from kafka_dr.hooks.journal.journal import Journal, JournalEntry
-from kafka_dr.config.params import Request, shown
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.entries import LeaseTaken, ProcedureOpened, facts_of, newest
 from kafka_dr.procedure.run import Identity
 from kafka_dr.procedures import PROCEDURES
-from kafka_dr.config.settings import Topology
-from kafka_dr.config.topology import Deadlines
 from kafka_dr.vocabulary import Entry, Step
 
 #: Run ids of runs that a command has started: Airflow's own scheduler does not know them.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafka_dr.domain.canonical_json import read_json
-from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput
 
 

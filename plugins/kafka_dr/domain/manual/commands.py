@@ -8,175 +8,15 @@ Invariants
 
 from __future__ import annotations
 
-import ast
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Callable, Mapping
 from shlex import quote
-from typing import Any, cast
-from urllib.parse import quote as in_url
 
-from kafka_dr.domain.kafka_model.acl import AclEntry
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput
+from kafka_dr.domain.manual.acl_commands import acl_commands
+from kafka_dr.domain.manual.context import Block, Hand, Place
+from kafka_dr.domain.manual.files import position_files
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Step
-
-_NAMES_AT_ONCE = 50
-#: Kafka's tool for positions takes time with the square of the groups it is given.
-_GROUPS_AT_ONCE = 50
-_ENTRY = re.compile(
-    r"(allow|deny) (.+) (\w+) (topic|group|transactional_id|cluster) (literal|prefixed) ('.*'|\".*\") from (\S+)",
-    re.DOTALL,
-)
-_FLAGS = {"topic": "--topic", "group": "--group", "transactional_id": "--transactional-id"}
-
-
-@dataclass(frozen=True)
-class Place:
-    """How the tools reach a cluster: servers, and the file with the login."""
-
-    alias: str
-    servers: str
-    settings: str
-
-    def tool(self, name: str) -> str:
-        """One of Kafka's tools on this cluster."""
-        return f"{name} --bootstrap-server {quote(self.servers)} --command-config {quote(self.settings)}"
-
-
-@dataclass(frozen=True)
-class Flow:
-    """A flow in its Connect worker; `login` when the worker asks for one."""
-
-    url: str
-    login: bool
-    alias: str
-    source: str
-    checkpoint: str
-
-    def ask(self, method: str, connector: str, rest: str, more: str = "") -> str:
-        """One request about a connector."""
-        login = ' -u "$CONNECT_USER"' if self.login else ""
-        return (
-            f"curl -fsS{login} -X {method}{more}"
-            f" {quote(f'{self.url}/connectors/{in_url(connector, safe=str())}{rest}')}"
-        )
-
-    def until(self, connector: str, state: str) -> str:
-        """Wait until a connector is in a state."""
-        wanted = '"connector":{"state":"' + state + '"'
-        return f"until {self.ask('GET', connector, '/status')} | grep -q {quote(wanted)}; do sleep 1; done"
-
-
-@dataclass(frozen=True)
-class Hand:
-    """Everything the commands are made of.
-
-    Attributes:
-        flow: None where MirrorMaker 2 runs in dedicated mode.
-        done, begun: steps with an outcome, with an intent.
-        fence, opening: entries that the plan adds on the source and removes on the target.
-        added, removed: entries that were added on the source and removed on the target, and that a return puts back.
-        stopped: connectors that a return resumes.
-        positions: group, topic, partition and offset on the target; None before they are translated, and where the
-            notes of commit_groups say why they are not known.
-        local_topics: topics that clients will write to and that are still to be made, with their partitions.
-        seeds: last replicated offsets of the reverse flow, None for its beginning; None before the boundary is known.
-        routing: where clients look, as `cp` or `curl` words; empty when that is nothing for a shell.
-        drain: the application's drain hook; empty without one.
-        mark: the command that notes in the journal what is done by hand.
-        fence_hook: the hook that was asked to keep clients from the source; empty if none was.
-    """
-
-    procedure_id: str
-    dag_id: str
-    source: Place
-    target: Place
-    flow: Flow | None
-    reverse: Flow | None
-    done: frozenset[str]
-    begun: frozenset[str]
-    fence: tuple[AclEntry, ...]
-    opening: tuple[AclEntry, ...]
-    added: tuple[AclEntry, ...]
-    removed: tuple[AclEntry, ...]
-    stopped: tuple[str, ...]
-    positions: tuple[tuple[str, str, int, int], ...] | None
-    seeds: Mapping[TopicPartition, int | None] | None
-    routing: str
-    drain: str
-    mark: str
-    local_topics: tuple[tuple[str, int], ...] = ()
-    start_reverse: bool = False
-    loops: bool = True
-    notes: Mapping[str, str] = field(default_factory=dict)
-    fence_hook: str = ""
-
-    @property
-    def given_up(self) -> bool:
-        """Whether nothing that is printed may need the source, but the way back where something was added on it."""
-        return not PROCEDURES[self.dag_id].needs_source
-
-    @property
-    def forward(self) -> Flow:
-        """The flow, on all ways but that without a source, where alone it may be None."""
-        return cast("Flow", self.flow)
-
-
-@dataclass(frozen=True)
-class Block:
-    """One step: its words, and its commands."""
-
-    step: str
-    says: tuple[str, ...]
-    commands: tuple[str, ...] = ()
-    done: bool = False
-
-
-def entry_of(text: str) -> AclEntry:
-    """The entry that a plan shows as text; the reverse of `str`."""
-    found = _ENTRY.fullmatch(text)
-    if found is None:
-        raise BadInput("the plan names an ACL entry that cannot be read", text, "look at the plan's version")
-    permission, principal, operation, kind, pattern, name, host = found.groups()
-    return AclEntry(kind, ast.literal_eval(name), pattern, principal, host, operation, permission)
-
-
-def acl_commands(place: Place, verb: str, entries: Iterable[AclEntry]) -> list[str]:
-    """Commands that add or remove exactly these entries.
-
-    A topic without any entry may be open to everyone, and closed by the first: what allows comes first and goes last.
-    """
-    kept = sorted(set(entries), key=lambda e: ((e.permission == "deny") == (verb == "add"), *_kind_of(e), e.name))
-    found = []
-    for _, alike in groupby(kept, key=_kind_of):
-        same = list(alike)
-        found += [_acl_command(place, verb, same[i : i + _NAMES_AT_ONCE]) for i in range(0, len(same), _NAMES_AT_ONCE)]
-    return found
-
-
-def _kind_of(entry: AclEntry) -> tuple[str, ...]:
-    return (entry.permission, entry.principal, entry.host, entry.operation, entry.resource_type, entry.pattern)
-
-
-def _acl_command(place: Place, verb: str, entries: Sequence[AclEntry]) -> str:
-    one = entries[0]
-    operation = "".join(word.capitalize() for word in one.operation.split("_"))
-    names = (
-        ["--cluster"]
-        if one.resource_type == "cluster"
-        else [f"{_FLAGS[one.resource_type]} {quote(e.name)}" for e in entries]
-    )
-    words = [
-        place.tool("kafka-acls.sh"), f"--{verb}", *(["--force"] if verb == "remove" else []),
-        f"--{one.permission}-principal {quote(one.principal)}", f"--{one.permission}-host {quote(one.host)}",
-        f"--operation {operation}", f"--resource-pattern-type {one.pattern}", *names,
-    ]  # fmt: skip
-    return " ".join(words)
-
 
 # -- onwards -------------------------------------------------------------------------------------------------------
 
@@ -249,7 +89,7 @@ _AT_MOST = " --max-time 20"
 
 
 def _fence(hand: Hand) -> Block:
-    ask = [_tell(hand, "drain")] if hand.drain else []
+    ask = [tell_application(hand, "drain")] if hand.drain else []
     wanted = [e for e in hand.fence if e.resource_type == "topic"]
     says = ("Clients are refused to write on the source. Its log ends must stand still: `diff` prints nothing.",)
     return Block(
@@ -377,9 +217,9 @@ def _open(hand: Hand) -> Block:
         *(
             []
             if hand.given_up
-            else [_ends(hand.source, "source_partitions.txt", "now.txt"), "diff cut_off.txt now.txt"]
+            else [log_ends(hand.source, "source_partitions.txt", "now.txt"), "diff cut_off.txt now.txt"]
         ),
-        *([_ends(hand.target, "target_partitions.txt", "now.txt"), "diff boundary.txt now.txt"]),
+        *([log_ends(hand.target, "target_partitions.txt", "now.txt"), "diff boundary.txt now.txt"]),
     ]
     entries = hand.removed if Step.OPEN_TARGET in hand.begun else hand.opening
     begun = [] if Step.OPEN_TARGET in hand.begun else [*look, f"{hand.mark} opening"]
@@ -387,7 +227,7 @@ def _open(hand: Hand) -> Block:
 
 
 def _redirect(hand: Hand) -> Block:
-    go = [_tell(hand, "resume")] if hand.drain else []
+    go = [tell_application(hand, "resume")] if hand.drain else []
     says = (
         ("Clients look up the target.",)
         if hand.routing
@@ -409,14 +249,14 @@ def _start_reverse(hand: Hand) -> Block:
         return Block(Step.START_REVERSE_REPLICATION, ("Not asked for.",))
     flow, forward = hand.reverse, hand.forward
     lines = [
-        f"{forward.ask('GET', forward.source, '/status')} | grep -q {quote(_STOPPED)}",
+        f"{forward.ask('GET', forward.source, '/status')} | grep -q {quote(READ_STOPPED)}",
         flow.ask("PUT", flow.source, "/resume"),
         flow.ask("PUT", flow.checkpoint, "/resume"),
     ]
     return Block(Step.START_REVERSE_REPLICATION, ("Only while the other direction is STOPPED.",), tuple(lines))
 
 
-_STOPPED = '"connector":{"state":"STOPPED"'
+READ_STOPPED = '"connector":{"state":"STOPPED"'
 
 #: What a person can do in a step's place; steps before these are the procedure's own.
 _BLOCKS: Mapping[Step, Callable[[Hand], Block]] = {
@@ -439,192 +279,32 @@ _BLOCKS: Mapping[Step, Callable[[Hand], Block]] = {
 # -- back ----------------------------------------------------------------------------------------------------------
 
 
-def to_return(hand: Hand) -> list[Block]:
-    """The way back: clients first, for a worker that is away must not keep them from a source that works."""
-    if Step.OPEN_TARGET in hand.done:
-        return [
-            Block(
-                Step.RETURN_TO_SOURCE, ("The target is open: there is only forward, or a failback later.",), ("exit 1",)
-            )
-        ]
-    if (Step.FENCE_SOURCE if hand.given_up else Step.FENCE_PRODUCERS) not in hand.begun:
-        return [Block(Step.RETURN_TO_SOURCE, ("Nothing was touched: there is nothing to return.",))]
-    told = [_tell(hand, "resume")] if hand.drain else []
-    commands = [
-        *_close_target(hand),
-        f"{hand.mark} returning",
-        *acl_commands(hand.source, "remove", hand.added),
-        *_let_in(hand),
-        *told,
-        *_resume(hand),
-    ]
-    says = (
-        (
-            "The fence is lifted exactly as it was laid, the applications are told, MirrorMaker 2 goes on. When "
-            "Airflow is back, clear"
-        ),
-        "return_to_source: it looks at everything again, and closes the procedure.",
-    )
-    return [Block(Step.RETURN_TO_SOURCE, (*says, *_back_to_what_was_given_up(hand)), tuple(commands))]
-
-
-def _back_to_what_was_given_up(hand: Hand) -> list[str]:
-    """What a person must know of the way back to a source that may be away."""
-    if not hand.given_up:
-        return []
-    changed = (
-        "Entries were added on the source: they can be removed only while it answers."
-        if hand.added
-        else "Nothing was added on the source: no command here needs it."
-    )
-    left = (
-        "MirrorMaker 2 comes last: where a worker does not answer the script stops there, and it is left as it is."
-        if hand.flow
-        else "MirrorMaker 2 runs in dedicated mode: nothing here can start its processes."
-    )
-    return [
-        changed,
-        left,
-        "From now on nobody fences the source any more when it comes back: it is its clients' again.",
-    ]
-
-
-def _let_in(hand: Hand) -> list[str]:
-    """The fence hook's last word counts."""
-    if not hand.fence_hook:
-        return []
-    body = json.dumps({"procedure_id": hand.procedure_id, "cluster": hand.source.alias})
-    return [
-        (
-            f"{_post(f'{hand.fence_hook}/unfence', body)} || echo"
-            f" {quote(f'the fence hook does not do it: have it let clients in to {hand.source.alias}')}"
-        )
-    ]
-
-
-def _close_target(hand: Hand) -> list[str]:
-    """Once the opening had begun, return is allowed only if nothing was written there: fence it again and look."""
-    if Step.OPEN_TARGET not in hand.begun:
-        return []
-    return [
-        *acl_commands(hand.target, "add", hand.removed),
-        "sleep 5",
-        _ends(hand.target, "target_partitions.txt", "now.txt"),
-        "diff boundary.txt now.txt",
-    ]
-
-
-def _resume(hand: Hand) -> list[str]:
-    if hand.flow is None or not hand.stopped:
-        return []
-    loop = (
-        [f"{hand.reverse.ask('GET', hand.reverse.source, '/status')} | grep -q {quote(_STOPPED)}"]
-        if hand.reverse is not None and hand.loops
-        else []
-    )
-    flow = hand.flow
-    return [
-        *loop,
-        *(line for name in hand.stopped for line in (flow.ask("PUT", name, "/resume"), flow.until(name, "RUNNING"))),
-    ]
-
-
 # -- files and text ------------------------------------------------------------------------------------------------
 
 
-def position_files(positions: Sequence[tuple[str, str, int, int]]) -> list[tuple[str, list[str], str]]:
-    """Name, groups and content of each file for `--reset-offsets --from-file`.
-
-    A file of one group has another shape than one of several; the last file takes two rather than one where it can.
-    """
-    groups = sorted({row[0] for row in positions})
-    held = {group: list(rows) for group, rows in groupby(sorted(positions), key=lambda row: row[0])}
-    cut = [groups[i : i + _GROUPS_AT_ONCE] for i in range(0, len(groups), _GROUPS_AT_ONCE)]
-    found = []
-    for number, part in enumerate(cut, 1):
-        rows = [(row if len(part) > 1 else row[1:]) for group in part for row in held[group]]
-        found.append(
-            (f"positions-{number}.csv", part, "".join(",".join(_csv(value) for value in row) + "\n" for row in rows))
-        )
-    return found
-
-
-def _csv(value: object) -> str:
-    text = str(value)
-    return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]|^\s|\s$', text) else text
-
-
-def offset_lines(ends: Mapping[TopicPartition, int]) -> str:
-    """Offsets as kafka-get-offsets.sh prints them, sorted by byte."""
-    return "".join(sorted(f"{tp.topic}:{tp.partition}:{offset}\n" for tp, offset in ends.items()))
-
-
-def partition_patterns(partitions: Iterable[TopicPartition]) -> str:
-    """Lines for `grep -f` that pick these partitions out of what kafka-get-offsets.sh prints."""
-    return "".join(sorted(f"^{re.escape(tp.topic).replace(chr(92) + '-', '-')}:{tp.partition}:\n" for tp in partitions))
-
-
-def seeds_json(alias: str, seeds: Mapping[TopicPartition, int | None]) -> str:
-    """The body of `PATCH /connectors/NAME/offsets`."""
-    rows: list[dict[str, Any]] = [
-        {
-            "partition": {"cluster": alias, "partition": tp.partition, "topic": tp.topic},
-            "offset": None if last is None else {"offset": last},
-        }
-        for tp, last in sorted(seeds.items())
-    ]
-    return json.dumps({"offsets": rows}, indent=1) + "\n"
-
-
-#: The script leaves the folder that a relative PYTHONPATH or topology is meant from.
-_ABSOLUTE = (
-    (
-        'if [ -n "${PYTHONPATH:-}" ]; then PYTHONPATH="$(IFS=:; for part in $PYTHONPATH; do printf "%s:" "$(realpath -m'
-        ' -- "$part")"; done)"; export PYTHONPATH="${PYTHONPATH%:}"; fi'
-    ),
-    (
-        'if [ -n "${KAFKA_DR_TOPOLOGY:-}" ]; then KAFKA_DR_TOPOLOGY="$(realpath -m -- "$KAFKA_DR_TOPOLOGY")"; export'
-        " KAFKA_DR_TOPOLOGY; fi"
-    ),
-)
-
-
-def script(title: str, blocks: Sequence[Block]) -> str:
-    """Blocks as a shell script: it stops at the first command that fails."""
-    lines = [
-        "#!/usr/bin/env bash",
-        f"# {title}",
-        "set -euo pipefail",
-        "export LC_ALL=C",
-        *_ABSOLUTE,
-        'cd "$(dirname "${BASH_SOURCE[0]}")"',
-    ]
-    for block in blocks:
-        lines += [
-            "",
-            f"# {block.step}" + (": done" if block.done else ""),
-            *(f"#   {' '.join(text.splitlines())}" for text in block.says if not block.done),
-            *block.commands,
-        ]
-    return "\n".join(lines) + "\n"
-
-
 def _still(place: Place, partitions: str, kept: str) -> list[str]:
-    return [_ends(place, partitions, kept), "sleep 5", _ends(place, partitions, "now.txt"), f"diff {kept} now.txt"]
+    return [
+        log_ends(place, partitions, kept),
+        "sleep 5",
+        log_ends(place, partitions, "now.txt"),
+        f"diff {kept} now.txt",
+    ]
 
 
-def _ends(place: Place, partitions: str, kept: str) -> str:
+def log_ends(place: Place, partitions: str, kept: str) -> str:
+    """The command that writes log ends of partitions to a file."""
     return f"{place.tool('kafka-get-offsets.sh')} | grep -f {partitions} | sort > {kept}"
 
 
-def _tell(hand: Hand, what: str) -> str:
+def tell_application(hand: Hand, what: str) -> str:
     """A word to the application's drain hook; its silence ends nothing, people can be told as well."""
     body = json.dumps({"procedure_id": hand.procedure_id})
     return (
-        f"{_post(f'{hand.drain}/{what}', body)} || echo 'the drain hook does not answer: tell the application to"
+        f"{post_to_hook(f'{hand.drain}/{what}', body)} || echo 'the drain hook does not answer: tell the application to"
         f" {what}'"
     )
 
 
-def _post(url: str, body: str) -> str:
+def post_to_hook(url: str, body: str) -> str:
+    """One request to a hook."""
     return f"curl -fsS -X POST -H 'Content-Type: application/json' -d {quote(body)} {quote(url)}"

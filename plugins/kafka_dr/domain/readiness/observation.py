@@ -1,4 +1,4 @@
-"""What both clusters and the flow between them were at one moment: frozen, built by operators, read by gates."""
+"""What both clusters and the flow between them were at one moment; readiness checks read it."""
 
 from __future__ import annotations
 

@@ -10,38 +10,21 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
 
-from kafka_dr.domain.kafka_model.acl import ANY_PRINCIPAL, AclRules
-from kafka_dr.domain.fencing.fence import ANYONE, FenceScope, client_principals, opening_entries
 from kafka_dr.domain.kafka_model.kafka_version import kafka_version
-from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
-from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
+from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
+from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
 
-_BYTE_ARRAY = "org.apache.kafka.connect.converters.ByteArrayConverter"
-_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
+CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _POLICIES = {
     "identity": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     "default": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
 }
 _OLDEST_CONNECT = (3, 6)
-_LISTED = 20
-_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
-
-
-@dataclass(frozen=True)
-class Blocker:
-    """One closed gate: its name, why it is closed, what was seen, what to do."""
-
-    gate: str
-    reason: str
-    seen: str
-    next_step: str
-
-    def as_dict(self) -> dict[str, str]:
-        """The blocker as plain data."""
-        return asdict(self)
 
 
 Gate = Callable[[Observation], Iterator[Blocker]]
@@ -50,11 +33,6 @@ Gate = Callable[[Observation], Iterator[Blocker]]
 def blockers(observation: Observation) -> list[Blocker]:
     """All blockers of all gates; empty means go."""
     return [blocker for gate in GATES for blocker in gate(observation)]
-
-
-def notes(observation: Observation) -> list[str]:
-    """What cannot be proven or should be known before approving."""
-    return [note for source in NOTES for note in source(observation)]
 
 
 def connectors_run(o: Observation) -> Iterator[Blocker]:
@@ -150,16 +128,16 @@ def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iter
 def records_unchanged(o: Observation) -> Iterator[Blocker]:
     """Records reach the target as they are: byte converters, no transforms, no skipped failures."""
     config = o.flow.source_config
-    for key in _CONVERTERS if config else ():
+    for key in CONVERTERS if config else ():
         # A connector that sets none takes its worker's, and Connect shows nobody what that is.
         seen = config.get(key, o.flow.stated.get(key))
-        if seen != _BYTE_ARRAY:
+        if seen != BYTE_ARRAY_CONVERTER:
             yield Blocker(
                 "records_unchanged",
                 f"{key} may rewrite records",
                 seen or "the connector sets none, and what its worker sets is not known",
-                f"Set {key}={_BYTE_ARRAY} on the connector; where the worker's own properties set it, state it under"
-                " `mirror_maker` of the flow in the topology.",
+                f"Set {key}={BYTE_ARRAY_CONVERTER} on the connector; where the worker's own properties set it, state it"
+                " under `mirror_maker` of the flow in the topology.",
             )
     if config.get("transforms"):
         yield Blocker(
@@ -208,7 +186,7 @@ def replication_moves(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "replication_moves",
             "The flow makes no progress",
-            f"partitions that grew on the source only: {first_few(stuck, _LISTED)}",
+            f"partitions that grew on the source only: {first_few(stuck, MOST_LISTED)}",
             "Look for `Failure during poll` in the worker's log; restart the source connector.",
         )
 
@@ -226,7 +204,7 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "topics_match",
             "Topics are not on the target yet",
-            first_few(missing, _LISTED),
+            first_few(missing, MOST_LISTED),
             "Wait for MirrorMaker 2 to create them, or check its topic filter and rights.",
         )
     for topic, name in sorted({*o.scope.items(), *zip(o.scope, o.scope, strict=True)}):
@@ -291,72 +269,6 @@ def durability_kept(o: Observation) -> Iterator[Blocker]:
             )
 
 
-def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
-    """Whoever may write, read, commit or use transactions on the source may do so on the target once it is open."""
-    exempt = o.exempt[o.source.alias]
-    for scope, renamed in _rights(o):
-        lacking = _lost_rights(o, scope, renamed, client_principals(o.source.rules, scope, exempt))
-        if lacking:
-            yield Blocker(
-                "clients_may_work_on_target",
-                f"Clients lack {scope.operation} on {scope.resource_type}s of the target",
-                first_few(lacking, _LISTED),
-                "Grant the same rights on the target: MirrorMaker 2 copies no WRITE, group or transactional-id rights.",
-            )
-
-
-def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
-    """What clients do on the source, and what each thing is called on the target."""
-    same = {topic: topic for topic in o.scope}
-    yield FenceScope.writes(o.scope), same
-    yield FenceScope("topic", "read", frozenset(o.scope)), o.scope
-    yield FenceScope("topic", "read", frozenset(o.scope)), same
-    yield FenceScope.group_reads(o.groups), {group: group for group in o.groups}
-    ids = frozenset(
-        e.name for e in o.source.rules.entries if e.resource_type == "transactional_id" and e.permission == "allow"
-    )
-    yield FenceScope("transactional_id", "write", ids), {name: name for name in ids}
-
-
-def _lost_rights(
-    o: Observation, scope: FenceScope, renamed: Mapping[str, str], principals: frozenset[str]
-) -> list[str]:
-    """What each client may do on the source and may not do on the target once it is open, as `principal: name`."""
-    there = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
-    lifted = frozenset(opening_entries(o.target.rules, there, principals))
-    opened = AclRules(
-        o.target.rules.entries - lifted,
-        o.target.rules.super_users,
-        o.target.rules.allow_everyone,
-        o.target.rules.authorizer,
-    )
-    asked = [(p if p != ANY_PRINCIPAL else ANYONE, name) for p in sorted(principals) for name in sorted(scope.names)]
-    return [
-        f"{p}: {renamed[name]}"
-        for p, name in asked
-        if o.source.rules.may(p, scope.operation, scope.resource_type, name)
-        and not opened.may(p, scope.operation, scope.resource_type, renamed[name])
-    ]
-
-
-def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
-    """SCRAM users of clients exist on the target."""
-    if o.source.users is None or o.target.users is None:
-        return
-    exempt = o.exempt[o.source.alias]
-    named = {
-        p.removeprefix("User:") for scope, _ in _rights(o) for p in client_principals(o.source.rules, scope, exempt)
-    }
-    lacking = sorted((named & o.source.users) - o.target.users)
-    if lacking:
-        yield Blocker(
-            "users_exist_on_target",
-            "Users of clients do not exist on the target",
-            first_few(lacking, _LISTED),
-            "Create them there: MirrorMaker 2 copies no users.",
-        )
-
-
 def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
     """No group that moves is alive on the target: its positions could not be set."""
     active = sorted(g for g in o.groups if g in o.target.groups and not o.target.groups[g].empty)
@@ -364,7 +276,7 @@ def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "groups_idle_on_target",
             "Groups already have members on the target",
-            first_few(active, _LISTED),
+            first_few(active, MOST_LISTED),
             "Stop those consumers on the target.",
         )
 
@@ -410,83 +322,6 @@ GATES: tuple[Gate, ...] = (
     groups_idle_on_target,
     fence_possible,
 )
-
-
-def _isolation_note(o: Observation) -> Iterator[str]:
-    config = o.flow.source_config
-    if isolation_of(config) == "read_uncommitted":
-        yield (
-            "MirrorMaker 2 reads uncommitted: records of aborted transactions are ordinary, visible records on the"
-            " target."
-        )
-
-
-def _fence_notes(o: Observation) -> Iterator[str]:
-    if not o.source.rules.authorizer:
-        yield "The source has no authorizer: that clients stay away after the drain hook's answer cannot be proven."
-    if not o.source.rules.authorizer or o.source.rules.allow_everyone:
-        yield "The source lets in clients that no ACL names: whether those have rights on the target is not known."
-    if o.source.rules.authorizer and not o.has_probe:
-        yield "No probe principal is configured: the fence is proven by its ACLs and by still log ends only."
-    if o.source.users is None or o.target.users is None:
-        yield "SCRAM users could not be listed: whether every client can authenticate on the target is not proven."
-    yield "Client quotas are not compared: the Kafka client in use cannot list them."
-
-
-def _coverage_notes(o: Observation) -> Iterator[str]:
-    ignored = sorted(g for g in o.source.groups if g not in o.groups)
-    if ignored:
-        yield (
-            "Groups not moved (excluded by the flow's filter, of another type, or without a position on its topics):"
-            f" {first_few(ignored, _LISTED)}."
-        )
-    others = sorted(t for t in o.source.topics if t not in o.scope and not t.startswith("__"))
-    if others:
-        yield (
-            "Topics not replicated by the flow, fenced with the others where a client's right is a wildcard or prefix:"
-            f" {first_few(others, _LISTED)}."
-        )
-
-
-def _tombstone_note(o: Observation) -> Iterator[str]:
-    configs = {topic: o.source.topics[topic].configs for topic in o.scope}
-    compacted = [t for t, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")]
-    brief = sorted(t for t in compacted if int(configs[t].get("delete.retention.ms", _DAY_MS)) < _HOUR_MS)
-    if brief:
-        yield (
-            "Compacted topics that keep tombstones for less than an hour: a deletion made while MirrorMaker 2 was"
-            f" further behind than that never reached the target, and cannot be found: {first_few(brief, _LISTED)}."
-        )
-
-
-def _stop_note(o: Observation) -> Iterator[str]:
-    config = o.flow.source_config
-    if "source.admin.default.api.timeout.ms" not in config:
-        yield (
-            "The flow lacks source.admin.default.api.timeout.ms: with a dead source, stopping it takes up to a minute."
-        )
-
-
-def _converter_note(o: Observation) -> Iterator[str]:
-    config = o.flow.source_config
-    missing = [key for key in _CONVERTERS if key not in config and o.flow.stated.get(key) == _BYTE_ARRAY]
-    if config and missing:
-        yield (
-            f"{', '.join(missing)}: the connector takes its worker's, which the topology states and nobody could be"
-            " asked for."
-        )
-
-
-def _dedicated_note(o: Observation) -> Iterator[str]:
-    if o.flow.dedicated:
-        yield (
-            "MirrorMaker 2 runs in dedicated mode: its settings are those that the topology states, nobody could be"
-            " asked, and where it states no topics.exclude the default of 4.0 is taken; it can be stopped, and only a"
-            " person can start it again."
-        )
-
-
-NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _converter_note, _dedicated_note)
 
 
 def isolation_of(config: Mapping[str, str]) -> str:

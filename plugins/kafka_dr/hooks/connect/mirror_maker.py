@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
 
-from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import (
     BadInput,
     ConnectUnavailable,

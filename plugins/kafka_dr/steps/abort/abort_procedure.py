@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
-from kafka_dr.actions.evidence import CloseProcedure
-from kafka_dr.steps.base import ProcedureStep, procedure_holding
-from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.procedure.authority import record
-from kafka_dr.procedure.entries import AbortNoted, ProcedureAborted, SourceReturned, facts_of
+from kafka_dr.procedure.entries import AbortNoted, ProcedureAborted, facts_of
+from kafka_dr.procedure.find import procedure_holding
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedures import foreign_params
-from kafka_dr.vocabulary import Outcome, Step
-
-#: How long the aborted run is given to see the abort and to begin its own return.
-_OWN_RETURN_SECONDS = 15.0
-_LOOK_AGAIN_SECONDS = 0.2
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.vocabulary import Step
 
 
 class AbortedStep(ProcedureStep):
@@ -71,20 +65,3 @@ def starter_of(procedure: Run, run: Any) -> str:
         return procedure.systems.api.dag_run(run.dag_id, run.run_id).triggering_user_name or "unknown"
     except SwitchbackError:
         return "unknown"
-
-
-class ReturnAborted(AbortedStep, ReturnToSource):
-    """Wait for the procedure's own return; where nothing of it runs, return in its place."""
-
-    def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Its own return has the first turn: two at once would take each other's epochs."""
-        ends_at = time.monotonic() + _OWN_RETURN_SECONDS
-        while not woken and time.monotonic() < ends_at and procedure.progress.done(SourceReturned) is None:
-            time.sleep(_LOOK_AGAIN_SECONDS)
-        return super().run_once(procedure, context, woken)
-
-
-class CloseAborted(AbortedStep, CloseProcedure):
-    """Write the evidence of the aborted procedure and release its lease; green when it was aborted."""
-
-    green = Outcome.ABORTED

@@ -11,10 +11,10 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from kafka_dr.errors import BadInput, SystemUnavailable
-from kafka_dr.hooks.connections import Connections
 from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Topology
+from kafka_dr.connections import Connections
+from kafka_dr.errors import BadInput, SystemUnavailable
 
 
 class RecordPositions(BaseOperator):

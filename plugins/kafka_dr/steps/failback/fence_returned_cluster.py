@@ -6,20 +6,21 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from kafka_dr.actions.failback.resync_scope import flow_runs, partitions_of, refuse_dedicated, stop_flows, written_since
+from kafka_dr.actions.failback.stranded_decision import mode_of
+from kafka_dr.actions.fencing.acl_fence import WriteFence, add_fence, fence_writes
+from kafka_dr.actions.groups.at_rest import active_groups
+from kafka_dr.actions.groups.selected import group_views, held_in_scope
+from kafka_dr.actions.scope.flow_scope import copies_of_target, mirrored_of
+from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.fencing.fence import FenceScope
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.errors import DeadlinePassed, FenceNotProven
-from kafka_dr.actions.failback.stranded_decision import mode_of
-from kafka_dr.actions.fencing.acl_fence import WriteFence, active_groups, add_fence, fence_writes
-from kafka_dr.actions.old_source.lost_source_fence import mirrored_of
-from kafka_dr.actions.readiness.observe import copies_of_target, group_views, held_in_scope
-from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.watcher.watcher import disarm
-from kafka_dr.actions.failback.resync_scope import flow_runs, partitions_of, refuse_dedicated, stop_flows, written_since
 from kafka_dr.procedure.entries import ReturnedClusterFenced
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.watcher.duties import disarm
 
 
 class FenceReturnedCluster(ProcedureStep):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.actions.loss.takeover import take_over, way_on, what_is_continued
-from kafka_dr.steps.base import ProcedureStep, not_done
+from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.procedure.entries import (
     LeaseTaken,
     ProcedureClosed,
@@ -14,7 +13,9 @@ from kafka_dr.procedure.entries import (
     SkippedCoolDown,
     TryBegun,
 )
+from kafka_dr.procedure.progress import not_done
 from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
 
 _ACKNOWLEDGE = (
     "or, if this cannot wait, start a new run that says why in acknowledge_cool_down: the second person who approves it"

@@ -6,23 +6,20 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from kafka_dr.actions.clients import removed_entries, tell_to_resume
+from kafka_dr.actions.fencing.hook_fence import lift_fence_hook
+from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.recheck import source_reopened
+from kafka_dr.actions.replication.reverse import refuse_loop
+from kafka_dr.actions.replication.stop import parts_of
+from kafka_dr.actions.scope.plan_scope import boundary_moved
+from kafka_dr.actions.undo import left_on_returned_cluster, probe_refused_by, seen_flowing
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
-from kafka_dr.hooks.brokers.records import Accepted
-from kafka_dr.actions.clients import removed_entries, tell_to_resume
-from kafka_dr.actions.fencing.acl_fence import boundary_moved, partitions_of_plan, probe_answers
-from kafka_dr.actions.old_source.lost_source_fence import lift_fence_hook
-from kafka_dr.actions.readiness.observe import remote_partitions, source_rules
-from kafka_dr.steps.base import ProcedureStep, take_turn
-from kafka_dr.actions.replication.reverse import refuse_loop
-from kafka_dr.actions.recheck import source_reopened
-from kafka_dr.actions.replication.stop import parts_of
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import (
     DrainHookAnswer,
-    FailoverForecast,
     SourceAclEntriesToRemove,
     SourceReturned,
     SourceToReopen,
@@ -31,20 +28,11 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import RemoveFence, ResumeReplication, left_to_undo
+from kafka_dr.steps.base import ProcedureStep, take_turn
 from kafka_dr.vocabulary import Entry, Step
 
-#: How long a first record is waited for, written by a client or mirrored: what does not come is said, not waited for.
-_SHOW_SECONDS = 10.0
-_LOOK_AGAIN_SECONDS = 0.2
 #: For a connector of a source that was given up to run again.
 _GIVEN_UP_SECONDS = 20.0
-_ON_RETURNED_CLUSTER = (
-    Step.FENCE_RETURNED_CLUSTER,
-    Step.PREPARE_TOPICS,
-    Step.RECONCILE_STRANDED_RECORDS,
-    Step.SEED_FLOW_BACK,
-    Step.START_FLOW_BACK,
-)
 #: Without a journal nothing is done, and clients stand still: it is waited for half an hour, not for two more tries.
 _TRIES, _BETWEEN_TRIES = 180, timedelta(seconds=10)
 
@@ -182,59 +170,3 @@ class ReturnToSource(ProcedureStep):
                 "Clear return_to_source: it goes on from here.",
             )
         return len(added)
-
-
-def left_on_returned_cluster(procedure: Run) -> list[str] | None:
-    """What a failback did on the cluster without clients; it stays for the next run. None where nothing was done.
-
-    Its fence above all: while its clients work elsewhere, nobody may write there.
-    """
-    return [step.value for step in _ON_RETURNED_CLUSTER if procedure.progress.began(step) is not None] or None
-
-
-def probe_refused_by(procedure: Run) -> dict[str, str]:
-    """Brokers that still refuse the probe's write some seconds after the fence was lifted, and their errors."""
-    ends_at = time.monotonic() + min(_SHOW_SECONDS, procedure.request.deadlines.fence_seconds)
-    while True:
-        answers = probe_answers(procedure) or {}
-        refusing = {str(broker): str(answer) for broker, answer in answers.items() if not isinstance(answer, Accepted)}
-        if not refusing or time.monotonic() > ends_at:
-            return refusing
-        time.sleep(_LOOK_AGAIN_SECONDS)
-
-
-def seen_flowing(procedure: Run, told: DrainHookAnswer) -> dict[str, Any]:
-    """Count records clients wrote since they were let in and records mirrored; or tell why that cannot be seen.
-
-    Args:
-        told: what the drain hook answered; only if it says that producers run, their first records are waited for.
-
-    Without a forecast nothing is looked at: no plan names the topics.
-    """
-    if procedure.progress.done(FailoverForecast) is None:
-        return {}
-    try:
-        return _flowing(procedure, told)
-    except SystemUnavailable as error:
-        return {"records_not_seen": str(error)}
-
-
-def _flowing(procedure: Run, told: DrainHookAnswer) -> dict[str, int]:
-    partitions = partitions_of_plan(procedure)
-    remote = remote_partitions(procedure, partitions)
-    before = _sums(procedure, remote)
-    ends_at = time.monotonic() + (
-        _SHOW_SECONDS if told.producers_running else procedure.request.deadlines.stable_seconds
-    )
-    while True:
-        time.sleep(min(_LOOK_AGAIN_SECONDS, procedure.request.deadlines.stable_seconds))
-        written, mirrored = (now - then for now, then in zip(_sums(procedure, remote), before, strict=True))
-        if (written and mirrored) or time.monotonic() > ends_at:
-            return {"records_written_since": written, "records_mirrored_since": mirrored}
-
-
-def _sums(procedure: Run, remote: dict[TopicPartition, TopicPartition]) -> tuple[int, int]:
-    """Sum of the log ends on the source and on the target."""
-    return sum(procedure.systems.source.ends(list(remote)).values()), sum(
-        procedure.systems.target.ends(list(remote.values())).values()
-    )

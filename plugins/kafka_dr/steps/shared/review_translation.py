@@ -6,51 +6,17 @@ import time
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from kafka_dr.domain.loss.loss_plan import grown_markdown, loss_markdown, review_digest
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.readiness.plan import cell, plan_markdown
 from kafka_dr.actions.loss_changes import loss_grown
-from kafka_dr.actions.offsets.commit import digest_to_review, groups_born
-from kafka_dr.steps.base import ProcedureGate, Question
+from kafka_dr.actions.offsets.review import digest_to_review, groups_born
+from kafka_dr.domain.loss.loss_increase import grown_markdown, review_digest
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.plan import cell
 from kafka_dr.procedure.entries import MissingRange, OffsetsTranslated
 from kafka_dr.procedure.run import Run
+from kafka_dr.steps.gate import ProcedureGate, Question
 from kafka_dr.vocabulary import TranslationClass
 
 _SHOWN = 50
-
-
-class ApproveFailover(ProcedureGate):
-    """Show the forecast; go on only when someone other than the starter approves this very plan."""
-
-    def digest(self, procedure: Run) -> str:
-        """Of the plan."""
-        return procedure.progress.move().plan_digest
-
-    def question(self, procedure: Run) -> Question:
-        """The forecast."""
-        move = procedure.progress.move()
-        return Question(
-            f"Move all clients from {move.planned.source} to {move.planned.target}? Plan",
-            plan_markdown(move.plan, move.plan_digest),
-        )
-
-
-class ApproveDataLoss(ProcedureGate):
-    """Show what is lost; go on only when someone other than the starter approves this very inventory."""
-
-    def digest(self, procedure: Run) -> str:
-        """Of the plan, which holds the inventory."""
-        return procedure.progress.move().plan_digest
-
-    def question(self, procedure: Run) -> Question:
-        """The inventory."""
-        move = procedure.progress.move()
-        plan = move.planned
-        return Question(
-            f"Give up {plan.source}, lose {plan.inventory['certain']} records or more, and go on with {plan.target}?"
-            " Plan",
-            loss_markdown(move.plan, move.plan_digest),
-        )
 
 
 class ReviewTranslation(ProcedureGate):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from kafka_dr.actions.old_source.armed_fence import watcher_seen
+from kafka_dr.actions.old_source.views import confirmed, pace_of
 from kafka_dr.domain.loss.source_lost import SourceState, Verdict
 from kafka_dr.errors import SourceNotLost
-from kafka_dr.actions.old_source.lost_source_fence import watcher_seen
-from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.actions.old_source.views import confirmed, pace_of
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import SourceConfirmedLost, SourceVerdict
 from kafka_dr.procedure.entries import SourceNotLost as SourceNotLostNoted
 from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
 
 _OVERRIDE = (
     "If it must be left all the same, start a new run that says why in override_source_lost: the second person who"

@@ -9,9 +9,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from kafka_dr.actions.evidence import evidence_page
 from kafka_dr.domain.evidence.evidence import evidence_of
 from kafka_dr.domain.plain_text import visible
-from kafka_dr.actions.evidence_page import evidence_page
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
 from tests.support.facts import entry

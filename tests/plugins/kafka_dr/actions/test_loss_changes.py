@@ -10,16 +10,16 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from kafka_dr.actions.loss_changes import loss_grown
+from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing
+from kafka_dr.steps.planned.commit_groups import CommitGroups
+from kafka_dr.steps.shared.close_procedure import CloseProcedure
+from kafka_dr.steps.shared.redirect_clients import RedirectClients
 from kafka_dr.steps.shared.review_translation import ReviewTranslation
-from kafka_dr.actions.clients import RedirectClients
-from kafka_dr.actions.evidence import CloseProcedure
-from kafka_dr.actions.loss_changes import loss_grown
-from kafka_dr.actions.offsets.commit import CommitGroups
-from kafka_dr.actions.scope.position_frames import partitions_frame
-from kafka_dr.steps.unplanned.without_source import OpenWithoutSource
+from kafka_dr.steps.unplanned.open_target import OpenWithoutSource
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.bench import ORDERS

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from kafka_dr.errors import Contradiction
 from kafka_dr.actions.spark_jobs import write_frame
+from kafka_dr.errors import Contradiction
 
 
 @pytest.mark.parametrize("column", ["topic", "target_topic"])

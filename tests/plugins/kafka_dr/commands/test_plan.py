@@ -9,16 +9,16 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from kafka_dr.actions.old_source.armed_fence import arm, telling_entries
+from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.commands import plan as command
 from kafka_dr.commands.manual_actions import note
 from kafka_dr.domain.fencing.armed_fence import armed_fences
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable, ReadBackFailed, Refusal
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.actions.clients import RedirectClients
-from kafka_dr.actions.old_source.lost_source_fence import arm, telling_entries
-from kafka_dr.actions.offsets.commit import CommitGroups
-from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.steps.planned.commit_groups import CommitGroups
+from kafka_dr.steps.shared.redirect_clients import RedirectClients
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.bench import FENCE, ORDERS, TARGET_FENCE

@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 from kafka_dr.commands import run_procedure
-from kafka_dr.commands.without_airflow import private_airflow
-from kafka_dr.commands.without_airflow import requested_run
+from kafka_dr.commands.without_airflow import private_airflow, requested_run
 from kafka_dr.commands.without_airflow.airflow_supervisor import end_processes
 from kafka_dr.commands.without_airflow.ending import ending_of
 from kafka_dr.commands.without_airflow.own_database import own_database_environment
-from kafka_dr.errors import BadInput
-from kafka_dr.steps.base import request_of
-from kafka_dr.procedures import PROCEDURES
 from kafka_dr.config.settings import load_topology
+from kafka_dr.errors import BadInput
+from kafka_dr.procedure.find import request_of
+from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Entry, Step
 
 

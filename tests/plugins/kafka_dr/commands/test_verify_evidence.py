@@ -12,10 +12,11 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from kafka_dr.actions.evidence import write_evidence
 from kafka_dr.commands import verify_evidence
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.actions.evidence import CloseProcedure, write_evidence
+from kafka_dr.steps.shared.close_procedure import CloseProcedure
 
 FLIPS = 60
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from kafka_dr.commands import watch_old_source
-from kafka_dr.watcher import watcher as watching
 from kafka_dr.vocabulary import Step
+from kafka_dr.watcher import watcher as watching
 
 
 def test_it_watches_and_shows_that_it_lives(

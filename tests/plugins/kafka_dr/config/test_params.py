@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.errors import BadInput
 from kafka_dr.config.settings import Request, check_params, check_topology
+from kafka_dr.errors import BadInput
 
 WORKER = {"connect": "x", "connectors": {"source": "s", "checkpoint": "c"}}
 TOPOLOGY = check_topology(

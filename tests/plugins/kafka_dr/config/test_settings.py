@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from kafka_dr.errors import BadInput
 from kafka_dr.config.settings import check_topology, load_topology
+from kafka_dr.errors import BadInput
 
 LAB = """\
 clusters:

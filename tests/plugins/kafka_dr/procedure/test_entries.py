@@ -100,13 +100,14 @@ def test_every_class_is_a_shape_or_the_base_of_shapes() -> None:
 
 # -- what today's code writes --------------------------------------------------------------------------------------
 
-WRITES = ("operators", "commands")
+PLUGINS = ROOT / "plugins"
+WRITES = ("steps", "actions", "watcher", "commands")
 
 
 def modules() -> Iterator[tuple[str, ast.Module, dict[str, Any]]]:
     """Modules that write entries: name, tree, and the names that they know."""
-    for path in sorted(file for folder in WRITES for file in (ROOT / "plugins/kafka_dr" / folder).glob("*.py")):
-        names = vars(importlib.import_module(f"kafka_dr.{path.parent.name}.{path.stem}"))
+    for path in sorted(file for folder in WRITES for file in (PLUGINS / "kafka_dr" / folder).rglob("*.py")):
+        names = vars(importlib.import_module(".".join(path.relative_to(PLUGINS).with_suffix("").parts)))
         yield path.name, ast.parse(path.read_text(encoding="utf-8")), names
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, DeadlinePassed, Refusal, Superseded
-from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.procedure import artifacts, progress, systems
 from kafka_dr.procedure.entries import FailoverForecast
 from kafka_dr.procedure.progress import NotYet, WaitLonger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,216 +13,35 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import (
-    Checkpoint,
-    Heartbeat,
     OffsetSync,
-    encode_checkpoint,
-    encode_heartbeat,
     encode_offset_sync,
 )
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.domain.recorder_rows import Kind, Place, Rows
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import ArchiveUnavailable, ConnectUnavailable, KafkaUnavailable
+from kafka_dr.errors import ArchiveUnavailable, KafkaUnavailable
 from kafka_dr.hooks.archive import Archive
-from kafka_dr.hooks.brokers.group_requests import PositionColumns
-from kafka_dr.hooks.brokers.cluster import GroupInfo
-from kafka_dr.hooks.brokers.records import Record, Span, Tail
-from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
-from kafka_dr.recorder.clients import Access, FlowBack
+from kafka_dr.recorder.clients import FlowBack
 from kafka_dr.recorder.history import last_known
-from kafka_dr.recorder.sampler import Looker
-from kafka_dr.recorder.mirror_topics import read_so_far
 from kafka_dr.recorder.loop import SAMPLES, SCHEMA
-from kafka_dr.config.topology import Connectors, Flow
+from kafka_dr.recorder.mirror_topics import read_so_far
+from kafka_dr.recorder.sampler import Looker
 from kafka_dr.vocabulary import COMMITS_TOPIC
 
-ORDERS, COMMITS = TopicPartition("orders", 0), TopicPartition("__consumer_offsets", 0)
-FLOW = Flow(source="east", target="west", connect="connect", connectors=Connectors(source="s", checkpoint="c"))
-SYNCS, CHECKPOINTS, BEATS = "mm2-offset-syncs.east.internal", "east.checkpoints.internal", "east.heartbeats"
-
-
-class Cluster:
-    """A cluster of logs: records by partition, None where nobody finds one; `away` makes every question fail."""
-
-    def __init__(self, name: str, asked: list[str]) -> None:
-        self.name, self.asked, self.away, self.made = name, asked, False, 0
-        self.logs: dict[TopicPartition, list[Record]] = {}
-        self.positions: dict[str, dict[TopicPartition, int]] = {}
-        self.read: list[str] = []
-        self.failing = ""
-        self.stable: dict[TopicPartition, int] = {}
-
-    def write(self, tp: TopicPartition, *values: bytes, key: bytes | None = b"k") -> None:
-        """Append records."""
-        log = self.logs.setdefault(tp, [])
-        log += [Record(*tp, len(log) + n, 1, False, key, value, ()) for n, value in enumerate(values)]
-
-    def _answer(self, what: str) -> None:
-        self.asked.append(f"{self.name} {what}")
-        if self.away or what == self.failing:
-            raise KafkaUnavailable(f"{what} on {self.name} failed", "no answer in time", "look")
-
-    def topics(self, names: Iterable[str] | None = None, timeout: float = 0) -> dict[str, Any]:
-        """Topics by name."""
-        self._answer("topics")
-        there = sorted(
-            {tp.topic for tp in self.logs} & set(names if names is not None else (tp.topic for tp in self.logs))
-        )
-        return {
-            name: SimpleNamespace(
-                topic_id=f"id-{name}-{self.made}", partitions={tp.partition: 1 for tp in self.logs if tp.topic == name}
-            )
-            for name in there
-        }
-
-    def ends(
-        self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", timeout: float = 0
-    ) -> dict[TopicPartition, int]:
-        """Log ends; under read_committed the last stable offsets."""
-        self._answer("ends")
-        return {
-            tp: self.stable.get(tp, len(self.logs[tp])) if isolation == "read_committed" else len(self.logs[tp])
-            for tp in partitions
-        }
-
-    def starts(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, int]:
-        """Log starts."""
-        return dict.fromkeys(partitions, 0)
-
-    def groups(self, timeout: float = 0) -> dict[str, GroupInfo]:
-        """Groups, all idle."""
-        self._answer("groups")
-        return {name: GroupInfo(name, "Empty", "classic", "consumer") for name in self.positions}
-
-    def position_columns(
-        self, groups: Iterable[str], require_stable: bool = True, timeout: float = 0
-    ) -> PositionColumns:
-        """Positions of the groups that were asked for."""
-        self._answer("positions")
-        self.read = list(groups)
-        rows = [(group, *tp, position) for group in self.read for tp, position in self.positions[group].items()]
-        return (
-            PositionColumns(*(list(column) for column in zip(*rows, strict=True)))
-            if rows
-            else PositionColumns([], [], [], [])
-        )
-
-
-class Message:
-    """A record as the Kafka client hands it out."""
-
-    def __init__(self, record: Record) -> None:
-        self._record = record
-
-    def __getattr__(self, name: str) -> Callable[[], Any]:
-        return lambda: getattr(self._record, name)
-
-    def timestamp(self) -> tuple[int, int]:
-        """Set by whoever wrote it."""
-        return 1, self._record.timestamp
-
-
-class Reader:
-    """Reads a cluster's logs; what is `late` does not come to its end in time."""
-
-    def __init__(self, cluster: Cluster, isolation: str = "read_uncommitted") -> None:
-        self.cluster, self.isolation = cluster, isolation
-        self.late: set[TopicPartition] = set()
-        self.taken: list[Any] = []
-
-    def spans(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, Span]:
-        """Whole logs."""
-        return {tp: Span(0, len(self.cluster.logs[tp])) for tp in partitions}
-
-    def scan(
-        self,
-        spans: Mapping[TopicPartition, Span],
-        timeout: float = 0,
-        limit: int | None = None,
-        take: Callable[[Any], Any] = lambda message: message._record,
-        given_up: dict[TopicPartition, str] | None = None,
-    ) -> Iterator[Any]:
-        """Records of all spans, of one that is late the first half."""
-        for tp, span in spans.items():
-            if span.start < span.end:
-                self.cluster.asked.append(f"{self.cluster.name} {tp} from {span.start}")
-            records = [record for record in self.cluster.logs[tp][span.start : span.end] if record]
-            if tp in self.late:
-                assert given_up is not None
-                given_up[tp], records = "not reached in time", records[: len(records) // 2]
-            self.taken += [take(Message(record)) for record in records[:limit]]
-            yield from (take(Message(record)) for record in records[:limit])
-
-    def last_records(
-        self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 0
-    ) -> dict[TopicPartition, Tail]:
-        """The last record of each."""
-        return {tp: Tail(tuple(self.cluster.logs[tp][-1:]), 0, len(self.cluster.logs[tp])) for tp in partitions}
-
-
-class Worker:
-    """A Connect worker of a flow that runs."""
-
-    def __init__(self) -> None:
-        self.away, self.version = False, "4.3.1"
-        self.settings = {"topics": "orders", "groups": ".*", "offset-syncs.topic.location": "target"}
-
-    def status(self, name: str, timeout: float) -> str:
-        """A state."""
-        if self.away:
-            raise ConnectUnavailable("Connect did not answer", "no connection", "look")
-        return f"{name} RUNNING"
-
-    def worker(self, timeout: float) -> Any:
-        """Its version."""
-        return SimpleNamespace(version=self.version)
-
-    def config(self, name: str, timeout: float) -> dict[str, str]:
-        """What the recorder needs of it."""
-        return self.settings
-
-    def offsets(self, name: str, timeout: float) -> Any:
-        """Two records were replicated."""
-        return SimpleNamespace(of=lambda alias: {ORDERS: 1})
-
-
-@pytest.fixture
-def site() -> Any:
-    """Two clusters, three records, two of them mirrored, and a group at the second."""
-    asked: list[str] = []
-    east, west = Cluster("east", asked), Cluster("west", asked)
-    east.write(ORDERS, b"1", b"2", b"3")
-    west.write(ORDERS, b"1", b"2")
-    east.write(COMMITS, b"")
-    east.positions = {"billing": {ORDERS: 1}}
-    for topic, (key, value) in (
-        (SYNCS, encode_offset_sync(OffsetSync("orders", 0, 1, 1))),
-        (CHECKPOINTS, encode_checkpoint(Checkpoint("billing", "orders", 0, 1, 1))),
-        (BEATS, encode_heartbeat(Heartbeat("east", "west", 77))),
-    ):
-        west.write(TopicPartition(topic, 0), value, key=key)
-    looker = Looker(
-        FLOW,
-        naming_of(NamingSpec(policy="identity"), ("east", "west")),
-        Access(east, west, Reader(east), Reader(west), Worker()),
-    )
-    return SimpleNamespace(east=east, west=west, looker=looker, asked=asked)
-
-
-def rows(sample: Rows, kind: str) -> list[dict[str, Any]]:
-    """A sample's rows of one kind, without what they do not have."""
-    found = [
-        {name: column[n] for name, column in sample.columns.items() if column[n] is not None}
-        for n in range(len(sample))
-    ]
-    return [{k: v for k, v in row.items() if k not in ("at", "kind")} for row in found if row["kind"] == kind]
-
-
-def told(sample: Rows) -> dict[str, Any]:
-    """What the sample's own row says."""
-    return json.loads(rows(sample, "sample")[0]["details"])
+from tests.support.sampled_site import (
+    CHECKPOINTS,
+    COMMITS,
+    FLOW,
+    ORDERS,
+    SYNCS,
+    OtherWorker,
+    Worker,
+    commit,
+    pairs,
+    rows,
+    told,
+)
 
 
 def test_a_first_sample_tells_everything(site: Any) -> None:
@@ -437,164 +256,6 @@ def test_millions_of_statements_are_read_in_parts(site: Any, monkeypatch: pytest
         write_sync(site, upstream)
     found = [[row["upstream"] for row in rows(site.looker.look(False), "sync")] for _ in range(4)]
     assert found == [[1, 2], [3, 4], [5], []]
-
-
-def commit(site: Any, group: str, **held: int | None) -> None:
-    """A group commits on partitions of orders, named by their number; None takes a position away."""
-    known = site.east.positions.setdefault(group, {})
-    for number, position in held.items():
-        known[TopicPartition("orders", int(number[1:]))] = position
-    site.east.positions[group] = {tp: position for tp, position in known.items() if position is not None}
-    site.east.write(COMMITS, b"")
-
-
-def pairs(sample: Rows) -> list[tuple[int, int, int]]:
-    """Partition and both offsets of a sample's pairs."""
-    return [(row["partition"], row["upstream"], row["downstream"]) for row in rows(sample, "pair")]
-
-
-def test_under_read_committed_pairs_end_below_an_open_transaction(site: Any) -> None:
-    """No reader gets further; MirrorMaker 2 did not either."""
-    site.east.stable = {ORDERS: 2}
-    site.looker = Looker(
-        FLOW, site.looker.naming, replace(site.looker.access, source_records=Reader(site.east, "read_committed"))
-    )
-    sample = site.looker.look(True)
-    assert rows(sample, "pair") == [
-        {"topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "source_end": 2, "records": 0}
-    ]
-
-
-def three_partitions(site: Any) -> list[TopicPartition]:
-    """Each with ten records, the last of which is not mirrored."""
-    partitions = [TopicPartition("orders", p) for p in range(3)]
-    for tp in partitions:
-        for cluster, count in ((site.east, 10), (site.west, 9)):
-            cluster.logs[tp] = []
-            cluster.write(tp, *(f"{tp} {n}".encode() for n in range(count)))
-    return partitions
-
-
-@pytest.mark.parametrize("late", ["source", "target"])
-def test_a_partition_that_is_late_keeps_no_pair_from_the_others(site: Any, late: str) -> None:
-    """It is named, and has its own at the next sample at which it can be read, though nothing has changed since."""
-    partitions = three_partitions(site)
-    reader = getattr(site.looker.access, f"{late}_records")
-    reader.late = {partitions[1]}
-    sample = site.looker.look(True)
-    assert pairs(sample) == [(0, 8, 8), (2, 8, 8)]
-    assert told(sample)["problems"] == ["own pairs: 1 of 3 partitions have no new one: orders-1"]
-    assert sum(asked.startswith("west orders-1 from") for asked in site.asked) == 1
-    assert pairs(site.looker.look(False)) == []
-    reader.late = set()
-    sample = site.looker.look(False)
-    assert pairs(sample) == [(1, 8, 8)] and told(sample)["problems"] == []
-    site.asked.clear()
-    site.looker.look(False)
-    assert not any(" orders-" in asked for asked in site.asked)
-
-
-def test_what_was_looked_through_without_a_pair_is_not_looked_through_again(site: Any) -> None:
-    """The target's newest record is none of the source's: at rest nothing is read for it."""
-    three_partitions(site)
-    site.west.write(ORDERS, b"of another writer")
-    assert told(site.looker.look(True))["problems"] == ["own pairs: 1 of 3 partitions have no new one: orders-0"]
-    site.asked.clear()
-    assert told(site.looker.look(False))["problems"] == []
-    assert not any(" orders-" in asked for asked in site.asked)
-
-
-def test_what_changed_while_nothing_could_be_paired_is_paired_later(site: Any) -> None:
-    """The other flow may have mirrored, or the source was away for one look."""
-    three_partitions(site)
-    other = OtherWorker("RUNNING", ("RUNNING",))
-    site.looker.access.flow_back = FlowBack(other, "back")
-    assert pairs(site.looker.look(True)) == []
-    other.state, other.tasks = "STOPPED", ()
-    assert pairs(site.looker.look(False)) == [(p, 8, 8) for p in range(3)]
-
-
-def test_no_record_is_kept_while_pairs_are_looked_for(site: Any) -> None:
-    """They may be a megabyte each, and hundreds of thousands."""
-    three_partitions(site)
-    site.looker.look(True)
-    access = site.looker.access
-    assert access.source_records.taken
-    assert "orders-0 8" not in str(access.source_records.taken + access.target_records.taken)
-
-
-def test_the_next_pair_is_looked_for_where_the_record_must_stand(site: Any) -> None:
-    """However much was mirrored since the last one."""
-    three_partitions(site)
-    site.looker.look(True)
-    site.east.write(ORDERS, *(b"%d" % n for n in range(100)))
-    site.west.write(ORDERS, b"orders-0 9", *(b"%d" % n for n in range(95)))
-    site.asked.clear()
-    assert pairs(site.looker.look(False)) == [(0, 104, 104)]
-    assert [asked for asked in site.asked if asked.startswith("east orders")] == ["east orders-0 from 104"]
-
-
-def test_after_repeats_a_pair_is_found_all_the_same(site: Any) -> None:
-    """In the same sample: MirrorMaker 2 began anew, and wrote more than the source holds."""
-    three_partitions(site)
-    site.looker.look(True)
-    site.west.write(ORDERS, *(b"orders-0 %d" % n for n in range(5, 10)))
-    site.asked.clear()
-    assert pairs(site.looker.look(False)) == [(0, 9, 13)]
-    site.east.write(ORDERS, b"a", b"b")
-    site.west.write(ORDERS, b"a")
-    assert pairs(site.looker.look(False)) == [(0, 10, 14)]
-
-
-def test_behind_a_transactions_marker_the_newest_record_is_found(site: Any) -> None:
-    """MirrorMaker 2 writes in transactions where it delivers exactly once."""
-    site.west.logs[ORDERS].append(None)
-    assert pairs(site.looker.look(True)) == [(0, 1, 1)]
-
-
-def test_of_more_than_may_be_read_those_that_waited_longest_come_first(
-    site: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Thousands of partitions at once, as at the start: a part of them at each sample."""
-    monkeypatch.setattr("kafka_dr.recorder.content_pairing._MOST_RECORDS", 10)
-    monkeypatch.setattr("kafka_dr.recorder.content_pairing._LEAST_SHARE", 5)
-    partitions = three_partitions(site)
-    assert pairs(site.looker.look(True)) == [(0, 8, 8), (1, 8, 8)]
-    for tp in partitions:
-        site.east.write(tp, *(b"%d" % n for n in range(20)))
-        site.west.write(tp, *(b"%d" % n for n in range(17)))
-    assert pairs(site.looker.look(True)) == [(2, 26, 25), (0, 26, 25)]
-    assert pairs(site.looker.look(False)) == [(1, 26, 25)]
-
-
-def test_a_topic_made_anew_has_pairs_from_its_beginning(site: Any) -> None:
-    """The last pair spoke of another log."""
-    three_partitions(site)
-    site.looker.look(True)
-    for cluster in (site.east, site.west):
-        cluster.made += 1
-        cluster.logs[ORDERS] = []
-        cluster.write(ORDERS, b"new")
-    assert pairs(site.looker.look(False)) == [(0, 0, 0), (1, 8, 8), (2, 8, 8)]
-
-
-class OtherWorker:
-    """The Connect worker of the flow the other way."""
-
-    def __init__(self, state: str, tasks: tuple[str, ...]) -> None:
-        self.state, self.tasks, self.away, self.asked = state, tasks, False, 0
-
-    def connectors(self, timeout: float) -> list[str]:
-        """All of it, in time."""
-        self.asked += 1
-        assert timeout <= 2
-        if self.away:
-            raise ConnectUnavailable("Connect did not answer", "no connection", "look")
-        return ["back"]
-
-    def status(self, name: str, timeout: float) -> ConnectorStatus:
-        """Of the one there is."""
-        return ConnectorStatus(name, self.state, dict(enumerate(self.tasks)))
 
 
 FLOWS_BACK = {

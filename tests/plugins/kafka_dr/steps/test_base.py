@@ -10,10 +10,10 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, FenceNotProven, ReadBackFailed, SwitchbackError
-from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.procedure.entries import ZeroLagProven
 from kafka_dr.procedure.progress import WaitLonger
 from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.vocabulary import Entry, Step
 
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from kafka_dr.actions.fencing.acl_fence import add_fence
+from kafka_dr.actions.recheck import refuse_if_changed
 from kafka_dr.domain.fencing.fence import FenceScope
 from kafka_dr.errors import LeaseLost, Refusal, Superseded
-from kafka_dr.actions.fencing.acl_fence import add_fence
-from kafka_dr.actions.offsets.commit import CommitGroups
-from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.steps.shared.return_to_source import ReturnToSource
-from kafka_dr.actions.replication.reverse import SeedReverseReplication
-from kafka_dr.actions.recheck import refuse_if_changed
 from kafka_dr.procedure.entries import ZeroLagProven
 from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.steps.planned.commit_groups import CommitGroups
+from kafka_dr.steps.planned.seed_reverse_replication import SeedReverseReplication
+from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.bench import FENCE, GRANT, ORDERS

@@ -7,11 +7,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kafka_dr.actions.old_source.armed_fence import telling_entries
 from kafka_dr.domain.fencing.armed_fence import watched
-from kafka_dr.watcher import watcher as watching
-from kafka_dr.actions.old_source.lost_source_fence import telling_entries
-from kafka_dr.watcher.watcher import STEP, Watcher, moved_run
 from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.watcher import loop_guard
+from kafka_dr.watcher.authority import STEP
+from kafka_dr.watcher.loop_guard import moved_run
+from kafka_dr.watcher.watcher import Watcher
 
 from tests.support.failback_bench import BACK, OLD, WayBack
 
@@ -139,7 +141,7 @@ def test_a_worker_that_is_away_is_looked_at_again(flows: Flows, away: str) -> No
 
 def test_clients_that_are_moved_in_between_save_the_flow(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
     """Just before the act the journal is read again: by then another flow must stand."""
-    seen = watching.copies
+    seen = loop_guard.copies
 
     def moved_after_the_looks(procedure: Any, flow: Any) -> bool:
         found = seen(procedure, flow)
@@ -147,14 +149,14 @@ def test_clients_that_are_moved_in_between_save_the_flow(flows: Flows, monkeypat
             flows.way.bench.done(flows.way.procedure, Step.OPEN_TARGET)
         return found
 
-    monkeypatch.setattr(watching, "copies", moved_after_the_looks)
+    monkeypatch.setattr(loop_guard, "copies", moved_after_the_looks)
     flows.run(back="RUNNING", old="RUNNING")
     assert flows.stopped == [] and flows.way.bench.journal.entries(step=STEP) == []
 
 
 def test_a_flow_that_stops_while_it_is_looked_at_is_no_circle(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
     """A procedure had just stopped the one to start the other."""
-    seen = watching.copies
+    seen = loop_guard.copies
 
     def handed_over(procedure: Any, flow: Any) -> bool:
         found = seen(procedure, flow)
@@ -162,7 +164,7 @@ def test_a_flow_that_stops_while_it_is_looked_at_is_no_circle(flows: Flows, monk
             flows.way.old_worker.states[OLD], flows.way.worker.states[BACK] = "STOPPED", "RUNNING"
         return found
 
-    monkeypatch.setattr(watching, "copies", handed_over)
+    monkeypatch.setattr(loop_guard, "copies", handed_over)
     flows.run(back="STOPPED", old="RUNNING")
     assert flows.stopped == [] and flows.noted == []
 
@@ -170,7 +172,7 @@ def test_a_flow_that_stops_while_it_is_looked_at_is_no_circle(flows: Flows, monk
 def test_it_says_nothing_of_any_fence(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An armed source stays armed, whatever is done to flows."""
     # The fence's own look, at the same time, would stop the same flow.
-    monkeypatch.setattr("kafka_dr.watcher.watcher.stop_replication", lambda *_: {})
+    monkeypatch.setattr("kafka_dr.watcher.duties.stop_replication", lambda *_: {})
     flows = Flows(bench, armed=True)
     flows.way.primary.away = True
     flows.run(back="RUNNING", old="RUNNING")

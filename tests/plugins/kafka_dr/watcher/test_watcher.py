@@ -9,21 +9,25 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.actions.fencing import acl_fence as fencing
+from kafka_dr.actions.fencing import open_transactions
+from kafka_dr.actions.fencing.acl_fence import added_entries
+from kafka_dr.actions.old_source.armed_fence import telling_entries
 from kafka_dr.domain.fencing.armed_fence import armed_fences, unstopped, watched
+from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction, Producer
 from kafka_dr.errors import KafkaUnavailable
-from kafka_dr.hooks.brokers.records import Accepted
-from kafka_dr.actions.fencing import acl_fence as fencing
-from kafka_dr.actions.fencing import open_transactions
-from kafka_dr.watcher import watcher as watching
-from kafka_dr.actions.fencing.acl_fence import added_entries
-from kafka_dr.actions.old_source.lost_source_fence import FenceSource, telling_entries
-from kafka_dr.steps.shared.return_to_source import ReturnToSource
-from kafka_dr.watcher.watcher import STEP, Watcher, disarm
+from kafka_dr.hooks.brokers.record_writer import Accepted
 from kafka_dr.procedure.progress import Progress
+from kafka_dr.steps.shared.return_to_source import ReturnToSource
+from kafka_dr.steps.unplanned.fence_source import FenceSource
 from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.watcher import duties
+from kafka_dr.watcher import watcher as watching
+from kafka_dr.watcher.authority import STEP
+from kafka_dr.watcher.duties import disarm
+from kafka_dr.watcher.watcher import Watcher
 
 from tests.support.bench import Connections
 from tests.support.facts import entry
@@ -108,7 +112,7 @@ def test_the_watcher_shows_that_it_lives(bench: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         watching,
         "telling_entries",
-        lambda journal: (_ for _ in ()).throw(watching.KafkaUnavailable("the journal is not readable")),
+        lambda journal: (_ for _ in ()).throw(KafkaUnavailable("the journal is not readable")),
     )
     watcher._sign_due = 0.0
     watcher.look()
@@ -348,7 +352,7 @@ def test_a_connector_that_still_has_to_stop_is_named_and_asked_under_the_same_in
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Connect may take a minute: the source is fenced meanwhile, and the journal does not grow with every look."""
-    monkeypatch.setattr(watching, "_STOP_SECONDS", 0.0)
+    monkeypatch.setattr(duties, "STOP_SECONDS", 0.0)
     worker = watch.bench.workers["standby"]
     worker.states["p.source"], worker.late = "RUNNING", {"p.source"}
     watch.back()
@@ -375,12 +379,12 @@ def test_a_source_that_is_away_is_not_kept_waiting_for_by_its_connectors(
     """
     waited: list[float] = []
     monkeypatch.setattr(
-        watching, "stop_flow", lambda procedure, step, flow, ask, stop, trusted: waited.append(stop) or {}
+        duties, "stop_flow", lambda procedure, step, flow, ask, stop, trusted: waited.append(stop) or {}
     )
     watch.bench.procedure().authority.write(Step.STOP_MIRROR_MAKER, Entry.INTENT, {"try": 1})
     watch.source.away = not answers
     watch.watcher.look()
-    assert set(waited) == {watching._STOP_SECONDS if answers else 0.0}
+    assert set(waited) == {duties.STOP_SECONDS if answers else 0.0}
 
 
 def test_under_default_naming_the_flow_to_the_old_source_is_left(make_bench: Any) -> None:
@@ -610,7 +614,7 @@ def test_a_journal_that_is_away_is_told_and_looked_at_again(watch: Watch, monkey
     monkeypatch.setattr(
         watching,
         "telling_entries",
-        lambda journal: (_ for _ in ()).throw(watching.KafkaUnavailable("the journal is not readable")),
+        lambda journal: (_ for _ in ()).throw(KafkaUnavailable("the journal is not readable")),
     )
     watch.back()
     assert watch.lines[-1] == "watching: the journal is not readable." and DENY not in watch.source.acls

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kafka_dr.actions.failback.copy_sizes import copy_sizes
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ConnectUnavailable, KafkaUnavailable
 from kafka_dr.hooks.brokers.log_directories import LogDirTool
-from kafka_dr.actions.failback.copy_sizes import copy_sizes
 
 from tests.support.failback_bench import BACK, ORDERS, WayBack
 

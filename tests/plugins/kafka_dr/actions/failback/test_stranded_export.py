@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported, record_of_row
+from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.failback.replay import mark_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
-from kafka_dr.hooks.brokers.records import Record
-from kafka_dr.actions.scope.position_frames import partitions_frame
-from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported, record_of_row
+from kafka_dr.hooks.brokers.record import Record
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import StrandedRecordsFound
 from kafka_dr.vocabulary import Step

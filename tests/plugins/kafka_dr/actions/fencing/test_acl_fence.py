@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from kafka_dr.actions.fencing.acl_fence import added_entries, probe_partitions
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven
 from kafka_dr.hooks.brokers.acls import ClusterAcls
-from kafka_dr.hooks.brokers.records import Accepted, Refused
-from kafka_dr.actions.fencing.acl_fence import FenceProducers, added_entries, probe_partitions
+from kafka_dr.hooks.brokers.record_writer import Accepted, Refused
+from kafka_dr.steps.planned.fence_producers import FenceProducers
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
 STEP = Step.FENCE_PRODUCERS

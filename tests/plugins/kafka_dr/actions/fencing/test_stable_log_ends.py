@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from kafka_dr.actions.fencing import open_transactions
+from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction, OpenTransaction
 from kafka_dr.errors import KafkaUnavailable, LeaseLost
-from kafka_dr.hooks.brokers.records import Record, Tail
-from kafka_dr.actions.fencing import open_transactions
-from kafka_dr.actions.fencing.acl_fence import FenceProducers
-from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.hooks.brokers.record import Record, Tail
 from kafka_dr.procedure import progress
+from kafka_dr.steps.planned.fence_producers import FenceProducers
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.facts import figures_of

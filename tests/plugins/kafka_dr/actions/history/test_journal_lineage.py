@@ -9,16 +9,16 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from kafka_dr.domain.mirror_maker.mirror_records import OffsetSync, encode_offset_sync
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.actions.offsets import commit as offsets
-from kafka_dr.actions.history.journal_lineage import write_lineage
-from kafka_dr.actions.offsets.commit import TranslateOffsets
-from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.actions.history.segment_frames import write_lineage
 from kafka_dr.actions.offsets.early_translation import write_translation
+from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.mirror_records import OffsetSync, encode_offset_sync
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import EndsNoted, TopicsToCreate
 from kafka_dr.procedure.run import Run
+from kafka_dr.steps.planned import translate_offsets as step
+from kafka_dr.steps.planned.translate_offsets import TranslateOffsets
 from kafka_dr.vocabulary import Entry, Step
 
 ORDERS, BORN = TopicPartition("orders", 0), TopicPartition("born", 0)
@@ -435,8 +435,8 @@ def test_a_translation_gets_them(trips: Trips, monkeypatch: pytest.MonkeyPatch) 
     trips.begin("primary", "standby")
     trips.opens(None, {ORDERS: 104})
     procedure = trips.begin("standby", "primary")
-    monkeypatch.setattr(offsets, "offset_syncs_of", lambda one: NO_PAIRS)
-    monkeypatch.setattr(offsets, "bounds_frame", lambda one: trips.bounds(300, 290))
+    monkeypatch.setattr(step, "offset_syncs_of", lambda one: NO_PAIRS)
+    monkeypatch.setattr(step, "bounds_frame", lambda one: trips.bounds(300, 290))
     trips.bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
     trips.bench.done(procedure, Step.FORECAST)
     positions = pd.DataFrame({"group": ["g"], "topic": ["orders"], "partition": [0], "position": [3]}).astype(
@@ -509,8 +509,8 @@ def third_trip(trips: Trips, without_spark: Any, monkeypatch: pytest.MonkeyPatch
     bounds = trips.bounds(len(ON_PRIMARY), len(ON_STANDBY)).assign(
         target_topic="orders", source_start=pd.array([0], "Int64"), target_start=pd.array([0], "Int64"), **flags
     )
-    monkeypatch.setattr(offsets, "bounds_frame", lambda one: bounds)
-    monkeypatch.setattr(offsets, "offset_syncs_of", lambda one: NO_SYNCS)
+    monkeypatch.setattr(step, "bounds_frame", lambda one: bounds)
+    monkeypatch.setattr(step, "offset_syncs_of", lambda one: NO_SYNCS)
     return trips
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.actions.history.seeds import Begun, told_to_begin
 from kafka_dr.actions.replication.drain import Drain
 from kafka_dr.actions.replication.reverse import note_ends
-from kafka_dr.actions.failback.resync_scope import Begun, told_to_begin
+from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.entries import ProducersFenced
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.vocabulary import Entry, Step

@@ -11,11 +11,17 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from kafka_dr.actions.loss import last_known_state as last_known
+from kafka_dr.actions.loss.last_known_state import (
+    LastKnown,
+    asked_side_by_side,
+    looked_at,
+    what_is_known,
+    with_movement,
+)
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_offset_sync
 from kafka_dr.domain.recorder_rows import Kind
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.actions.loss import last_known_state as last_known
-from kafka_dr.actions.loss.last_known_state import LastKnown, asked_side_by_side, looked_at, what_is_known, with_movement
 
 from tests.support.lost_source import Recorder, held, seen
 

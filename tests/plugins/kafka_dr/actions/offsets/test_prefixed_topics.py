@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from kafka_dr.domain.failback.lineage import Segment
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.actions.history.journal_lineage import History
 from kafka_dr.actions.offsets import prefixed_topics as copies_back
 from kafka_dr.actions.offsets.prefixed_topics import (
     bounds_of_lost_copies,
@@ -19,8 +18,9 @@ from kafka_dr.actions.offsets.prefixed_topics import (
     with_copies,
     with_lost_copies,
 )
-from kafka_dr.actions.history.journal_lineage import History
 from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.domain.failback.lineage import Segment
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import TopicsToCreate
 from kafka_dr.vocabulary import Step

@@ -10,15 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka_dr.domain.mirror_maker.mirror_records import Heartbeat, encode_heartbeat
-from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
-from kafka_dr.domain.loss.source_lost import Look, Sight, SourceState
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import ConnectUnavailable, HookUnavailable, KafkaUnavailable, LeaseLost, ReadBackFailed, Refusal
-from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.records import Accepted, Record, RecordWriter, Refused, Tail, Unknown
-from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
-from kafka_dr.hooks.site.source_probe import ApplicationsView
 from kafka_dr.actions.old_source import views as source_views
 from kafka_dr.actions.old_source.views import (
     Pace,
@@ -30,6 +21,16 @@ from kafka_dr.actions.old_source.views import (
     view_from_here,
 )
 from kafka_dr.config.topology import Deadlines
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.loss.source_lost import Look, Sight, SourceState
+from kafka_dr.domain.mirror_maker.mirror_records import Heartbeat, encode_heartbeat
+from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
+from kafka_dr.errors import ConnectUnavailable, HookUnavailable, KafkaUnavailable, LeaseLost, ReadBackFailed, Refusal
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.record import Record, Tail
+from kafka_dr.hooks.brokers.record_writer import Accepted, RecordWriter, Refused, Unknown
+from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
+from kafka_dr.hooks.site.source_probe import ApplicationsView
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.facts import tell

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kafka_dr.domain.readiness.readiness import blockers
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.actions.old_source.lost_source_fence import mirrored_now
-from kafka_dr.actions.loss.last_known_state import selected
-from kafka_dr.actions.readiness.observe import copies_of_target, existing_originals, flow_view, remote_partitions
 from kafka_dr.actions.failback.resync_scope import topics_back
+from kafka_dr.actions.loss.last_known_state import selected
+from kafka_dr.actions.readiness.observe import flow_view
+from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, mirrored_now, remote_partitions
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.readiness.readiness import blockers
 
 from tests.plugins.kafka_dr.domain.readiness.test_readiness import config, seen
 

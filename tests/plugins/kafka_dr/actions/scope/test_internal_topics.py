@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from kafka_dr.actions.scope.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
 from kafka_dr.domain.mirror_maker.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_offset_sync
 from kafka_dr.errors import Contradiction
-from kafka_dr.actions.scope.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
 
 SYNCS, CHECKPOINTS = "mm2-offset-syncs.primary.internal", "primary.checkpoints.internal"
 ON_TARGET = {"offset-syncs.topic.location": "target"}

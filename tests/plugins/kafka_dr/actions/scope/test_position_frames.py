@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
 from kafka_dr.actions.offsets.commit import differing, ledger_frame
 from kafka_dr.actions.scope.position_frames import COLUMNS, TYPES, by_group, in_order, placed, positions_of
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
 
 ROWS = st.dictionaries(
     st.tuples(st.text(max_size=3), st.text(min_size=1, max_size=2), st.integers(0, 3)),

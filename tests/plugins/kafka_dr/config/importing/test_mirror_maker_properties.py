@@ -6,8 +6,8 @@ import json
 
 import pytest
 from kafka_dr.config.importing.mirror_maker_properties import UNKNOWN, topology_from_properties
-from kafka_dr.errors import BadInput
 from kafka_dr.config.settings import Topology, check_topology
+from kafka_dr.errors import BadInput
 
 REFERENCE = r"""
 # Define clusters

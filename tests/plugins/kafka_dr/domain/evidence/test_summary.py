@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka_dr.domain.evidence.summary import ROWS_SHOWN, Story, story_of, whereabouts
+from kafka_dr.domain.evidence.summary import ROWS_SHOWN, Story, story_of
+from kafka_dr.domain.evidence.whereabouts import whereabouts
 
 AT, LATER = "2026-11-21T10:00:00+00:00", "2026-11-21T10:01:00+00:00"
 PASSED = ["open_procedure", "check_readiness", "forecast", "approve_failover"]

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kafka_dr.domain.failback.stranded import (
-    Decision,
-    Mode,
-    Return,
-    Stranded,
-    decide,
-    impossible,
-    return_markdown,
-    stranded_by_topic,
-)
+from kafka_dr.domain.failback.stranded import Decision, Mode, Return, Stranded, decide, impossible
+from kafka_dr.domain.failback.stranded_page import return_markdown, stranded_by_topic
 from kafka_dr.procedure.entries import StrandedTopic
 
 from tests.support.facts import stranded_topic

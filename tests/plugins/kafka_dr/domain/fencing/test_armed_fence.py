@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.fencing.armed_fence import Accepted, Watch, accepted, armed_fences, last_moves, shrunk, unstopped, watched
+from kafka_dr.domain.fencing.armed_fence import (
+    Accepted,
+    Watch,
+    accepted,
+    armed_fences,
+    last_moves,
+    shrunk,
+    unstopped,
+    watched,
+)
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.vocabulary import Entry, Step
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
 from kafka_dr.domain.fencing.fence import (
     FenceScope,
     client_principals,
@@ -14,6 +13,7 @@ from kafka_dr.domain.fencing.fence import (
     refused_to_clients,
     still_allowed,
 )
+from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
 
 from tests.support.examples import examples
 

@@ -6,18 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
-from kafka_dr.domain.loss.loss_plan import (
-    FoundSince,
-    LastKnownGroup,
-    LastSeen,
-    LossPlan,
-    grown,
-    grown_markdown,
-    loss_markdown,
-    loss_now,
-    review_digest,
-)
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.loss.loss_increase import FoundSince, grown, grown_markdown, loss_now, review_digest
+from kafka_dr.domain.loss.loss_page import loss_markdown
+from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LastSeen, LossPlan
 
 FIGURES = {"certain": 70, "possible": None, "losing": 1, "partitions": 3, "unknown": 1}
 FIGURES |= {"records_per_second": 40, "groups_ahead": 1, "digest": "d" * 64}

@@ -13,22 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.acl import AclEntry
-from kafka_dr.domain.manual.commands import (
-    Block,
-    Flow,
-    Hand,
-    Place,
-    acl_commands,
-    entry_of,
-    offset_lines,
-    partition_patterns,
-    position_files,
-    script,
-    seeds_json,
-    to_go_on,
-    to_return,
-)
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.manual.acl_commands import acl_commands, entry_of
+from kafka_dr.domain.manual.commands import to_go_on
+from kafka_dr.domain.manual.context import Block, Flow, Hand, Place
+from kafka_dr.domain.manual.files import offset_lines, partition_patterns, position_files, seeds_json
+from kafka_dr.domain.manual.rollback import to_return
+from kafka_dr.domain.manual.script import script
 from kafka_dr.errors import BadInput
 from kafka_dr.procedures import FAILBACK, PLANNED_FAILOVER, PROCEDURES, UNPLANNED_FAILOVER, ProcedureDefinition
 from kafka_dr.vocabulary import Step

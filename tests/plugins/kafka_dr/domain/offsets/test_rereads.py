@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pandas as pd
-from kafka_dr.domain.offsets.rereads import compare_with_mirror_maker
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.offsets.rereads import compare_with_mirror_maker
 
 COLUMNS = ["group", "target_topic", "partition", "target_position"]
 

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 from kafka_dr.domain.evidence.evidence import outcome_of
-from kafka_dr.domain.offsets.restore_plan import RestorePlan, restore_markdown, restore_plan_of, restore_sentences, restore_to_do
+from kafka_dr.domain.offsets.restore_plan import (
+    RestorePlan,
+    restore_markdown,
+    restore_plan_of,
+    restore_sentences,
+    restore_to_do,
+)
 from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Entry, Outcome, Step
 

@@ -8,9 +8,19 @@ from typing import Any
 import pandas as pd
 import pytest
 from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
-from kafka_dr.domain.readiness.observation import ClusterView, ConnectorView, FlowView, GroupView, Observation, Sample, TopicView
-from kafka_dr.domain.readiness.readiness import GATES, Blocker, blockers, isolation_of, notes, settling, standing_still
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.readiness.blocker import Blocker
+from kafka_dr.domain.readiness.notes import notes
+from kafka_dr.domain.readiness.observation import (
+    ClusterView,
+    ConnectorView,
+    FlowView,
+    GroupView,
+    Observation,
+    Sample,
+    TopicView,
+)
+from kafka_dr.domain.readiness.readiness import GATES, blockers, isolation_of, settling, standing_still
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"

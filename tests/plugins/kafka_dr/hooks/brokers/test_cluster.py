@@ -17,9 +17,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as WirePartition
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable, ReadBackFailed
-from kafka_dr.hooks.brokers.group_requests import GROUP_IS_ACTIVE, OK, Position
 from kafka_dr.hooks.brokers.client import ALLOWED_KEYS, border, client_config
-from kafka_dr.hooks.brokers.cluster import GroupInfo, KafkaCluster, Metadata
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.descriptions import GroupInfo, Metadata
+from kafka_dr.hooks.brokers.group_requests import GROUP_IS_ACTIVE, OK, Position
 
 from tests.support.empty_cluster import empty_cluster
 

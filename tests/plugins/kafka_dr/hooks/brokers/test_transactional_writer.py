@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady, Superseded
-from kafka_dr.hooks.brokers.records import RecordReader, Span
+from kafka_dr.hooks.brokers.record import Span
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing, RecordReplay
 
 

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady
 from kafka_dr.hooks.brokers import writer_process as replay_process
-from kafka_dr.hooks.brokers.records import RecordReader
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing, RecordReplay
 from kafka_dr.hooks.brokers.writer_process import ReplayProcess, serve
 

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, NotReady, ReadBackFailed
-from kafka_dr.hooks.site.endpoint import Answer
 from kafka_dr.hooks.connect.mirror_maker import ConnectorOffsets, MirrorMaker
+from kafka_dr.hooks.site.endpoint import Answer
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
 NAME = "flow-source"

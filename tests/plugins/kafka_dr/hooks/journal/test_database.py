@@ -20,8 +20,8 @@ from typing import Any
 import psutil
 import pytest
 from kafka_dr.errors import BadInput, DeadlinePassed, SwitchbackError, SystemUnavailable
-from kafka_dr.hooks.journal.postgresql import TURN
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.journal.postgresql import TURN
 
 from tests.support.postgresql import ROOT, Server, running_server
 

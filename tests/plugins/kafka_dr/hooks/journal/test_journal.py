@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 from kafka_dr.errors import BadInput, Contradiction, LeaseLost, NotReady, Superseded, SystemUnavailable
-from kafka_dr.hooks.journal.journal import CoolDown, Journal
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.journal.tables import CoolDown
 from sqlalchemy import create_engine, make_url, text
 
 PAIR = "east|west"

@@ -11,20 +11,22 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.errors import Refusal
-from kafka_dr.steps.abort import abort_procedure as aborting
-from kafka_dr.steps.abort.abort_procedure import AbortProcedure, CloseAborted, ReturnAborted
-from kafka_dr.actions.clients import OpenTarget
-from kafka_dr.actions.evidence import CloseProcedure
-from kafka_dr.actions.fencing.acl_fence import DrainConsumers
-from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.procedure.entries import ProcedureAborted
 from kafka_dr.procedure.progress import NotYet
+from kafka_dr.steps.abort import return_to_source as abort_return
+from kafka_dr.steps.abort.abort_procedure import AbortProcedure
+from kafka_dr.steps.abort.close_procedure import CloseAborted
+from kafka_dr.steps.abort.return_to_source import ReturnAborted
+from kafka_dr.steps.planned.drain_consumers import DrainConsumers
+from kafka_dr.steps.planned.open_target import OpenTarget
+from kafka_dr.steps.shared.close_procedure import CloseProcedure
+from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.vocabulary import Entry, Step
 
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(aborting, "_OWN_RETURN_SECONDS", 0.3)
+    monkeypatch.setattr(abort_return, "_OWN_RETURN_SECONDS", 0.3)
     return
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
+from kafka_dr.actions.failback.stranded_decision import planned_return, require_decided
 from kafka_dr.errors import ApprovalMissing, BadInput, Refusal
-from kafka_dr.actions.failback.stranded_decision import DecideStrandedRecords, planned_return, require_decided
+from kafka_dr.steps.failback.decide_stranded_records import DecideStrandedRecords
 from kafka_dr.vocabulary import Step
 
 from tests.support.facts import stranded_topic

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.actions.fencing.acl_fence import added_entries
+from kafka_dr.actions.old_source.armed_fence import telling_entries
 from kafka_dr.domain.fencing.armed_fence import armed_fences
+from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.hooks.brokers.records import Accepted
-from kafka_dr.actions.fencing.acl_fence import added_entries
+from kafka_dr.hooks.brokers.record_writer import Accepted
 from kafka_dr.steps.failback.fence_returned_cluster import FenceReturnedCluster
-from kafka_dr.actions.old_source.lost_source_fence import telling_entries
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.support.failback_bench import BACK, OLD, ORDERS, WayBack
 from tests.support.facts import figures_of
+from tests.support.failback_bench import BACK, OLD, ORDERS, WayBack
 
 STEP = Step.FENCE_RETURNED_CLUSTER
 GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")

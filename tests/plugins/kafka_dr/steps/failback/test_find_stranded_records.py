@@ -13,22 +13,24 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from kafka_dr.actions.failback import stranded_input
+from kafka_dr.actions.failback.returned_logs import LogsThere
+from kafka_dr.actions.failback.stranded_decision import planned_return
+from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported, exported_by
+from kafka_dr.actions.failback.stranded_input import Bounds, begun_at, kept_before
+from kafka_dr.actions.failback.topic_recreation import exported_older
+from kafka_dr.actions.history.seeds import Begun
+from kafka_dr.actions.replication.reverse import note_ends
+from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.actions.failback import stranded_search as stranded
-from kafka_dr.actions.failback.stranded_decision import planned_return
-from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
-from kafka_dr.actions.failback.topic_recreation import exported_older
-from kafka_dr.actions.replication.reverse import note_ends
-from kafka_dr.actions.failback.stranded_search import Bounds, FindStrandedRecords, LogsThere, begun_at, kept_before
-from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported, exported_by
-from kafka_dr.actions.failback.resync_scope import Begun
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import TopicsToDelete
+from kafka_dr.steps.failback.find_stranded_records import FindStrandedRecords
 from kafka_dr.vocabulary import Step
 
-from tests.support.failback_bench import ORDERS, WayBack
 from tests.support.facts import figures_of
+from tests.support.failback_bench import ORDERS, WayBack
 
 
 def step() -> FindStrandedRecords:
@@ -269,17 +271,17 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
     earlier.progress = SimpleNamespace(done=lambda _: said, require=lambda _: said, move=lambda: said)
     earlier.artifacts = SimpleNamespace(load=lambda ends: partitions_frame(ends, "offset"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stranded, "opened_before", lambda *_: earlier)
+        patch.setattr(stranded_input, "opened_before", lambda *_: earlier)
         assert begun_at(procedure, way.failover, there) == ({ORDERS: 4}, {ORDERS: 7})
         both = Bounds(procedure, way.failover, there)
         assert both.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [[4, 7, 4]]
         assert both.bounds()["source_start"].tolist() == [0]
         # Where names part the directions the flow went on behind its copies: at the same record as clients, or both
         # logs are compared from the beginning.
-        patch.setattr(stranded, "names_protect", lambda _: True)
+        patch.setattr(stranded_input, "names_protect", lambda _: True)
         for begun, known in (({ORDERS: Begun(3, 5)}, [4, 5, 4]), ({ORDERS: Begun(2, 5)}, [0, 0, 4]), ({}, [0, 0, 4])):
             patch.setattr(
-                stranded,
+                stranded_input,
                 "begun_then",
                 lambda flow, last, begun=begun: begun if (flow.request.source, last) == ("primary", earlier) else {},
             )
@@ -287,8 +289,8 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
             assert apart.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [known]
         assert apart.bounds()["source_start"].tolist() == [0]
         # The copies were made anew since.
-        patch.setattr(stranded, "begun_then", lambda *_: {ORDERS: Begun(3, 5)})
-        patch.setattr(stranded, "mode_of", lambda one: Mode.RECREATE if one is way.failover else Mode.APPEND)
+        patch.setattr(stranded_input, "begun_then", lambda *_: {ORDERS: Begun(3, 5)})
+        patch.setattr(stranded_input, "mode_of", lambda one: Mode.RECREATE if one is way.failover else Mode.APPEND)
         assert begun_at(procedure, way.failover, there) == ({ORDERS: 4}, {})
 
 
@@ -328,11 +330,11 @@ def test_what_earlier_failbacks_left_in_its_place_is_told(
         )
 
     monkeypatch.setattr(
-        stranded,
+        stranded_input,
         "moved_clients",
         lambda _: [moved("first", "primary", "append"), *(moved("later", "standby", mode) for mode in later)],
     )
-    monkeypatch.setattr(stranded, "exported", lambda one: [export])
+    monkeypatch.setattr(stranded_input, "exported", lambda one: [export])
     frame = kept_before(found.way.procedure)
     assert frame["offset"].tolist() == kept and frame.dtypes.astype(str).tolist() == ["object", "int32", "int64"]
     file.write_bytes(b"changed")

@@ -9,17 +9,20 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.actions.failback import resync_start as flow_back
 from kafka_dr.actions.failback import topic_recreation as preparing_topics
 from kafka_dr.actions.failback.stranded_decision import planned_return
-from kafka_dr.actions.failback.resync_start import SeedFlowBack, StartFlowBack, WaitForCatchUp
 from kafka_dr.actions.scope.position_frames import partitions_frame
-from kafka_dr.actions.failback.topic_recreation import PrepareTopics
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.steps.failback import prepare_topics, seed_flow_back
+from kafka_dr.steps.failback.prepare_topics import PrepareTopics
+from kafka_dr.steps.failback.seed_flow_back import SeedFlowBack
+from kafka_dr.steps.failback.start_flow_back import StartFlowBack
+from kafka_dr.steps.failback.wait_for_catch_up import WaitForCatchUp
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.support.failback_bench import BACK, OLD, ORDERS, PAIR, WayBack
 from tests.support.facts import figures_of
+from tests.support.failback_bench import BACK, OLD, ORDERS, PAIR, WayBack
 
 BORN = TopicPartition("born", 0)
 
@@ -199,7 +202,7 @@ def test_topics_made_anew_before_clients_left_again_are_not_copied_twice(
     way.bench.journal.append(way.failover.id, Step.OPEN_TARGET, Entry.INTENT, way.bench.journal.lease(PAIR).epoch, {})
     way.worker.kept[BACK], way.choices = {ORDERS: 9}, {}
     told = flow_back.told_before
-    monkeypatch.setattr(flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
+    monkeypatch.setattr(seed_flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
     way.another("b2")
     prepare(way)
     assert seeds(way, seed(way)) == {"orders-0": 9} and way.worker.kept[BACK] == {ORDERS: 9}
@@ -226,7 +229,7 @@ def test_what_was_made_anew_is_known_where_the_failover_knew_no_ids(
     """A lost source of which nobody had recorded them: prepare_topics says what it made."""
     way = prepared(bench, seeded=False, mode="recreate")
     told = flow_back.told_before
-    monkeypatch.setattr(flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
+    monkeypatch.setattr(seed_flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
     assert seeds(way, seed(way)) == {"orders-0": -1}
 
 
@@ -506,12 +509,12 @@ def test_what_a_killed_run_has_made_begins_at_its_beginning(
     way = WayBack(bench, **({"mode": mode} if mode == "recreate" else {}))
     if not known:
         told = flow_back.told_before
-        monkeypatch.setattr(flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
+        monkeypatch.setattr(seed_flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
     del way.primary.partitions["orders"]
     way.primary.deleted.append("orders")
     way.primary.log_ends.pop(ORDERS, None)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(preparing_topics, "settings_that_differ", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        patch.setattr(prepare_topics, "settings_that_differ", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
         prepare(way)
     way.primary.log_ends[ORDERS] = 0
     way.choices = {}

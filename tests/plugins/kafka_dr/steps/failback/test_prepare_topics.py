@@ -13,14 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.actions.failback import topic_recreation as preparing_topics
 from kafka_dr.actions.failback.stranded_decision import planned_return
-from kafka_dr.actions.failback.topic_recreation import PrepareTopics, verify_export
+from kafka_dr.actions.failback.topic_recreation import verify_export
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.steps.failback.prepare_topics import PrepareTopics
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.support.failback_bench import BACK, OLD, ORDERS, WayBack
 from tests.support.facts import figures_of
+from tests.support.failback_bench import BACK, OLD, ORDERS, WayBack
 
 STEP = Step.PREPARE_TOPICS
 LOST = {"topic": "orders", "records": 2, "bytes": 20, "first_at": 1, "last_at": 2}

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from kafka_dr.actions.failback import replay as replaying
+from kafka_dr.actions.failback.stranded_decision import planned_return
+from kafka_dr.actions.failback.stranded_export import PROGRESS_TOPIC, progress_record
 from kafka_dr.domain.failback.stranded import Decision
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, Superseded
-from kafka_dr.hooks.brokers.records import Record, Span
+from kafka_dr.hooks.brokers.record import Record, Span
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing
-from kafka_dr.actions.failback import replay as replaying
-from kafka_dr.actions.failback.stranded_decision import planned_return
-from kafka_dr.actions.failback.replay import ReconcileStrandedRecords
-from kafka_dr.actions.failback.stranded_export import PROGRESS_TOPIC, progress_record
 from kafka_dr.procedure.authority import record as record_fact
 from kafka_dr.procedure.entries import ReplayBegun, StrandedExport, StrandedRecordsFound
+from kafka_dr.steps.failback.reconcile_stranded_records import ReconcileStrandedRecords
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.facts import figures_of, tell

@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from kafka_dr.actions.readiness import plan as readiness
-from kafka_dr.actions.readiness.plan import known_topic_ids, observed_at_rest
+from kafka_dr.actions.readiness import observe as observation
+from kafka_dr.actions.readiness.observe import observed_at_rest
+from kafka_dr.actions.readiness.preconditions import known_topic_ids
 from kafka_dr.vocabulary import Step
 
 from tests.plugins.kafka_dr.domain.readiness.test_readiness import seen, with_tasks
@@ -20,8 +21,8 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def make(*states: Any) -> list[Any]:
         left = list(states)
-        monkeypatch.setattr(readiness, "observe", lambda procedure, known: left.pop(0))
-        monkeypatch.setattr(readiness, "_LOOK_AGAIN_SECONDS", 0.0)
+        monkeypatch.setattr(observation, "observe", lambda procedure, known: left.pop(0))
+        monkeypatch.setattr(observation, "_LOOK_AGAIN_SECONDS", 0.0)
         return left
 
     return make
@@ -43,7 +44,7 @@ def test_what_is_wrong_is_not_waited_for(looks: Any) -> None:
 
 def test_a_rebalance_without_end_is_told(looks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """After some seconds the gates are asked of what was seen last."""
-    monkeypatch.setattr(readiness, "_SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(observation, "_SETTLED_SECONDS", 0.0)
     unassigned = with_tasks("RUNNING", "UNASSIGNED")
     looks(unassigned)
     assert observed_at_rest(None, {}) is unassigned

@@ -7,10 +7,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from kafka_dr.actions.offsets.commit import wanted_positions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, ReadBackFailed, Refusal
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.actions.offsets.commit import CommitGroups, wanted_positions
+from kafka_dr.steps.planned.commit_groups import CommitGroups
 from kafka_dr.vocabulary import Entry, Step
 
 ORDERS = TopicPartition("orders", 0)

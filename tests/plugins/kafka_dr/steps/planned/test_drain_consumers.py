@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from kafka_dr.actions.scope.plan_scope import fenced_groups, groups_of, planned_groups
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.actions.fencing.acl_fence import DrainConsumers, fenced_groups, groups_of, planned_groups
+from kafka_dr.steps.planned.drain_consumers import DrainConsumers
 from kafka_dr.vocabulary import Entry, Step
 
 STEP = Step.DRAIN_CONSUMERS
@@ -56,7 +57,7 @@ def test_positions_are_frozen_and_reads_are_fenced(fenced: Any) -> None:
 @pytest.fixture
 def many(fenced: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The same, where two positions count as many."""
-    monkeypatch.setattr("kafka_dr.actions.fencing.acl_fence.READ_AGAIN_UP_TO", 1)
+    monkeypatch.setattr("kafka_dr.actions.groups.at_rest.READ_AGAIN_UP_TO", 1)
     return fenced
 
 
@@ -75,7 +76,7 @@ def test_few_positions_are_read_twice_and_so_are_those_of_a_source_that_keeps_th
     fenced: Any, monkeypatch: pytest.MonkeyPatch, few: bool
 ) -> None:
     """A topic of commits without any record stands still whatever is committed."""
-    monkeypatch.setattr("kafka_dr.actions.fencing.acl_fence.READ_AGAIN_UP_TO", 2 if few else 1)
+    monkeypatch.setattr("kafka_dr.actions.groups.at_rest.READ_AGAIN_UP_TO", 2 if few else 1)
     source = fenced.clusters["primary"]
     source.partitions["__consumer_offsets"] = {0: 1}
     source.log_ends[TopicPartition("__consumer_offsets", 0)] = 7 if few else 0

@@ -9,8 +9,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.hooks.brokers.records import Accepted, Refused
-from kafka_dr.actions.clients import OpenTarget, VerifyClients
+from kafka_dr.hooks.brokers.record_writer import Accepted, Refused
+from kafka_dr.steps.planned.open_target import OpenTarget
+from kafka_dr.steps.shared.verify_clients import VerifyClients
 from kafka_dr.vocabulary import Entry, Step
 
 STEP = Step.OPEN_TARGET
@@ -93,7 +94,7 @@ def test_a_position_that_moved_keeps_the_target_closed(bench: Any) -> None:
 @pytest.fixture
 def counted(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A frozen group, where one position counts as many, on a source whose topic of commits can be seen."""
-    monkeypatch.setattr("kafka_dr.actions.fencing.acl_fence.READ_AGAIN_UP_TO", 0)
+    monkeypatch.setattr("kafka_dr.actions.groups.at_rest.READ_AGAIN_UP_TO", 0)
     source = bench.clusters["primary"]
     source.partitions["__consumer_offsets"] = {0: 1}
     source.log_ends[COMMITS] = 7
@@ -113,7 +114,7 @@ def test_where_nobody_committed_since_no_position_is_read_again(counted: Any) ->
 
 def test_few_positions_are_read_again(counted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs nothing, and shows what another process saw."""
-    monkeypatch.setattr("kafka_dr.actions.fencing.acl_fence.READ_AGAIN_UP_TO", 1)
+    monkeypatch.setattr("kafka_dr.actions.groups.at_rest.READ_AGAIN_UP_TO", 1)
     open_(counted)
     assert counted.clusters["primary"].positions_read == 1
     assert counted.entries(STEP)[-1].payload["positions_unchanged"] == "read again"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, Refusal
-from kafka_dr.actions.scope.position_frames import partitions_frame
-from kafka_dr.actions.replication.reverse import SeedReverseReplication, StartReverseReplication
 from kafka_dr.procedure.entries import ReverseFlowSeeded
+from kafka_dr.steps.planned.seed_reverse_replication import SeedReverseReplication
+from kafka_dr.steps.planned.start_reverse_replication import StartReverseReplication
 from kafka_dr.vocabulary import Entry, Step
 
 ORDERS = TopicPartition("orders", 0)

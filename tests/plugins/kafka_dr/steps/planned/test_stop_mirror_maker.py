@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException
+from kafka_dr.actions.readiness import plan as readiness
+from kafka_dr.actions.readiness.observe import flow_view
+from kafka_dr.actions.recheck import mirror_maker_still_stopped
+from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame, positions_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed, NotReady, Refusal
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.actions.readiness import plan as readiness
-from kafka_dr.actions.readiness.observe import flow_view
-from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame, positions_of
-from kafka_dr.actions.readiness.plan import Forecast
-from kafka_dr.actions.replication.drain import StopMirrorMaker
-from kafka_dr.actions.recheck import mirror_maker_still_stopped
+from kafka_dr.steps.planned import forecast as forecast_step
+from kafka_dr.steps.planned.forecast import Forecast
+from kafka_dr.steps.planned.stop_mirror_maker import StopMirrorMaker
 from kafka_dr.vocabulary import Entry, Step
 
 STEP = Step.STOP_MIRROR_MAKER
@@ -165,7 +166,7 @@ def test_the_forecast_takes_many_positions_that_were_read_just_now(
         given.append(held)
         raise NotReady("that is all", "", "")
 
-    monkeypatch.setattr(readiness, "observe", look)
+    monkeypatch.setattr(forecast_step, "observe", look)
     with pytest.raises(NotReady):
         Forecast(task_id="forecast").act(procedure, bench.context())
     assert given[0].equals(held) if fresh else given == [None]

@@ -11,23 +11,25 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from kafka_dr.domain.mirror_maker.mirror_records import CheckpointColumns
+from kafka_dr.actions import spark_jobs
+from kafka_dr.actions.groups.at_rest import positions_frame
+from kafka_dr.actions.offsets.answers import rereads_by_group
+from kafka_dr.actions.offsets.translation_input import stamped_when_copied_back
+from kafka_dr.actions.scope.internal_topics import checkpoints_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.mirror_records import CheckpointColumns
 from kafka_dr.errors import ConnectUnavailable, SparkFailed
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.actions.offsets import commit as offsets
-from kafka_dr.actions import spark_jobs
-from kafka_dr.actions.fencing.acl_fence import positions_frame
-from kafka_dr.actions.scope.internal_topics import checkpoints_frame
-from kafka_dr.actions.offsets.commit import TranslateOffsets, rereads_by_group, stamped_when_copied_back
+from kafka_dr.steps.planned import translate_offsets as step
+from kafka_dr.steps.planned.translate_offsets import TranslateOffsets
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract.task_rows import unpack
-from kafka_dr_spark.translation.task import PartitionTask, output_schema
 from kafka_dr_spark.reading.windows import KafkaAccess
+from kafka_dr_spark.translation.task import PartitionTask, output_schema
 
-from tests.support.failback_bench import WayBack
 from tests.support.facts import figures_of
+from tests.support.failback_bench import WayBack
 
 
 @pytest.fixture
@@ -58,10 +60,10 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         (made / "summary.json").write_text(json.dumps(summary))
 
     monkeypatch.setattr(spark_jobs, "submit", submit)
-    monkeypatch.setattr(offsets, "offset_syncs_of", lambda procedure: pd.DataFrame())
-    monkeypatch.setattr(offsets, "bounds_frame", lambda procedure: pd.DataFrame())
+    monkeypatch.setattr(step, "offset_syncs_of", lambda procedure: pd.DataFrame())
+    monkeypatch.setattr(step, "bounds_frame", lambda procedure: pd.DataFrame())
     monkeypatch.setattr(
-        offsets, "checkpoints_of", lambda procedure: checkpoints_frame(CheckpointColumns([], [], [], [], []))
+        step, "checkpoints_of", lambda procedure: checkpoints_frame(CheckpointColumns([], [], [], [], []))
     )
     return asked
 
@@ -103,7 +105,7 @@ def test_where_the_input_cannot_be_written_that_is_the_reason(
         seen.extend(path.name for path in given.iterdir())
         raise SparkFailed(in_vain, "spark-submit ended with 2", "look")
 
-    monkeypatch.setattr(offsets, "offset_syncs_of", unreachable)
+    monkeypatch.setattr(step, "offset_syncs_of", unreachable)
     monkeypatch.setattr(spark_jobs, "submit", failing)
     with pytest.raises(ConnectUnavailable, match="does not answer"):
         TranslateOffsets(task_id="translate_offsets").act(procedure, bench.context())
@@ -183,7 +185,7 @@ def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(
     freeze(bench, procedure, 5)
     none = procedure.artifacts.load(figures_of(procedure, Step.DRAIN_CONSUMERS)["positions"])[:0]
     monkeypatch.setattr(
-        offsets,
+        step,
         "offset_syncs_of",
         lambda procedure: pd.DataFrame(
             {"topic": [], "partition": [], "upstream": [], "downstream": [], "sequence": []}
@@ -207,9 +209,7 @@ def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(
         "compare_timestamps": True,
         "recreated": False,
     }
-    monkeypatch.setattr(
-        offsets, "bounds_frame", lambda procedure: pd.DataFrame([bounds]).astype({"partition": "int32"})
-    )
+    monkeypatch.setattr(step, "bounds_frame", lambda procedure: pd.DataFrame([bounds]).astype({"partition": "int32"}))
     bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
     (tmp_path / "job.json").write_text(
         json.dumps(TranslateOffsets(task_id="translate_offsets").write_inputs(procedure, tmp_path, none))

@@ -13,13 +13,15 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, NotReady, ReadBackFailed, Refusal, Superseded
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.actions.evidence import CloseProcedure
-from kafka_dr.actions.offsets.commit import CommitGroups
-from kafka_dr.actions.restore import ApproveRestore, PlanRestore, RestorePositions
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import GroupsCommitted
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.run import Run
+from kafka_dr.steps.planned.commit_groups import CommitGroups
+from kafka_dr.steps.restore.approve_restore import ApproveRestore
+from kafka_dr.steps.restore.plan_restore import PlanRestore
+from kafka_dr.steps.restore.restore_positions import RestorePositions
+from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.vocabulary import Step
 
 from tests.plugins.kafka_dr.steps.planned.test_commit_groups import translated

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.commands.verify_evidence import changed_journal
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.evidence.live_status import in_hand
-from kafka_dr.actions.evidence import CloseProcedure
+from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.steps.shared.open_procedure import OpenProcedure
 from kafka_dr.vocabulary import Entry, Step
 

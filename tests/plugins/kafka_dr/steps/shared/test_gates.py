@@ -11,8 +11,10 @@ from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskAwaitingInput
 from kafka_dr.errors import ApprovalMissing, HookUnavailable
 from kafka_dr.hooks.airflow_api import TaskInstance
-from kafka_dr.steps.shared.review_translation import ApproveDataLoss, ApproveFailover, ReviewTranslation
 from kafka_dr.procedure.entries import MissingRange
+from kafka_dr.steps.planned.approve_failover import ApproveFailover
+from kafka_dr.steps.shared.review_translation import ReviewTranslation
+from kafka_dr.steps.unplanned.approve_data_loss import ApproveDataLoss
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.facts import asked_by, figures_of

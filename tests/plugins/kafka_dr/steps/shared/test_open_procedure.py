@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr.actions.evidence import CloseProcedure
+from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.steps.shared.open_procedure import OpenProcedure
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.vocabulary import Entry, Step

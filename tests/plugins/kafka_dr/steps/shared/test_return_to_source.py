@@ -10,10 +10,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, KafkaUnavailable, SwitchbackError
-from kafka_dr.steps.shared import return_to_source as returning
-from kafka_dr.actions.clients import OpenTarget
-from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.procedure.entries import AclEntriesToAdd
+from kafka_dr.steps.planned.open_target import OpenTarget
+from kafka_dr.steps.shared import return_to_source as returning
+from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.vocabulary import Entry, Step
 
 STEP = Step.RETURN_TO_SOURCE

@@ -12,15 +12,18 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.actions.loss import last_known_state as last_known
+from kafka_dr.actions.loss.assessment import known_now, reading_seconds, write_inputs
+from kafka_dr.actions.loss.failover_plan import with_rereads
+from kafka_dr.actions.old_source.lost_source_fence import topics_left
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan, loss_markdown
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.loss.loss_page import loss_markdown
+from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan
 from kafka_dr.domain.mirror_maker.mirror_records import Malformed
 from kafka_dr.domain.recorder_rows import Kind
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.actions.loss import last_known_state as last_known
-from kafka_dr.actions.loss.assessment import AssessDataLoss, known_now, reading_seconds, with_rereads, write_inputs
-from kafka_dr.actions.old_source.lost_source_fence import topics_left
+from kafka_dr.steps.unplanned.assess_data_loss import AssessDataLoss
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr_spark.contract import input as sources
 

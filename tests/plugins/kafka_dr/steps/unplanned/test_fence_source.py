@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr.domain.kafka_model.acl import AclEntry
-from kafka_dr.domain.fencing.armed_fence import armed_fences, watched
-from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable
-from kafka_dr.hooks.brokers.records import Accepted
 from kafka_dr.actions.fencing import acl_fence as fencing
-from kafka_dr.actions.old_source import lost_source_fence as fencing_source
 from kafka_dr.actions.fencing.acl_fence import added_entries
-from kafka_dr.actions.old_source.lost_source_fence import FenceSource, telling_entries
+from kafka_dr.actions.old_source import lost_source_fence as fencing_source
+from kafka_dr.actions.old_source.armed_fence import telling_entries
+from kafka_dr.domain.fencing.armed_fence import armed_fences, watched
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable
+from kafka_dr.hooks.brokers.record_writer import Accepted
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
+from kafka_dr.steps.unplanned import fence_source as fence_source_step
+from kafka_dr.steps.unplanned.fence_source import FenceSource
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
 from tests.support.fake_systems import FakeSystems
@@ -206,7 +208,7 @@ def test_a_source_that_hangs_in_the_middle_keeps_nobody(
 
     monkeypatch.setattr(fencing, "source_rules", frozen)
     monkeypatch.setattr(fencing_source, "fenced_by_acl", hanging)
-    monkeypatch.setattr(fencing_source, "_FENCE_SECONDS", 0.2)
+    monkeypatch.setattr(fence_source_step, "_FENCE_SECONDS", 0.2)
     if dies:
         assert fence(bench)["fenced"] == "armed"
     else:
@@ -251,7 +253,7 @@ def test_what_hung_in_the_middle_of_an_act_is_undone_once_the_source_was_given_b
         return made
 
     monkeypatch.setattr(FakeSystems, "anew", of_the_attempt)
-    monkeypatch.setattr(fencing_source, "_FENCE_SECONDS", 0.2)
+    monkeypatch.setattr(fence_source_step, "_FENCE_SECONDS", 0.2)
     assert fence(bench)["fenced"] == "armed"
     source.away = False
     ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(bench.context())

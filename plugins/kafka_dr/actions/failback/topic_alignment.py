@@ -1,0 +1,107 @@
+"""Make the returned cluster's topics like those of the new primary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_dr.actions.failback.topic_recreation import TopicBefore
+from kafka_dr.actions.scope.topic_settings import portable_configs
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import NotReady
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import TopicsToCreate
+from kafka_dr.procedure.run import Run
+
+#: Settings that decide what becomes of a record; where they differ, the two logs would not stay alike.
+_DECIDING = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
+_SYNC = "sync.topic.configs.enabled"
+_NAMED = 10
+_UNKNOWN = TopicBefore("", 0, {})
+
+
+def make_alike(
+    procedure: Run, step: str, scope: Mapping[str, str], before: Mapping[str, TopicBefore]
+) -> tuple[list[str], list[str]]:
+    """Create missing topics with the new primary's settings, and add missing partitions; return both lists, sorted.
+
+    Args:
+        before: what those that were deleted had there beside.
+
+    Raises:
+        NotReady: a topic has more partitions on the returned cluster, or would treat its records otherwise.
+    """
+    here, there = procedure.systems.source.topics(scope), procedure.systems.target.topics(scope.values())
+    counts = {scope[topic]: len(info.partitions) for topic, info in here.items()}
+    refuse_wider(
+        procedure, {name: (counts[name], len(info.partitions)) for name, info in there.items() if name in counts}
+    )
+    refuse_other_settings(procedure, scope)
+    lacking = {topic: scope[topic] for topic in here if scope[topic] not in there}
+    smaller = sorted(name for name, info in there.items() if len(info.partitions) < counts.get(name, 0))
+    if lacking or smaller:
+        making = TopicsToCreate(creates_topics=sorted(lacking.values()), grows_topics=smaller)
+        record(procedure.authority, step, making)
+    configs = procedure.systems.source.configs(lacking)
+    for topic, name in sorted(lacking.items()):
+        was = before.get(name, _UNKNOWN)
+        procedure.authority.hold()
+        procedure.systems.target.create_topic(
+            name,
+            counts[name],
+            was.replicas or -1,
+            {**portable_configs(configs[topic]), **was.settings},
+        )
+    for name in smaller:
+        procedure.authority.hold()
+        procedure.systems.target.create_partitions(name, counts[name])
+    return sorted(lacking.values()), smaller
+
+
+def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
+    """Refuse topics with more partitions on the returned cluster: none can be taken away, keys would move."""
+    wider = [
+        f"{name}: {here} on {procedure.request.source}, {there} on {procedure.request.target}"
+        for name, (here, there) in sorted(counts.items())
+        if there > here
+    ]
+    if wider:
+        raise NotReady(
+            "Topics have more partitions on the returned cluster",
+            first_few(wider, separator="; "),
+            f"Give them as many on {procedure.request.source}, or start a new run with mode recreate.",
+        )
+
+
+def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
+    """Where MirrorMaker 2 does not copy settings, those that decide what becomes of a record must be equal already."""
+    flow = procedure.flow
+    if procedure.mirror_maker(flow).config(flow.connectors.source).get(_SYNC, "true") != "false":
+        return
+    differ = [line for line in settings_that_differ(procedure, scope) if line["setting"] in _DECIDING]
+    if differ:
+        told = "; ".join(
+            f"{line['topic']} {line['setting']}: {line['here']} on {procedure.request.source}, {line['there']} on"
+            f" {procedure.request.target}"
+            for line in differ[:_NAMED]
+        )
+        raise NotReady(
+            "Topics would treat their records otherwise on the returned cluster",
+            told,
+            f"The flow does not copy settings ({_SYNC}=false): make them equal, then start a new run.",
+        )
+
+
+def settings_that_differ(procedure: Run, scope: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Portable settings that differ between topic and copy: topic, setting, here, there; null if it has none."""
+    here, there = procedure.systems.source.configs(scope), procedure.systems.target.configs(scope.values())
+    found = []
+    for topic, name in sorted(scope.items()):
+        if topic in here and name in there:
+            mine, theirs = portable_configs(here[topic]), portable_configs(there[name])
+            found += [
+                {"topic": name, "setting": key, "here": mine.get(key), "there": theirs.get(key)}
+                for key in sorted(mine.keys() | theirs.keys())
+                if mine.get(key) != theirs.get(key)
+            ]
+    return found

@@ -1,0 +1,1 @@
+"""Consumer groups: which ones move, and that they are at rest."""

@@ -1,0 +1,88 @@
+"""Where a flow was told to begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import NamedTuple
+
+from kafka_dr.actions.history.moves import PairJournal, moved_clients
+from kafka_dr.actions.scope.flow_scope import names_protect, remote_partitions
+from kafka_dr.actions.scope.plan_scope import cut_off_of
+from kafka_dr.actions.scope.position_frames import frame_partitions
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.procedure.entries import (
+    EndsNoted,
+    FlowBackSeeded,
+    ProducersFenced,
+    ReverseFlowSeeded,
+    StrandedRecordsFound,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.vocabulary import Step
+
+
+def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) -> tuple[dict[TopicPartition, int], bool]:
+    """Ends by the oldest note, and whether any note is whole; what only later notes hold was made by the flow.
+
+    Args:
+        notes: the journal's sequence, the ends, and whether these are all that the flow may write to.
+    """
+    ends: dict[TopicPartition, int] = {}
+    newest_first = sorted(notes, key=itemgetter(0), reverse=True)
+    for _, noted, whole in newest_first:
+        ends = noted if whole else ends | noted
+    return ends, any(whole for *_, whole in notes)
+
+
+class Begun(NamedTuple):
+    """Where a flow was told to begin in one partition.
+
+    Attributes:
+        replicated: last offset of the source that counts as copied; -1 for none.
+        target_end: where the target's log ended at least, when all that counts as copied was there.
+    """
+
+    replicated: int
+    target_end: int
+
+
+def told_to_begin(procedure: Run) -> dict[TopicPartition, Begun]:
+    """Where the flow was told to begin since clients came to its source; {} where no procedure brought them."""
+    moved = moved_clients(procedure)
+    if not moved or moved[-1][1].request.target != procedure.request.source:
+        return {}
+    opened, last = moved[-1]
+    if names_protect(procedure):
+        return told_apart(procedure, last)
+    replicated = seeded_by(last)
+    for _, teller, seeded in PairJournal(procedure).facts(FlowBackSeeded, Step.SEED_FLOW_BACK, opened.sequence):
+        replicated |= frame_partitions(teller.artifacts.load(seeded.seeds), "replicated")
+    ends = _ends_left(procedure, last)
+    return {tp: Begun(offset, ends[tp]) for tp, offset in replicated.items() if tp in ends}
+
+
+def seeded_by(failover: Run) -> dict[TopicPartition, int]:
+    """Last offsets that a failover set as copied for the flow from its target; -1 for none."""
+    seeded = failover.progress.done(ReverseFlowSeeded)
+    if seeded is None or seeded.seeds is None:
+        return {}
+    return frame_partitions(failover.artifacts.load(seeded.seeds), "replicated")
+
+
+def told_apart(procedure: Run, last: Run) -> dict[TopicPartition, Begun]:
+    """Where the flow was told to begin in clients' own topics, behind what was stranded; {} without seeds or notes."""
+    replicated, noted = seeded_by(last), last.progress.facts(EndsNoted, Step.START_REVERSE_REPLICATION)
+    if not replicated or not noted:
+        return {}
+    ends = frame_partitions(last.artifacts.load(noted[0].ends_before), "offset")
+    copies = remote_partitions(procedure, replicated)
+    return {tp: Begun(offset, ends[copies[tp]]) for tp, offset in replicated.items() if copies[tp] in ends}
+
+
+def _ends_left(procedure: Run, last: Run) -> dict[TopicPartition, int]:
+    """Target offsets below which all had been mirrored when clients left: proven by fence, or found on return."""
+    if last.progress.done(ProducersFenced) is not None:
+        return cut_off_of(last)
+    found = procedure.progress.done(StrandedRecordsFound)
+    return {} if found is None else frame_partitions(procedure.artifacts.load(found.frontier), "source_tail")

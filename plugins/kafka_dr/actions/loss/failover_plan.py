@@ -1,0 +1,126 @@
+"""The plan of a run without its source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.actions.fencing.rules import target_rules
+from kafka_dr.actions.loss.last_known_state import LastKnown
+from kafka_dr.actions.old_source.armed_fence import fence_ahead
+from kafka_dr.domain.fencing.fence import FenceScope, client_principals, opening_entries
+from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LastSeen, LossPlan
+from kafka_dr.procedure.entries import SourceConfirmedLost
+from kafka_dr.procedure.run import Run
+
+_INVENTORY = (
+    "partitions",
+    "losing",
+    "unknown",
+    "certain",
+    "possible",
+    "records",
+    "bytes",
+    "first_at",
+    "last_at",
+    "aborted",
+    "undecided",
+    "records_per_second",
+    "groups_ahead",
+    "positions_ahead",
+)
+_LOSS = ["topic", "partition", "from_offset", "certain_to", "possible_to", "written_since", "records", "evidence"]
+
+
+def plan_of(
+    procedure: Run,
+    known: LastKnown,
+    summary: dict[str, Any],
+    loss: pd.DataFrame,
+    ahead: pd.DataFrame,
+    seen: LastSeen,
+    continues: dict[str, Any] | None = None,
+) -> LossPlan:
+    """The plan: what is lost, who is concerned, and what will be opened."""
+    confirmed = procedure.progress.require(SourceConfirmedLost)
+    window = f"{confirmed.verdict.rounds} rounds in {confirmed.window_seconds:.0f} s"
+    return LossPlan(
+        procedure_id=procedure.id,
+        dag_id=procedure.identity.dag_id,
+        source=procedure.request.source,
+        target=procedure.request.target,
+        reason=procedure.request.reason,
+        naming=procedure.topology.naming.policy,
+        connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
+        topics=tuple((topic, name, count, topic_id) for topic, (name, count, topic_id) in sorted(known.topics.items())),
+        groups=groups_of(procedure, known, ahead),
+        opening=tuple(
+            str(entry) for entry in opening_without_source(procedure, known.topics, known.positions["group"].unique())
+        ),
+        deadlines=procedure.request.deadlines.model_dump(),
+        confirmed={
+            "state": confirmed.state,
+            "window": window,
+            "override": confirmed.override if confirmed.overridden else None,
+            "fence": fence_ahead(procedure),
+        },
+        inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
+        loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
+        unproven=known.missing,
+        continues=continues,
+        gone=known.gone,
+        seen=asdict(seen),
+        cool_down=procedure.progress.cool_down,
+    )
+
+
+def with_rereads(
+    plan: LossPlan, told: dict[str, Any], by_group: pd.DataFrame, translated: pd.DataFrame | None
+) -> LossPlan:
+    """The plan, with what groups may be given again as far as that is known before MirrorMaker 2 stands.
+
+    Args:
+        by_group: the most that each may be given wherever it is placed.
+        translated: rows made with the assessment, None without; where the target takes no more, groups are placed as
+            these say.
+    """
+    most = bounds_by_group(by_group)
+    placed_already = {} if translated is None else bounds_by_group(translated[translated["target_position"].notna()])
+    most |= {group: min(bound, most.get(group, bound)) for group, bound in placed_already.items()}
+    groups = tuple(replace(group, rereads=most.get(group.group)) for group in plan.groups)
+    return replace(plan, rereads=told | {"bound": max(most.values(), default=None)}, groups=groups)
+
+
+def bounds_by_group(rows: pd.DataFrame) -> dict[str, int]:
+    """The largest bound of each group none of whose rows lacks one."""
+    largest = rows["bound"].groupby(rows["group"], sort=False).agg(lambda bounds: bounds.max(skipna=False))
+    return {str(group): int(bound) for group, bound in largest.dropna().items()}
+
+
+def groups_of(procedure: Run, known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:
+    """The groups that move, each as it was seen last."""
+    beyond = ahead.groupby("group").size()
+    return tuple(
+        LastKnownGroup(
+            group=str(group),
+            partitions=len(rows),
+            policy=procedure.topology.policy_of(str(group)),
+            active=group in known.active,
+            position_at=int(oldest) if (oldest := rows["position_at"].min()) else None,
+            ahead=int(beyond.get(group, 0)),
+        )
+        for group, rows in known.positions.groupby("group")
+    )
+
+
+def opening_without_source(procedure: Run, topics: Iterable[str], groups: Iterable[str]) -> list[Any]:
+    """DENY entries of the target whose removal lets clients in: those that hold the right there, but for the denial."""
+    rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
+    scopes = (FenceScope.writes(topics), FenceScope.group_reads(groups))
+    return [
+        entry for scope in scopes for entry in opening_entries(rules, scope, client_principals(rules, scope, exempt))
+    ]

@@ -1,0 +1,47 @@
+"""The input of translate_offsets: where both logs of each partition begin and end."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from kafka_dr.actions.fencing.rules import target_rules
+from kafka_dr.actions.history.moves import moved_clients
+from kafka_dr.actions.offsets.log_bounds import bounds_of
+from kafka_dr.actions.scope.flow_scope import names_protect, remote_partitions
+from kafka_dr.actions.scope.plan_scope import boundary_of, cut_off_of
+from kafka_dr.actions.scope.topic_settings import stamped_in
+from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
+from kafka_dr.procedure.run import Run
+
+
+def bounds_frame(procedure: Run) -> pd.DataFrame:
+    """One row per source partition: where both logs begin and end, and what is known of them."""
+    cut_off, source, target = cut_off_of(procedure), procedure.systems.source, procedure.systems.target
+    remote = remote_partitions(procedure, sorted(cut_off))
+    topics, names = {tp.topic for tp in cut_off}, {tp.topic for tp in remote.values()}
+    return bounds_of(
+        remote,
+        source_start=source.starts(list(cut_off)),
+        cut_off=cut_off,
+        target_start=target.starts(list(remote.values())),
+        boundary=boundary_of(procedure),
+        source_configs=source.configs(sorted(topics)),
+        target_configs=target.configs(sorted(names)),
+        drained=cut_off,
+        other_writer=open_to_clients(procedure, names),
+        restamped=stamped_when_copied_back(procedure, topics),
+    )
+
+
+def stamped_when_copied_back(procedure: Run, topics: set[str]) -> set[str]:
+    """Source topics that gave records copied back another time; none before clients first changed sides."""
+    if names_protect(procedure) or not moved_clients(procedure):
+        return set()
+    return stamped_in(procedure.systems.source.configs(sorted(topics)))
+
+
+def open_to_clients(procedure: Run, topics: set[str]) -> set[str]:
+    """Those of the target's topics that clients may write to: their logs may hold more than what was mirrored."""
+    rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
+    allowed = still_allowed(rules, FenceScope.writes(topics), exempt)
+    return {topic for topic in topics if any(entry.endswith(f": {topic}") for entry in allowed)}

@@ -1,0 +1,53 @@
+"""What readiness compares with earlier runs, and tries beforehand."""
+
+from __future__ import annotations
+
+from kafka_dr.actions.fencing.open_transactions import transaction_tool
+from kafka_dr.errors import NotReady, SwitchbackError
+from kafka_dr.procedure.entries import (
+    ProcedureOpened,
+    ReadinessChecked,
+    TopicsPrepared,
+    facts_of,
+    newest,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.vocabulary import Step
+
+
+def transactions_can_be_ended(procedure: Run) -> None:
+    """Where the run may have to end transactions, show that it can, on an id of our own; nothing is fenced yet."""
+    tool = transaction_tool(procedure) if procedure.request.abort_open_transactions else None
+    try:
+        if tool is not None:
+            tool.check()
+    except SwitchbackError as error:
+        raise NotReady(
+            "Open transactions could not be aborted",
+            str(error),
+            "Mend this, or leave abort_open_transactions out: they are then waited for.",
+        ) from None
+
+
+def known_topic_ids(procedure: Run) -> dict[str, str]:
+    """Topic ids by the last readiness check in this direction, and those that failbacks made anew since."""
+    request = procedure.request
+    checked = [*facts_of(procedure.journal.entries(step=Step.CHECK_READINESS), ReadinessChecked)]
+    for entry, ready in reversed(checked):
+        opened = newest(procedure.journal.entries(entry.procedure_id, Step.OPEN_PROCEDURE), ProcedureOpened)
+        if opened and (opened.source, opened.target) == (request.source, request.target):
+            return {**ready.topic_ids, **made_anew_since(procedure, entry.sequence)}
+    return {}
+
+
+def made_anew_since(procedure: Run, sequence: int) -> dict[str, str]:
+    """Ids of topics that failbacks made anew on the source; MirrorMaker 2's data on the old ones is deleted, too."""
+    made: dict[str, str] = {}
+    for entry, prepared in facts_of(procedure.journal.entries(step=Step.PREPARE_TOPICS), TopicsPrepared):
+        if entry.sequence < sequence or not prepared.recreated.rows:
+            continue
+        failback = procedure.other(entry.procedure_id)
+        if failback is not None and failback.request.target == procedure.request.source:
+            frame = failback.artifacts.load(prepared.recreated)
+            made |= zip(frame["topic"], frame["topic_id"], strict=True)
+    return made

@@ -1,0 +1,73 @@
+"""Airflow connections as the hooks want them. The only place where secrets enter the product."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from airflow.sdk import BaseHook
+
+from kafka_dr.config.params import Request
+from kafka_dr.config.topology import Topology
+from kafka_dr.errors import BadInput
+from kafka_dr.procedure.systems import Systems
+
+
+class Connections:
+    """Reads Airflow connections by the ids the topology names."""
+
+    def systems(self, request: Request, topology: Topology) -> Systems:
+        """Clients of everything outside, for one request."""
+        return Systems(request, topology, self)
+
+    def kafka(self, connection_id: str) -> dict[str, Any]:
+        """librdkafka's configuration: the extra of a `kafka` connection."""
+        config = BaseHook.get_connection(connection_id).extra_dejson
+        if not config.get("bootstrap.servers"):
+            raise BadInput(
+                f"Connection {connection_id} names no cluster",
+                "no bootstrap.servers in its extra",
+                "Put librdkafka's configuration into the connection's extra.",
+            )
+        return dict(config)
+
+    def login(self, connection_id: str) -> tuple[str, str, str]:
+        """Base URL, login and password of an `http` connection."""
+        connection = BaseHook.get_connection(connection_id)
+        host = connection.host or ""
+        url = host if "://" in host else f"{connection.schema or 'http'}://{host}"
+        if connection.port and f":{connection.port}" not in url:
+            url = f"{url}:{connection.port}"
+        return url.rstrip("/"), connection.login or "", connection.password or ""
+
+    def archive_options(self, connection_id: str) -> dict[str, Any]:
+        """Options of the archive's file system, as fsspec takes them: the connection's extra."""
+        return dict(BaseHook.get_connection(connection_id).extra_dejson)
+
+    def check_spark(self, connection_id: str) -> None:
+        """Refuse a `spark` connection whose spark-submit would expose logins on its command line, or not take them.
+
+        Source: SparkSubmitHook hands environment variables on as `--conf` for YARN and Kubernetes, and refuses them in
+        cluster mode.
+        """
+        connection = BaseHook.get_connection(connection_id)
+        mode, advice = (
+            connection.extra_dejson.get("deploy-mode"),
+            "Name a local[*] or spark://... master with deploy mode client in the connection.",
+        )
+        master = f"{connection.conn_type}://{connection.host}" if connection.port else f"{connection.host}"
+        if any(kind in f"{connection.conn_type} {master}" for kind in ("yarn", "k8s", "kubernetes")):
+            raise BadInput(
+                f"Connection {connection_id} would show secrets",
+                f"the master is {master}: spark-submit takes the clusters' logins on its command line there",
+                advice,
+            )
+        if mode == "cluster":
+            raise BadInput(f"Connection {connection_id} hands no secrets on", "its deploy mode is cluster", advice)
+
+    def journal_url(self, connection_id: str) -> str:
+        """SQLAlchemy's URL of the journal: `url` in the connection's extra, or the connection's own URI."""
+        connection = BaseHook.get_connection(connection_id)
+        url = str(connection.extra_dejson.get("url") or connection.get_uri())
+        # Airflow's and libpq's spelling, which SQLAlchemy does not know.
+        return re.sub(r"^postgres://", "postgresql+psycopg://", url)

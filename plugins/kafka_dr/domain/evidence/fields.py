@@ -1,0 +1,44 @@
+"""Fields of the evidence that its page reads in several places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka_dr.domain.plain_text import (
+    first_few,
+)
+from kafka_dr.vocabulary import Step
+
+Evidence = Mapping[str, Any]
+
+
+def step_done(e: Evidence) -> set[str]:
+    """Ids of the steps that are done."""
+    return {step["id"] for step in e["steps"] if step["state"] == "done"}
+
+
+def figures_by_step(e: Evidence) -> dict[str, Mapping[str, Any]]:
+    """What each step measured."""
+    return {step["id"]: step.get("figures", {}) for step in e["steps"]}
+
+
+def excluded_rows(e: Evidence) -> list[dict[str, Any]]:
+    """Groups that were not waited for: as they stood at the drain, or as the plan names them."""
+    drained, plan = figures_by_step(e).get(Step.DRAIN_CONSUMERS, {}), e["plan"] or {}
+    groups = e.get("excluded_groups") or drained.get("excluded") or plan.get("excluded") or []
+    return [
+        {
+            "group": g["group"],
+            "reason": g.get("reason", ""),
+            "policy": g.get("policy", ""),
+            "members": _members(g.get("members")),
+        }
+        for g in groups
+    ]
+
+
+def _members(members: Any) -> str:
+    if isinstance(members, Sequence) and not isinstance(members, str):
+        return first_few(members, 5)
+    return "" if members is None else str(members)

@@ -1,0 +1,110 @@
+"""Where clients are now, and how their groups were placed, as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_dr.domain.evidence.fields import Evidence, figures_by_step
+from kafka_dr.domain.evidence.loss_chart import certainly_lost
+from kafka_dr.domain.evidence.timeline import standstill
+from kafka_dr.domain.plain_text import (
+    counted,
+    duration,
+    moment,
+    number,
+)
+from kafka_dr.vocabulary import Outcome, Step, TranslationClass
+
+
+def whereabouts(e: Evidence) -> str:
+    """Where clients are now, as far as the evidence proves it."""
+    if e.get("continued_by"):
+        return f"Where clients are stands in the evidence of {e['continued_by']}."
+    state = {step["id"]: step["state"] for step in e["steps"]}
+    span = standstill(e)
+    if state.get(Step.RETURN_TO_SOURCE) == "done" or (span is None and Step.OPEN_TARGET not in state):
+        return _on_source(e)
+    if state.get(Step.REDIRECT_CLIENTS) == "done":
+        return (
+            f"They stood still for {duration(span.seconds)} and now work on {e['target']}."
+            if span
+            else f"Clients work on {e['target']}."
+        )
+    since = f" since {moment(span.began.isoformat())}" if span else ""
+    return f"Clients stand still{since}: {_why_still(e, state)}."
+
+
+def _on_source(e: Evidence) -> str:
+    span, earlier = standstill(e), e.get("continues")
+    if earlier:
+        fenced = (
+            f"{e['source']} stays fenced until return_to_source of that one is done"
+            if earlier["fenced"]
+            else f"that one had not fenced {e['source']}"
+        )
+        return f"Clients are as {earlier['procedure_id']} left them: {fenced}."
+    if span is None:
+        return f"Clients never left {e['source']} and were not stopped."
+    return f"Clients stood still for {duration(span.seconds)} and are back on {e['source']}, which is as it was found."
+
+
+def _why_still(e: Evidence, state: Mapping[str, str]) -> str:
+    if state.get(Step.OPEN_TARGET) == "done":
+        return f"{e['target']} is open, but they have not been sent there"
+    if Step.OPEN_TARGET in state:
+        return f"{e['source']} is fenced, and whether {e['target']} was opened is not known"
+    if Step.RETURN_TO_SOURCE in state:
+        return f"{e['source']} was being given back to them, and that is not finished"
+    return f"{e['source']} is fenced and {e['target']} is not open"
+
+
+def placement_sentence(e: Evidence) -> str:
+    """How many positions were placed, how exactly, and how many records are lost."""
+    if e["outcome"] != Outcome.COMPLETED:
+        lost = f"{lost_records(e)} of {e['source']} were not found on {e['target']}: see Loss. " if e["loss"] else ""
+        return lost + (_not_final(e) if e["outcome"] == Outcome.FAILED else f"No client was moved to {e['target']}.")
+    by_hand = figures_by_step(e).get(Step.OPEN_TARGET, {}).get("by_hand")
+    if by_hand and not figures_by_step(e).get(Step.TRANSLATE_OFFSETS):
+        return (
+            f"{by_hand} opened {e['target']} by hand before positions were translated: where the groups stand, and"
+            " whether records are missing there, was not proven."
+        )
+    return f"{_placed(e)} {_losses(e)}"
+
+
+def _not_final(e: Evidence) -> str:
+    return (
+        "What it had proven was taken over there, as far as it counts."
+        if e.get("continued_by")
+        else "Nothing on this page is final before it ends."
+    )
+
+
+def _placed(e: Evidence) -> str:
+    refused, bound = e["classes"].get(TranslationClass.REFUSED, 0), e["rereads"]["bound"]
+    placed = sum(e["classes"].values()) - refused
+    left_out = f", {number(refused)} had to be left out" if refused else ""
+    if bound is None:
+        return f"{counted(placed, 'position')} were placed and read back{left_out}."
+    exact = ", every placed one exact" if bound == 0 else f"; one group may read up to {counted(bound, 'record')} again"
+    return f"{counted(placed, 'position')} were placed and read back{left_out}{exact}."
+
+
+def _losses(e: Evidence) -> str:
+    if e["loss"]:
+        return f"{lost_records(e)} are not on {e['target']}: see Loss."
+    return f"No record was lost: everything below the cut-off is on {e['target']}."
+
+
+def lost_records(e: Evidence) -> str:
+    """How many records are lost, and whether more may be: a source that could not be read has no end."""
+    known = sum(_certain(row) for row in e["loss"])
+    if all(row.get("records") is not None for row in e["loss"]):
+        return counted(known, "record")
+    return f"At least {counted(known, 'record')}" if known else "An unknown number of records"
+
+
+def _certain(row: Mapping[str, Any]) -> int:
+    known: int | None = row.get("records")
+    return certainly_lost(row) if known is None else known

@@ -1,0 +1,173 @@
+"""Loss that is larger than what was approved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, offset_text
+from kafka_dr.domain.readiness.plan import cell
+
+
+@dataclass(frozen=True)
+class FoundSince:
+    """What was found out since the loss was assessed, by partition of the source.
+
+    Attributes:
+        target_ends: where the target's log ended then, and where it ends now; None where it was, or is, not there.
+            Without an entry nobody looked again.
+        replicated: the last replicated offset that Connect kept once MirrorMaker 2 stood.
+        accepted_to: where the source's log ends behind its fence, of partitions on which it accepted records since.
+    """
+
+    target_ends: Mapping[TopicPartition, tuple[int | None, int | None]] = field(default_factory=dict)
+    replicated: Mapping[TopicPartition, int] = field(default_factory=dict)
+    accepted_to: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+class Grown(NamedTuple):
+    """A partition with more loss than approved; `approved` and `now`: from_offset, certain_to and possible_to.
+
+    Attributes:
+        approved: None where the partition was not part of the loss.
+    """
+
+    topic: str
+    partition: int
+    approved: Mapping[str, int | None] | None
+    now: Mapping[str, int | None]
+    why: str
+
+
+def loss_now(approved: Sequence[Mapping[str, Any]], found: FoundSince) -> list[dict[str, Any]]:
+    """The approved rows as they are by what was found out since; one that changed says why, and what was approved."""
+    known = {TopicPartition(row["topic"], row["partition"]): row for row in approved}
+    shrunk = {place for place, ends in found.target_ends.items() if _shrank(*ends)}
+    return [_row_now(place, known.get(place), found) for place in sorted({*known, *shrunk, *found.accepted_to})]
+
+
+def _row_now(place: TopicPartition, before: Mapping[str, Any] | None, found: FoundSince) -> dict[str, Any]:
+    row = dict(
+        before or {**place._asdict(), "from_offset": 0, "certain_to": None, "possible_to": None, "written_since": None}
+    )
+    (then, ends), end = found.target_ends.get(place, (None, None)), found.accepted_to.get(place)
+    why = []
+    if _shrank(then, ends):
+        row |= {"from_offset": 0, "certain_to": None}
+        why.append(
+            f"the target's log {'is gone' if ends is None else f'ends at {ends}'}, and ended at {then} when the loss"
+            " was assessed"
+        )
+    elif then != ends:
+        # What came since may be the first of what was lost.
+        row |= {"from_offset": max(row["from_offset"], found.replicated.get(place, -1) + 1), "certain_to": None}
+        why.append("the target took records since the loss was assessed")
+    if end is not None:
+        # MirrorMaker 2 mirrors in order: above what it did not mirror nothing is on the target.
+        certain = row["certain_to"]
+        row |= {
+            "possible_to": max(end, row["from_offset"]),
+            "certain_to": max(end, certain) if certain is not None and place in found.target_ends else certain,
+        }
+        why.append(f"the source accepted records since the loss was assessed, and ends at {end}")
+    if before is not None and not why:
+        return row
+    return row | {
+        "records": None,
+        "evidence": "; ".join(why),
+        "accepted_to": end,
+        "approved": before and _offsets(before),
+    }
+
+
+def _shrank(then: int | None, now: int | None) -> bool:
+    return then is not None and (now is None or now < then)
+
+
+def grown(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[Grown]:
+    """Partitions of which more is lost by newer evidence than was approved: then a person must be asked again.
+
+    Args:
+        approved: the plan's rows of loss.
+        now: rows as of `loss_now`, and ranges that are missing below what was approved.
+    """
+    known = {(row["topic"], row["partition"]): row for row in approved}
+    found = [(row, known.get((row["topic"], row["partition"]))) for row in now]
+    return [
+        Grown(row["topic"], row["partition"], before and _offsets(before), _offsets(row), f"{more}: {_because(row)}")
+        for row, before in found
+        if (more := _more(before, row))
+    ]
+
+
+def _more(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str | None:
+    first, to = now["from_offset"], now["possible_to"]
+    if to is not None and to <= first:
+        return None
+    if before is None:
+        return f"it was not among what is lost, and loses records from {first} on"
+    if first < before["from_offset"]:
+        return f"it loses records from {first} on, not from {before['from_offset']}"
+    if before["possible_to"] is not None and (to is None or to > before["possible_to"]):
+        return f"it loses records up to {offset_text(to, 'an unknown end')}, not to {before['possible_to']}"
+    if (
+        before["possible_to"] is None
+        and before["certain_to"] is not None
+        and (now["certain_to"] or 0) > before["certain_to"]
+    ):
+        return f"it certainly loses records up to {now['certain_to']}, not to {before['certain_to']}"
+    if before["possible_to"] is None and now.get("accepted_to") is not None:
+        return f"it loses more records up to {now['accepted_to']}, unless they are on the target"
+    return None
+
+
+def _because(row: Mapping[str, Any]) -> str:
+    return str(row.get("reason") or row.get("evidence"))
+
+
+def _offsets(row: Mapping[str, Any]) -> dict[str, int | None]:
+    return {name: row[name] for name in ("from_offset", "certain_to", "possible_to")}
+
+
+def review_digest(translation: str, more: Sequence[Grown]) -> str:
+    """The digest that the review's answer names: of the translation, or of translation and grown loss together."""
+    return digest_of({"translation": translation, "loss": [one._asdict() for one in more]}) if more else translation
+
+
+def grown_markdown(more: Sequence[Grown]) -> list[str]:
+    """What is lost beyond what was approved, beside it; nothing where nothing is."""
+    if not more:
+        return []
+    rows = [
+        f"| {cell(one.topic)}-{one.partition} | {_range(one.approved)} | {_range(one.now)} | {cell(one.why)} |"
+        for one in more[:ROWS_SHOWN]
+    ]
+    left = [f"\n... and {len(more) - ROWS_SHOWN} more partitions.\n"] if len(more) > ROWS_SHOWN else []
+    head = [
+        (
+            "| partition on the source | approved: lost from, certainly to, possibly to | now: lost from, certainly to,"
+            " possibly to | why |"
+        ),
+        "| --- | --- | --- | --- |",
+    ]
+    return [
+        (
+            f"**More is lost than was approved, on {len(more)} partitions.** Whoever approves these positions approves"
+            " that, too."
+        ),
+        "",
+        *head,
+        *rows,
+        *left,
+        "",
+    ]
+
+
+def _range(row: Mapping[str, int | None] | None) -> str:
+    if row is None:
+        return "nothing"
+    certain, possible = offset_text(row["certain_to"], "none"), offset_text(row["possible_to"], "no bound")
+    return f"{row['from_offset']}, {certain}, {possible}"

@@ -1,0 +1,77 @@
+"""Whether clients may do on the target what they may do on the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kafka_dr.domain.fencing.fence import ANYONE, FenceScope, client_principals, opening_entries
+from kafka_dr.domain.kafka_model.acl import ANY_PRINCIPAL, AclRules
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
+from kafka_dr.domain.readiness.observation import Observation
+
+
+def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
+    """Whoever may write, read, commit or use transactions on the source may do so on the target once it is open."""
+    exempt = o.exempt[o.source.alias]
+    for scope, renamed in _rights(o):
+        lacking = _lost_rights(o, scope, renamed, client_principals(o.source.rules, scope, exempt))
+        if lacking:
+            yield Blocker(
+                "clients_may_work_on_target",
+                f"Clients lack {scope.operation} on {scope.resource_type}s of the target",
+                first_few(lacking, MOST_LISTED),
+                "Grant the same rights on the target: MirrorMaker 2 copies no WRITE, group or transactional-id rights.",
+            )
+
+
+def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
+    """What clients do on the source, and what each thing is called on the target."""
+    same = {topic: topic for topic in o.scope}
+    yield FenceScope.writes(o.scope), same
+    yield FenceScope("topic", "read", frozenset(o.scope)), o.scope
+    yield FenceScope("topic", "read", frozenset(o.scope)), same
+    yield FenceScope.group_reads(o.groups), {group: group for group in o.groups}
+    ids = frozenset(
+        e.name for e in o.source.rules.entries if e.resource_type == "transactional_id" and e.permission == "allow"
+    )
+    yield FenceScope("transactional_id", "write", ids), {name: name for name in ids}
+
+
+def _lost_rights(
+    o: Observation, scope: FenceScope, renamed: Mapping[str, str], principals: frozenset[str]
+) -> list[str]:
+    """What each client may do on the source and may not do on the target once it is open, as `principal: name`."""
+    there = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
+    lifted = frozenset(opening_entries(o.target.rules, there, principals))
+    opened = AclRules(
+        o.target.rules.entries - lifted,
+        o.target.rules.super_users,
+        o.target.rules.allow_everyone,
+        o.target.rules.authorizer,
+    )
+    asked = [(p if p != ANY_PRINCIPAL else ANYONE, name) for p in sorted(principals) for name in sorted(scope.names)]
+    return [
+        f"{p}: {renamed[name]}"
+        for p, name in asked
+        if o.source.rules.may(p, scope.operation, scope.resource_type, name)
+        and not opened.may(p, scope.operation, scope.resource_type, renamed[name])
+    ]
+
+
+def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
+    """SCRAM users of clients exist on the target."""
+    if o.source.users is None or o.target.users is None:
+        return
+    exempt = o.exempt[o.source.alias]
+    named = {
+        p.removeprefix("User:") for scope, _ in _rights(o) for p in client_principals(o.source.rules, scope, exempt)
+    }
+    lacking = sorted((named & o.source.users) - o.target.users)
+    if lacking:
+        yield Blocker(
+            "users_exist_on_target",
+            "Users of clients do not exist on the target",
+            first_few(lacking, MOST_LISTED),
+            "Create them there: MirrorMaker 2 copies no users.",
+        )

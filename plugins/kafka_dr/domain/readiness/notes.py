@@ -1,0 +1,94 @@
+"""What readiness cannot prove, said to the approver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.blocker import MOST_LISTED
+from kafka_dr.domain.readiness.observation import Observation
+from kafka_dr.domain.readiness.readiness import BYTE_ARRAY_CONVERTER, CONVERTERS, isolation_of
+
+_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
+
+
+def notes(observation: Observation) -> list[str]:
+    """What cannot be proven or should be known before approving."""
+    return [note for source in NOTES for note in source(observation)]
+
+
+def _isolation_note(o: Observation) -> Iterator[str]:
+    config = o.flow.source_config
+    if isolation_of(config) == "read_uncommitted":
+        yield (
+            "MirrorMaker 2 reads uncommitted: records of aborted transactions are ordinary, visible records on the"
+            " target."
+        )
+
+
+def _fence_notes(o: Observation) -> Iterator[str]:
+    if not o.source.rules.authorizer:
+        yield "The source has no authorizer: that clients stay away after the drain hook's answer cannot be proven."
+    if not o.source.rules.authorizer or o.source.rules.allow_everyone:
+        yield "The source lets in clients that no ACL names: whether those have rights on the target is not known."
+    if o.source.rules.authorizer and not o.has_probe:
+        yield "No probe principal is configured: the fence is proven by its ACLs and by still log ends only."
+    if o.source.users is None or o.target.users is None:
+        yield "SCRAM users could not be listed: whether every client can authenticate on the target is not proven."
+    yield "Client quotas are not compared: the Kafka client in use cannot list them."
+
+
+def _coverage_notes(o: Observation) -> Iterator[str]:
+    ignored = sorted(g for g in o.source.groups if g not in o.groups)
+    if ignored:
+        yield (
+            "Groups not moved (excluded by the flow's filter, of another type, or without a position on its topics):"
+            f" {first_few(ignored, MOST_LISTED)}."
+        )
+    others = sorted(t for t in o.source.topics if t not in o.scope and not t.startswith("__"))
+    if others:
+        yield (
+            "Topics not replicated by the flow, fenced with the others where a client's right is a wildcard or prefix:"
+            f" {first_few(others, MOST_LISTED)}."
+        )
+
+
+def _tombstone_note(o: Observation) -> Iterator[str]:
+    configs = {topic: o.source.topics[topic].configs for topic in o.scope}
+    compacted = [t for t, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")]
+    brief = sorted(t for t in compacted if int(configs[t].get("delete.retention.ms", _DAY_MS)) < _HOUR_MS)
+    if brief:
+        yield (
+            "Compacted topics that keep tombstones for less than an hour: a deletion made while MirrorMaker 2 was"
+            f" further behind than that never reached the target, and cannot be found: {first_few(brief, MOST_LISTED)}."
+        )
+
+
+def _stop_note(o: Observation) -> Iterator[str]:
+    config = o.flow.source_config
+    if "source.admin.default.api.timeout.ms" not in config:
+        yield (
+            "The flow lacks source.admin.default.api.timeout.ms: with a dead source, stopping it takes up to a minute."
+        )
+
+
+def _converter_note(o: Observation) -> Iterator[str]:
+    config = o.flow.source_config
+    missing = [key for key in CONVERTERS if key not in config and o.flow.stated.get(key) == BYTE_ARRAY_CONVERTER]
+    if config and missing:
+        yield (
+            f"{', '.join(missing)}: the connector takes its worker's, which the topology states and nobody could be"
+            " asked for."
+        )
+
+
+def _dedicated_note(o: Observation) -> Iterator[str]:
+    if o.flow.dedicated:
+        yield (
+            "MirrorMaker 2 runs in dedicated mode: its settings are those that the topology states, nobody could be"
+            " asked, and where it states no topics.exclude the default of 4.0 is taken; it can be stopped, and only a"
+            " person can start it again."
+        )
+
+
+NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _converter_note, _dedicated_note)

@@ -1,0 +1,171 @@
+"""Write small numbers of records, and learn what became of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+)
+
+from kafka_dr.errors import BadInput
+from kafka_dr.hooks.brokers.client import border, client_config, outcome_of
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+
+_AUTHORIZATION = frozenset(
+    (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    )
+)
+#: Answers after which the record is certainly not in the log.
+_REJECTION = _AUTHORIZATION | frozenset(
+    getattr(KafkaError, name)
+    for name in (
+        "UNKNOWN_TOPIC_OR_PART NOT_LEADER_FOR_PARTITION MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD"
+        " INVALID_MSG INVALID_TIMESTAMP POLICY_VIOLATION NOT_ENOUGH_REPLICAS TOPIC_EXCEPTION _UNKNOWN_TOPIC"
+        " _UNKNOWN_PARTITION"
+    ).split()
+)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The record is in the log; `broker` led the partition just before."""
+
+    offset: int
+    broker: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A broker said no; the record is not in the log.
+
+    Attributes:
+        error: Kafka's name of the reason.
+        by_authorization: rights were the reason: only this proves a fence.
+        broker: the partition's leader, which refused the write; None when not even the topic was shown.
+    """
+
+    error: str
+    by_authorization: bool
+    broker: int | None = None
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Nobody answered, or unclearly: the record may or may not be in the log."""
+
+    error: str
+
+
+WriteResult = Accepted | Refused | Unknown
+
+
+class RecordWriter:
+    """Writes single records, each tried once: neither idempotence nor retries, all replicas acknowledge.
+
+    Every write has a producer of its own. librdkafka remembers that a topic refused it and then answers by itself,
+    without asking the broker: a second probe of one producer would prove nothing.
+    """
+
+    def __init__(self, config: Mapping[str, Any], alias: str = "the cluster") -> None:
+        self._cluster = KafkaCluster(alias, config)
+        self._alias = alias
+        self._settings = {
+            **client_config(config, alias),
+            "enable.idempotence": False,
+            "message.send.max.retries": 0,
+            "acks": "all",
+            "linger.ms": 0,
+        }
+
+    def __repr__(self) -> str:
+        return f"RecordWriter({self._alias!r})"
+
+    def write(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        timeout: float = 10.0,
+    ) -> WriteResult:
+        """Write one record and say what became of it within the timeout.
+
+        `Refused` for any answer after which the record is certainly not in the log.
+        """
+        return self._sent(topic, partition, {"value": value, "key": key, "headers": list(headers)}, _REJECTION, timeout)
+
+    def probe(self, topic: str, partition: int, value: bytes = b"probe", timeout: float = 10.0) -> WriteResult:
+        """Find out whether writes get through; a record stays behind if they do.
+
+        `Refused` only for want of rights; an unreachable broker, a missing topic or a moved leader is `Unknown`.
+        """
+        return self._sent(topic, partition, {"value": value}, _AUTHORIZATION, timeout)
+
+    def _sent(
+        self, topic: str, partition: int, record: dict[str, Any], refusals: frozenset[int], timeout: float
+    ) -> WriteResult:
+        ends_at = time.monotonic() + timeout
+        leader = self._leader(topic, partition, timeout)
+        if isinstance(leader, KafkaError):
+            return _verdict(leader, refusals, None, self._cluster.complaint())
+        verdicts: list[WriteResult] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            offset: Any = message.offset()
+            verdicts.append(Accepted(offset, leader) if error is None else _verdict(error, refusals, leader))
+
+        producer = self._producer()
+        try:
+            producer.produce(topic, partition=partition, on_delivery=delivered, **record)
+        except KafkaException as error:
+            return _verdict(error.args[0], refusals, leader)
+        except (TypeError, ValueError, BufferError) as error:
+            raise BadInput(f"this record cannot be written to {topic!r}", str(error)) from None
+        return _awaited(producer, verdicts, ends_at) or Unknown(
+            f"broker {leader} did not acknowledge within {timeout:g} s"
+        )
+
+    def _producer(self) -> Producer:
+        with border(self._alias, "making a producer"):
+            return Producer(self._settings)
+
+    def _leader(self, topic: str, partition: int, timeout: float) -> int | KafkaError:
+        """The broker that will answer, or why there is none."""
+        with border(self._alias, f"looking for the leader of {topic}-{partition}"):
+            asked = self._cluster.admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
+        found = outcome_of(asked[topic], timeout + 5)
+        if isinstance(found, KafkaError):
+            return found
+        leaders: dict[int, int] = {p.id: p.leader.id for p in found.partitions if p.leader is not None}
+        if partition not in {p.id for p in found.partitions}:
+            return KafkaError(KafkaError._UNKNOWN_PARTITION)
+        return leaders.get(partition, KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+
+
+def _awaited(producer: Producer, verdicts: list[WriteResult], ends_at: float) -> WriteResult | None:
+    """Wait for the one record; what is still on its way at the end is dropped, so that it is not sent later."""
+    while not verdicts and (left := ends_at - time.monotonic()) > 0:
+        producer.poll(min(left, 0.1))
+    verdict = verdicts[0] if verdicts else None
+    if verdict is None:
+        producer.purge()
+        producer.poll(0)
+    return verdict
+
+
+def _verdict(error: KafkaError, refusals: frozenset[int], broker: int | None, complaint: str = "") -> WriteResult:
+    if error.code() in refusals:
+        return Refused(error.name(), error.code() in _AUTHORIZATION, broker)
+    return Unknown(f"{error.name()}; the client says: {complaint}" if complaint else error.name())

@@ -1,0 +1,183 @@
+"""Topics of one cluster, their settings, and where their logs begin and end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as WirePartition
+from confluent_kafka.admin import (
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
+
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import BadInput, ReadBackFailed
+from kafka_dr.hooks.brokers.client import (
+    batches,
+)
+from kafka_dr.hooks.brokers.connection import MOST_AT_ONCE, REQUEST_SECONDS, ClusterConnection
+from kafka_dr.hooks.brokers.descriptions import Settings, TopicInfo
+
+READ_UNCOMMITTED = "read_uncommitted"
+READ_COMMITTED = "read_committed"
+
+
+class ClusterTopics(ClusterConnection):
+    """Topics and offsets of one cluster."""
+
+    def topics(self, names: Iterable[str] | None = None, timeout: float = 60.0) -> dict[str, TopicInfo]:
+        """Topics by name, all of them when none is named; those that do not exist are left out."""
+        with self._border("listing topics"):
+            wanted = sorted(self._admin.list_topics(timeout=timeout).topics if names is None else set(names))
+            asked = [
+                self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout)
+                for batch in batches(wanted, MOST_AT_ONCE)
+            ]
+        found = self._existing("describing topics", asked, timeout)
+        return {name: _topic(description) for name, description in found.items()}
+
+    def configs(self, topics: Iterable[str], timeout: float = 60.0) -> dict[str, Settings]:
+        """Configuration of topics by name; those that do not exist are left out."""
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(set(topics))]
+        with self._border("reading topic configurations"):
+            asked = [
+                self._admin.describe_configs(batch, request_timeout=timeout)
+                for batch in batches(resources, MOST_AT_ONCE)
+            ]
+        found = self._existing("reading topic configurations", asked, timeout)
+        return {resource.name: Settings(entries) for resource, entries in found.items()}
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        assignment: list[list[int]] | None = None,
+        timeout: float = REQUEST_SECONDS,
+    ) -> bool:
+        """Create a topic and wait until every partition has a leader.
+
+        Args:
+            replication_factor: -1 for the cluster's default; ignored with an assignment.
+            assignment: replica brokers per partition.
+
+        Returns:
+            False when it was already there.
+
+        Raises:
+            ReadBackFailed: it exists with another number of partitions.
+        """
+        replicas = {"replica_assignment": assignment} if assignment else {"replication_factor": replication_factor}
+        with self._border(f"creating topic {name!r}"):
+            new = NewTopic(name, num_partitions=partitions, config=dict(configs or {}), **replicas)
+            future = self._admin.create_topics([new], request_timeout=timeout, operation_timeout=timeout)[name]
+        created = self._done(f"creating topic {name!r}", future, timeout, already=KafkaError.TOPIC_ALREADY_EXISTS)
+        self._await_partitions(name, partitions, timeout)
+        return created
+
+    def create_partitions(self, topic: str, total: int, timeout: float = REQUEST_SECONDS) -> bool:
+        """Raise a topic's partitions to a total and wait until each has a leader; False when it already has as many."""
+        found = self.topics([topic], timeout).get(topic)
+        if found is None:
+            raise BadInput(f"topic {topic!r} of {self.alias} does not exist")
+        if len(found.partitions) >= total:
+            self._await_partitions(topic, total, timeout)
+            return False
+        with self._border(f"adding partitions to {topic!r}"):
+            self._admin.create_partitions([NewPartitions(topic, total)], request_timeout=timeout)[topic].result(
+                timeout + 5
+            )
+        self._await_partitions(topic, total, timeout)
+        return True
+
+    def delete_topic(self, name: str, timeout: float = REQUEST_SECONDS) -> bool:
+        """Delete a topic and wait until it is gone; False when there was none."""
+        return bool(self.delete_topics([name], timeout))
+
+    def delete_topics(self, names: Iterable[str], timeout: float = REQUEST_SECONDS) -> list[str]:
+        """Delete topics with all their records, and wait until they are gone; answers those that were there, sorted.
+
+        Raises:
+            ReadBackFailed: some are still there when the time is over.
+        """
+        ends_at, wanted = time.monotonic() + timeout, sorted(set(names))
+        deleted = [name for batch in batches(wanted, MOST_AT_ONCE) for name in self._deleted(batch, timeout)]
+        while left := sorted(self.topics(wanted, timeout)) if wanted else []:
+            if time.monotonic() > ends_at:
+                raise ReadBackFailed(f"topics of {self.alias} were deleted and are still there", first_few(left, 10))
+            time.sleep(0.1)
+        return deleted
+
+    def _deleted(self, names: list[str], timeout: float) -> list[str]:
+        """Those that were there, of one request."""
+        with self._border(f"deleting {len(names)} topics"):
+            futures = self._admin.delete_topics(names, request_timeout=timeout, operation_timeout=timeout)
+        return [
+            name
+            for name, future in futures.items()
+            if self._done(f"deleting topic {name!r}", future, timeout, already=KafkaError.UNKNOWN_TOPIC_OR_PART)
+        ]
+
+    def _await_partitions(self, topic: str, total: int, timeout: float) -> None:
+        """Read back a created topic: brokers learn of it one after the other."""
+        ends_at = time.monotonic() + timeout
+        while True:
+            found = self.topics([topic], timeout).get(topic)
+            leaders = list(found.partitions.values()) if found else []
+            if len(leaders) == total and None not in leaders:
+                return
+            if time.monotonic() > ends_at or len(leaders) > total:
+                seen = f"{len(leaders)} partitions, {leaders.count(None)} without leader"
+                raise ReadBackFailed(f"topic {topic!r} of {self.alias} should have {total} partitions", seen)
+            time.sleep(0.1)
+
+    def starts(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, int]:
+        """First offset of each partition, thousands in one call."""
+        return self._offsets(partitions, OffsetSpec.earliest(), READ_UNCOMMITTED, timeout)
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], isolation: str = READ_UNCOMMITTED, timeout: float = 60.0
+    ) -> dict[TopicPartition, int]:
+        """Log end of each partition; under read_committed its last stable offset. Thousands in one call."""
+        return self._offsets(partitions, OffsetSpec.latest(), isolation, timeout)
+
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: str, timeout: float
+    ) -> dict[TopicPartition, int]:
+        """Ask for all at once; again for those whose leader is just moving."""
+        level = {READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED, READ_COMMITTED: IsolationLevel.READ_COMMITTED}[
+            isolation
+        ]
+
+        def send(wanted: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future[Any]]]:
+            asked = {WirePartition(topic, partition): spec for topic, partition in wanted}
+            if asked:
+                futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout)
+                yield from ((TopicPartition(wire.topic, wire.partition), future) for wire, future in futures.items())
+
+        answers = self._settled("listing offsets", dict.fromkeys(partitions), send, timeout, of_groups=False)
+        return {partition: info.offset for partition, info in answers}
+
+
+def _topic(description: Any) -> TopicInfo:
+    parts = sorted(description.partitions, key=lambda p: p.id)
+    return TopicInfo(
+        name=description.name,
+        topic_id=str(description.topic_id),
+        partitions={p.id: p.leader.id if p.leader and p.leader.id >= 0 else None for p in parts},
+        replicas={p.id: tuple(node.id for node in p.replicas) for p in parts},
+        in_sync={p.id: tuple(node.id for node in p.isr) for p in parts},
+        internal=bool(description.is_internal),
+    )

@@ -1,0 +1,66 @@
+"""The chain of entries, within one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from kafka_dr.errors import (
+    LeaseLost,
+)
+from kafka_dr.hooks.journal.leases import (
+    superseded_by,
+)
+from kafka_dr.hooks.journal.tables import (
+    ENTRIES,
+    LEASES,
+    JournalEntry,
+    canonical_text,
+    iso_text,
+    read_entry,
+)
+
+NO_HASH = "0" * 64
+
+
+def add_entry(
+    connection: Connection, procedure_id: str, step: str, kind: str, epoch: int, at: datetime, text: str
+) -> JournalEntry:
+    """The next entry of the chain; `text` is its payload as canonical JSON."""
+    newest = connection.execute(
+        select(ENTRIES.c.sequence, ENTRIES.c.hash).order_by(ENTRIES.c.sequence.desc()).limit(1)
+    ).first()
+    values = {
+        "sequence": newest.sequence + 1 if newest else 1,
+        "procedure_id": procedure_id,
+        "step": str(step),
+        "kind": str(kind),
+        "epoch": epoch,
+        "at": iso_text(at),
+        "payload": text,
+        "previous_hash": newest.hash if newest else NO_HASH,
+    }
+    values["hash"] = hash_of(values)
+    connection.execute(ENTRIES.insert().values(**values))
+    return read_entry(values)
+
+
+def refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> None:
+    """An entry of a procedure whose pair has a newer epoch comes from a copy that must not act any more."""
+    mine = select(LEASES.c.pair).where(LEASES.c.holder == procedure_id)
+    newer = connection.execute(
+        select(LEASES).where(LEASES.c.pair.in_(mine), LEASES.c.epoch > epoch).order_by(LEASES.c.epoch.desc())
+    ).first()
+    if newer and newer.holder == procedure_id:
+        raise superseded_by(procedure_id, epoch, newer.epoch)
+    if newer:
+        seen = f"epoch {newer.epoch} was taken by {newer.holder} at {newer.taken_at}"
+        raise LeaseLost(f"{procedure_id} acts under the old epoch {epoch}", seen, "stop; nothing was written")
+
+
+def hash_of(values: dict[str, Any]) -> str:
+    """SHA-256 over the canonical JSON of all fields but the hash itself; the payload as stored."""
+    return hashlib.sha256(canonical_text(values).encode()).hexdigest()

@@ -1,0 +1,159 @@
+"""Leases: the right to act on a pair of clusters, within one transaction."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from kafka_dr.errors import (
+    Contradiction,
+    LeaseLost,
+    NotReady,
+    Superseded,
+)
+from kafka_dr.hooks.journal.tables import (
+    ENTRIES,
+    LEASES,
+    CoolDown,
+    Lease,
+    iso_text,
+    read_lease,
+)
+
+_RENEWED = "renewed"
+#: What ends the lease of a procedure that another one goes on from.
+CONTINUED = "continued"
+#: Ends of a lease after which nothing has to cool down: nothing was touched, or the same move goes on.
+_NO_END = ("refused", _RENEWED, CONTINUED)
+
+
+def select_newest_lease(pair: str) -> Any:
+    """The query for a pair's newest lease, released or not."""
+    return select(LEASES).where(LEASES.c.pair == pair).order_by(LEASES.c.epoch.desc()).limit(1)
+
+
+def take_pair(
+    connection: Connection, pair: str, procedure_id: str, now: datetime, cool_down_seconds: float, renew: bool
+) -> int:
+    """Take a pair's lease; see `Journal.take_lease`."""
+    row = connection.execute(select_newest_lease(pair)).first()
+    current = read_lease(row) if row else None
+    if current and current.released_at is None:
+        if current.holder != procedure_id:
+            seen = f"{current.holder} holds it since {iso_text(current.taken_at)} (epoch {current.epoch})"
+            raise LeaseLost(
+                f"the clusters {pair} are in another procedure's hands", seen, "wait for it, or abort it first"
+            )
+        if not renew:
+            return current.epoch
+        _close_row(connection, current, _RENEWED, now)
+    else:
+        _refuse_ended(connection, pair, procedure_id)
+        _refuse_cool_down(connection, pair, now, cool_down_seconds)
+    epoch = current.epoch + 1 if current else 1
+    connection.execute(LEASES.insert().values(pair=pair, epoch=epoch, holder=procedure_id, taken_at=iso_text(now)))
+    return epoch
+
+
+def _refuse_ended(connection: Connection, pair: str, procedure_id: str) -> None:
+    """A procedure that released its lease has ended; its id never acts again."""
+    ended = connection.execute(select(LEASES).where(LEASES.c.pair == pair, LEASES.c.holder == procedure_id)).first()
+    if ended:
+        raise LeaseLost(
+            f"{procedure_id} has already ended", f"outcome {ended.outcome} at {ended.released_at}", "trigger a new run"
+        )
+
+
+def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds: float) -> None:
+    found = cool_down_after(connection.execute(select_last_end(pair)).first(), now, seconds)
+    if found is not None:
+        left = math.ceil((found.ends_at - now).total_seconds())
+        seen = (
+            f"{found.procedure_id} ended as {found.outcome} at {iso_text(found.ended_at)}; the cool-down ends at"
+            f" {iso_text(found.ends_at)}, in {left} s"
+        )
+        raise NotReady(f"a cool-down runs for the clusters {pair}", seen, "wait until it has ended")
+
+
+def select_last_end(pair: str, before: int | None = None) -> Any:
+    """Select the newest lease that a cool-down follows, below an epoch; a refused run neither starts nor ends one."""
+    ended = select(LEASES).where(
+        LEASES.c.pair == pair, LEASES.c.released_at.is_not(None), LEASES.c.outcome.not_in(_NO_END)
+    )
+    older = ended if before is None else ended.where(LEASES.c.epoch < before)
+    return older.order_by(LEASES.c.epoch.desc()).limit(1)
+
+
+def cool_down_after(row: Row[Any] | None, now: datetime, seconds: float) -> CoolDown | None:
+    """The cool-down after a lease, if it runs now."""
+    if row is None:
+        return None
+    ended_at = datetime.fromisoformat(row.released_at)
+    ends_at = ended_at + timedelta(seconds=seconds)
+    return CoolDown(row.holder, row.outcome, ended_at, ends_at) if now < ends_at else None
+
+
+def require_held(current: Lease | None, pair: str, procedure_id: str, epoch: int) -> Lease:
+    """The newest lease, if the procedure holds the pair by it under this very epoch."""
+    if current and (current.holder, current.released_at) == (procedure_id, None) and current.epoch > epoch:
+        raise superseded_by(procedure_id, epoch, current.epoch)
+    if current and (current.holder, current.epoch, current.released_at) == (procedure_id, epoch, None):
+        return current
+    seen = (
+        f"now: {current.holder}, epoch {current.epoch}, outcome {current.outcome}" if current else "nobody ever held it"
+    )
+    raise LeaseLost(
+        f"{procedure_id} does not hold the clusters {pair} under epoch {epoch}", seen, "stop; look at who does"
+    )
+
+
+def superseded_by(procedure_id: str, epoch: int, newer: int) -> Superseded:
+    """Whoever takes a new epoch for a step leaves its older processes without one."""
+    return Superseded(
+        f"A newer process goes on with {procedure_id}",
+        f"epoch {newer}, this one has {epoch}",
+        "Nothing: that process does the work",
+    )
+
+
+def pass_pair(
+    connection: Connection, pair: str, giver: str, taker: str, outcome: str, now: datetime, seen: int | None
+) -> int:
+    """Pass a pair's lease on; see `Journal.pass_lease`."""
+    row = connection.execute(select_newest_lease(pair)).first()
+    current = read_lease(row) if row else None
+    lease = require_held(current, pair, giver, current.epoch if current else 0)
+    newest = connection.execute(
+        select(ENTRIES.c.sequence, ENTRIES.c.step)
+        .where(ENTRIES.c.procedure_id == giver)
+        .order_by(ENTRIES.c.sequence.desc())
+        .limit(1)
+    ).first()
+    if seen is not None and newest is not None and newest.sequence != seen:
+        raise LeaseLost(
+            f"{giver} is still at work", f"its step {newest.step} wrote meanwhile", "look at it, then try again"
+        )
+    _close_row(connection, lease, outcome, now)
+    connection.execute(LEASES.insert().values(pair=pair, epoch=lease.epoch + 1, holder=taker, taken_at=iso_text(now)))
+    return lease.epoch + 1
+
+
+def release_pair(connection: Connection, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime) -> None:
+    """Release a pair's lease; see `Journal.release_lease`."""
+    row = connection.execute(select_newest_lease(pair)).first()
+    current = read_lease(row) if row else None
+    if current and current.released_at and (current.holder, current.epoch) == (procedure_id, epoch):
+        if current.outcome == outcome:
+            return
+        raise Contradiction(
+            f"{procedure_id} has already ended otherwise", f"{current.outcome}, not {outcome}", "look at its evidence"
+        )
+    _close_row(connection, require_held(current, pair, procedure_id, epoch), outcome, now)
+
+
+def _close_row(connection: Connection, lease: Lease, outcome: str, now: datetime) -> None:
+    this = (LEASES.c.pair == lease.pair) & (LEASES.c.epoch == lease.epoch)
+    connection.execute(LEASES.update().where(this).values(released_at=iso_text(now), outcome=outcome))

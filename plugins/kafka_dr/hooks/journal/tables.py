@@ -1,0 +1,128 @@
+"""The journal's tables, and how rows are read and written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Column, Integer, MetaData, Row, String, Table, Text
+
+from kafka_dr.errors import (
+    BadInput,
+)
+
+TABLES = MetaData()
+ENTRIES = Table(
+    "entries",
+    TABLES,
+    Column("sequence", Integer, primary_key=True, autoincrement=False),
+    Column("procedure_id", String(300), nullable=False, index=True),
+    Column("step", String(100), nullable=False),
+    Column("kind", String(50), nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("at", String(40), nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("previous_hash", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),
+)
+LEASES = Table(
+    "leases",
+    TABLES,
+    Column("pair", String(300), primary_key=True),
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("holder", String(300), nullable=False, index=True),
+    Column("taken_at", String(40), nullable=False),
+    Column("released_at", String(40)),
+    Column("outcome", String(50)),
+)
+SIGNS = Table(
+    "signs_of_life",
+    TABLES,
+    Column("name", String(100), primary_key=True),
+    Column("at", String(40), nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """One thing that happened. `payload` is JSON; `at` is UTC."""
+
+    sequence: int
+    procedure_id: str
+    step: str
+    kind: str
+    epoch: int
+    at: datetime
+    payload: Any
+    previous_hash: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to act on a pair of clusters; over once `released_at` is set."""
+
+    pair: str
+    holder: str
+    epoch: int
+    taken_at: datetime
+    released_at: datetime | None
+    outcome: str | None
+
+
+@dataclass(frozen=True)
+class CoolDown:
+    """The time in which a pair of clusters is left alone after a procedure, and how that procedure ended."""
+
+    procedure_id: str
+    outcome: str
+    ended_at: datetime
+    ends_at: datetime
+
+
+def refuse_unkept(table: Table, **names: str) -> None:
+    """Refuse what one of the databases would not keep as it is, so that both keep the same."""
+    for column, name in names.items():
+        longest, text = table.c[column].type.length, str(name)  # type: ignore[attr-defined]
+        if len(text) > longest:
+            problem = f"it has {len(text)} characters, {longest} are kept"
+        elif any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
+            problem = "it holds a NUL or half a surrogate pair"
+        else:
+            continue
+        raise BadInput(
+            f"the journal cannot keep a {column} of its {table.name}",
+            f"{text[:60]!r}: {problem}",
+            "shorten or correct it",
+        )
+
+
+def canonical_text(value: Any) -> str:
+    """JSON with one spelling for one value (keys become strings first, then are sorted)."""
+    try:
+        plain = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput("a journal entry's payload is not JSON", str(error)) from None
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def iso_text(moment: datetime) -> str:
+    """A time as the tables hold it: ISO 8601, UTC, microseconds."""
+    if moment.tzinfo is None:
+        raise BadInput("a time without zone cannot be journalled", repr(moment), "give UTC")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def read_entry(values: Any) -> JournalEntry:
+    """An entry of its row."""
+    return JournalEntry(
+        **{**values, "at": datetime.fromisoformat(values["at"]), "payload": json.loads(values["payload"])}
+    )
+
+
+def read_lease(row: Row[Any]) -> Lease:
+    """A lease of its row."""
+    released = None if row.released_at is None else datetime.fromisoformat(row.released_at)
+    return Lease(row.pair, row.holder, row.epoch, datetime.fromisoformat(row.taken_at), released, row.outcome)

@@ -1,0 +1,60 @@
+"""Which run a task belongs to, and which procedure holds a pair of clusters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_dr.config.settings import Request, Topology, check_params, load_topology
+from kafka_dr.connections import Connections
+from kafka_dr.errors import (
+    BadInput,
+)
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.procedure.run import Identity, Run, opened_by
+from kafka_dr.procedures import foreign_params
+
+
+def request_of(topology: Topology, dag_id: str, params: Mapping[str, Any]) -> Request:
+    """A procedure's params, checked; BadInput names everything that is wrong."""
+    return check_params(topology, params, foreign_params(dag_id))
+
+
+def procedure_of(context: Any) -> Run:
+    """The run a task belongs to, from Airflow's context; bad params are refused here, before anything is touched."""
+    run = context["dag_run"]
+    topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
+    request = request_of(topology, run.dag_id, dict(context["params"]))
+    return Run.connected(Identity(run.dag_id, run.run_id), request, topology, Connections())
+
+
+def procedure_holding(source: str, target: str) -> Run:
+    """The procedure that holds, or held last, a pair of clusters: with the params it was triggered with.
+
+    Raises:
+        BadInput: unknown clusters, or a pair that no procedure ever held.
+    """
+    topology, connections = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", "")), Connections()
+    pair = topology.pair_key(source, target)
+    journal = Journal(connections.journal_url(topology.journal.connection))
+    lease = journal.lease(pair)
+    opened = opened_by(journal, lease.holder) if lease else None
+    if opened is None:
+        raise BadInput(
+            f"No procedure holds {pair}",
+            "the journal knows of none",
+            "Name the clusters of a procedure that was started.",
+        )
+    return Run.reopened(opened, journal, topology, connections)
+
+
+def run_with_bad_params(context: Any) -> Run | None:
+    """A run whose params cannot be used, with as much of its request as can be shown; None without a topology."""
+    try:
+        topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
+    except BadInput:
+        return None
+    run, params = context["dag_run"], context["params"]
+    given: dict[str, Any] = {name: str(params.get(name, ""))[:500] for name in ("source", "target", "reason")}
+    return Run.connected(Identity(run.dag_id, run.run_id), Request.model_construct(**given), topology, Connections())

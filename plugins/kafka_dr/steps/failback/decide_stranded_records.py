@@ -1,0 +1,29 @@
+"""The gate on stranded records."""
+
+from __future__ import annotations
+
+from kafka_dr.actions.failback.stranded_decision import planned_return
+from kafka_dr.domain.failback.stranded import Mode
+from kafka_dr.domain.failback.stranded_page import return_markdown
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.gate import ProcedureGate, Question
+
+
+class DecideStrandedRecords(ProcedureGate):
+    """Pass when nothing is stranded and nothing is deleted; else show the figures and the decisions, and ask."""
+
+    def digest(self, procedure: Run) -> str | None:
+        """Of the figures and the decisions."""
+        planned = planned_return(procedure)
+        return planned.digest if planned.needs_a_person else None
+
+    def question(self, procedure: Run) -> Question:
+        """The figures and the decisions."""
+        planned = planned_return(procedure)
+        records = sum(one.records for one in planned.stranded)
+        asked = (
+            f"Make the topics on {planned.target} anew, with"
+            if planned.mode is Mode.RECREATE
+            else f"Go back to {planned.target} with"
+        )
+        return Question(f"{asked} {records} stranded records decided on? Decision", return_markdown(planned))

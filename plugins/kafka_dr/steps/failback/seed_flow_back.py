@@ -1,0 +1,94 @@
+"""Set where the flow back begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.failback.resync_scope import (
+    flow_runs,
+    refuse_dedicated,
+    refuse_lacking,
+)
+from kafka_dr.actions.failback.resync_start import (
+    NONE_COPIED,
+    Told,
+    beginnings,
+    forgotten,
+    refuse_other_offsets,
+    told_before,
+)
+from kafka_dr.actions.failback.stranded_decision import mode_of, require_decided
+from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.domain.failback.stranded import Mode
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import Refusal
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    FlowBackSeeded,
+    OffsetsToSeed,
+    Receipt,
+    TopicsPrepared,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+
+
+class SeedFlowBack(ProcedureStep):
+    """Tell the flow back where to begin: behind what both logs hold already, at the beginning of what was made anew."""
+
+    def act(self, procedure: Run, context: Any) -> FlowBackSeeded:
+        """Write differing offsets while STOPPED, and read all back; a flow that ran since the failover goes on."""
+        require_decided(procedure)
+        refuse_dedicated(procedure)
+        prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
+        flow, told, ids = procedure.flow, told_before(procedure), refuse_lacking(procedure, prepared["topic"])
+        worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
+        if flow_runs(procedure, flow):
+            return self._running(procedure, told, ids)
+        now = worker.offsets(name).of(flow.source)
+        begin = beginnings(procedure, told, now)
+        wanted = {tp: None if last == NONE_COPIED else last for tp, last in begin.items()} | forgotten(procedure, now)
+        changes = {tp: last for tp, last in wanted.items() if now.get(tp) != last}
+        record(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(changes)))
+        procedure.authority.hold()
+        after = worker.change_offsets(name, flow.source, changes)
+        refuse_other_offsets(after.of(flow.source), wanted)
+        return FlowBackSeeded(
+            seeded=len(changes),
+            unchanged=len(wanted) - len(changes),
+            ran_before=told.ran,
+            connector=name,
+            other_aliases=sorted(after.aliases - {flow.source}),
+            seeds=self._kept(procedure, begin),
+            topic_ids=ids,
+        )
+
+    def _running(self, procedure: Run, told: Told, ids: dict[str, str]) -> FlowBackSeeded:
+        """Accept a running connector only if its start was set or names part directions: it takes no offsets."""
+        name = procedure.flow.connectors.source
+        if mode_of(procedure) is Mode.RECREATE:
+            raise Refusal(
+                f"{name} runs, though prepare_topics had stopped it",
+                "the topics were made anew since",
+                "Find who resumed it: it copies from where it was, not from the beginning. Stop it, and start a new"
+                " run.",
+            )
+        if not (told.ran or names_protect(procedure)):
+            raise Refusal(
+                f"{name} runs, and nobody knows where it began",
+                "no procedure started it since the failover",
+                "Stop it, and start a new run with mode recreate: what it has copied cannot be told from what is"
+                " there.",
+            )
+        return FlowBackSeeded(
+            seeded=0,
+            ran_before=True,
+            connector=name,
+            why_not=f"{name} runs, and goes on from where it is",
+            seeds=self._kept(procedure, {}),
+            topic_ids=ids,
+        )
+
+    def _kept(self, procedure: Run, begin: dict[TopicPartition, int]) -> Receipt:
+        return procedure.artifacts.save("flow_back_seeds", partitions_frame(begin, "replicated"))

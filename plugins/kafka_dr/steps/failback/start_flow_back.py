@@ -1,0 +1,98 @@
+"""Start the flow back."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from kafka_dr.actions.failback.resync_scope import (
+    written_since,
+)
+from kafka_dr.actions.failback.stranded_decision import mode_of, require_decided
+from kafka_dr.actions.replication.reverse import (
+    ReverseCopies,
+    copy_of,
+    ends_are_noted,
+    mirrored_ends,
+    note_ends,
+    noted_ends,
+    refuse_loop,
+)
+from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.scope.position_frames import frame_partitions
+from kafka_dr.domain.failback.stranded import Mode
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import Contradiction, Refusal
+from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.entries import (
+    FlowBackSeeded,
+    FlowStarted,
+    StrandedRecordsFound,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+
+
+class StartFlowBack(ProcedureStep):
+    """Resume the flow back, and prove that it copies what follows where it was told to begin, and nothing else."""
+
+    def act(self, procedure: Run, context: Any) -> FlowStarted:
+        """Resume both connectors while the reverse flow stands; prove the first copies unless the flow ran before."""
+        require_decided(procedure)
+        flow, seeded = procedure.flow, procedure.progress.require(FlowBackSeeded)
+        worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
+        copies = None if seeded.ran_before or names_protect(procedure) else self._copies(procedure, seeded)
+        connectors = [flow.connectors.source, flow.connectors.checkpoint]
+        for name in connectors:
+            refuse_loop(procedure)
+            with acting(procedure.authority, partial(worker.stop, name, deadline=seconds)):
+                worker.resume(name, deadline=seconds, needs_tasks=False)
+        if copies is None:
+            note = "it goes on from where it was: nothing to prove"
+            return FlowStarted(started=True, connectors=connectors, note=note)
+        try:
+            flowing = procedure.progress.wait(
+                self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
+            )
+        except Contradiction:
+            worker.stop(flow.connectors.source, deadline=seconds)
+            raise
+        return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
+
+    def _copies(self, procedure: Run, seeded: FlowBackSeeded) -> ReverseCopies:
+        """The partitions beside their copies, from where the flow begins on each side."""
+        begin = {
+            tp: last + 1 for tp, last in frame_partitions(procedure.artifacts.load(seeded.seeds), "replicated").items()
+        }
+        starts = procedure.systems.source.starts(list(begin))
+        since = {tp: max(first, starts[tp]) for tp, first in begin.items()}
+        return ReverseCopies(procedure.reversed, procedure.flow, self._ends_before(procedure, list(begin)), since)
+
+    def _ends_before(self, procedure: Run, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Log ends of the returned cluster before the flow's first resume; refuse records added since the search."""
+        copies = [copy_of(procedure, procedure.flow, tp) for tp in partitions]
+        if not ends_are_noted(procedure, self.task_id):
+            ends = mirrored_ends(procedure.reversed, copies)
+            self._refuse_written(procedure)
+            note_ends(procedure, self.task_id, ends)
+        return noted_ends(procedure, self.task_id, copies)
+
+    def _refuse_written(self, procedure: Run) -> None:
+        """A record that came since would stand in the log as if it had been replicated: nobody would decide on it."""
+        if mode_of(procedure) is Mode.RECREATE:
+            return
+        found = procedure.progress.require(StrandedRecordsFound)
+        seen = frame_partitions(procedure.artifacts.load(found.returned_ends), "offset")
+        infos = procedure.systems.target.topics({tp.topic for tp in seen})
+        written = written_since(
+            procedure,
+            {tp: end for tp, end in seen.items() if tp.topic in infos and tp.partition in infos[tp.topic].partitions},
+        )
+        if written:
+            raise Refusal(
+                "Records came to the returned cluster since they were looked through",
+                first_few(written, separator="; "),
+                "The flow back was not started. Find the writer (a super user passes every ACL); then start a new run,"
+                " which looks again.",
+            )

@@ -1,0 +1,30 @@
+"""Wait until the flow back has caught up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.failback.catch_up import Nearness
+from kafka_dr.actions.failback.resync_scope import (
+    refuse_replaced,
+)
+from kafka_dr.procedure.entries import (
+    FlowBackCaughtUp,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+
+
+class WaitForCatchUp(ProcedureStep):
+    """Wait until the flow back is so near to what clients write that the drain behind the fence will end in time."""
+
+    expires = True
+
+    def act(self, procedure: Run, context: Any) -> FlowBackCaughtUp:
+        """All that the new primary held a short time ago is on the returned cluster."""
+        near = Nearness(procedure, self.task_id)
+        caught_up = procedure.progress.wait(
+            self.task_id, "The flow back catching up", near.look, procedure.request.deadlines.catch_up_seconds
+        )
+        refuse_replaced(procedure)
+        return caught_up

@@ -1,0 +1,141 @@
+"""The base of every gate: a question to a second person, bound to a digest."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk.exceptions import AirflowException
+
+from kafka_dr.errors import (
+    ApprovalMissing,
+    HookUnavailable,
+    Refusal,
+)
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    AnswerIgnored,
+    Approval,
+    ApprovalGiven,
+    GateApproved,
+    GatePassed,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import JournaledStep
+from kafka_dr.vocabulary import APPROVE, REJECT
+
+#: How often a gate asks again after an answer that counts for nothing, such as the starter's own.
+_ASKED_AGAIN = 5
+
+
+def refuse_unknown_starter(procedure: Run) -> None:
+    """Nobody is asked for an answer that could not count; an API that is away is asked again with the answer."""
+    with suppress(HookUnavailable):
+        procedure.approvals.starter()
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a gate asks: a subject, which the digest ends, and a body in Markdown."""
+
+    subject: str
+    body: str
+
+
+class ProcedureGate(JournaledStep, HITLOperator):
+    """A question to a second person, bound to a digest. Silence, rejection and the starter's answer approve nothing."""
+
+    retries: int
+
+    def __init__(self, **kwargs: Any) -> None:
+        usual: dict[str, Any] = {"subject": "", "options": [APPROVE, REJECT], "retries": _ASKED_AGAIN}
+        super().__init__(**usual | kwargs)
+
+    def digest(self, procedure: Run) -> str | None:
+        """Digest of what is to be approved; None when there is nothing to ask."""
+        raise NotImplementedError
+
+    def question(self, procedure: Run) -> Question:
+        """What is asked; there is something to ask."""
+        raise NotImplementedError
+
+    def wait_seconds(self, procedure: Run) -> float:
+        """How long an answer is waited for."""
+        return procedure.request.deadlines.approval_wait_seconds
+
+    def execute(self, context: Any) -> Any:
+        """Ask, or open by itself when there is nothing to ask."""
+        with self.recorded(context) as procedure:
+            if self.already_done(procedure) and self.still_open(procedure):
+                return {"done": self.task_id}
+            self.begin(procedure, context)
+            digest = self.digest(procedure)
+            if digest is None:
+                record(procedure.authority, self.task_id, GatePassed(asked=False))
+                return {"done": self.task_id}
+            refuse_unknown_starter(procedure)
+            asked = self.question(procedure)
+            self.subject, self.body = f"{asked.subject} {digest}", asked.body
+            self.response_timeout = timedelta(seconds=self.wait_seconds(procedure))
+        return super().execute(context)
+
+    def still_open(self, procedure: Run) -> bool:
+        """Tell whether the gate's outcome holds: clearing a gate withdraws its approval, and answers expire."""
+        digest = self.digest(procedure)
+        if digest is None:
+            return True
+        if self._cleared(procedure):
+            return False
+        try:
+            procedure.approvals.require(self.task_id, digest)
+        except ApprovalMissing:
+            return False
+        return True
+
+    def _cleared(self, procedure: Run) -> bool:
+        """Tell whether a try succeeded after the outcome: then the gate was cleared, not killed and retried.
+
+        Airflow goes on showing the answer of a gate that is cleared, until it asks again.
+        """
+        done = procedure.progress.outcome_entry(self.task_id)
+        tries = procedure.systems.api.tries(procedure.identity.dag_id, procedure.identity.run_id, self.task_id)
+        return any(one.state == "success" and one.end_date is not None and one.end_date >= done.at for one in tries)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        """Take the answer; the approval written here is what Airflow's API says, not the event."""
+        with self.recorded(context) as procedure:
+            if "error" in event:
+                raise Refusal(
+                    f"{self.task_id} was not answered in time",
+                    f"{event.get('error_type')}",
+                    "Start the procedure anew when an approver is there.",
+                )
+            chosen = event.get("chosen_options") or []
+            if chosen != self.options[:1]:
+                by = (event.get("responded_by_user") or {}).get("name")
+                raise Refusal(
+                    f"{self.task_id} was rejected",
+                    f"{by} chose {', '.join(chosen)}",
+                    "Talk to the approver; start the procedure anew.",
+                )
+            approval = self._approval(procedure, self.digest(procedure) or "", context)
+            record(procedure.authority, self.task_id, ApprovalGiven(**vars(approval)))
+            record(procedure.authority, self.task_id, GateApproved(asked=True, **vars(approval)))
+            return {"done": self.task_id}
+
+    def _approval(self, procedure: Run, digest: str, context: Any) -> Approval:
+        """Read the approval from Airflow's API; note an invalid answer and ask again, a limited number of times."""
+        try:
+            return procedure.approvals.require(self.task_id, digest)
+        except ApprovalMissing as error:
+            record(procedure.authority, self.task_id, AnswerIgnored(answer_ignored=error.seen))
+            if getattr(context.get("ti"), "try_number", 1) > self.retries:
+                raise Refusal(
+                    f"No answer to {self.task_id} counted",
+                    f"asked {self.retries + 1} times; the last answer: {error.seen}",
+                    "Start a new procedure when somebody who may approve is there.",
+                ) from error
+            raise AirflowException(f"The answer counts for nothing: {error.seen}. Asking again.") from error

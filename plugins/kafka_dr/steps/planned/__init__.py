@@ -1,0 +1,1 @@
+"""Steps of a planned failover; a failback has them, too."""

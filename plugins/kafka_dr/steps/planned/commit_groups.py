@@ -1,0 +1,78 @@
+"""Commit translated positions to groups without members on the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.actions.groups.at_rest import active_groups
+from kafka_dr.actions.offsets.client_topics import create_missing_topics, local_partitions
+from kafka_dr.actions.offsets.commit import ToCommit, commit, differing, held_positions, ledger_frame, snapshot_taken
+from kafka_dr.actions.offsets.review import require_reviewed
+from kafka_dr.actions.scope.position_frames import (
+    partitions_frame,
+)
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import ReadBackFailed, Refusal
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    GroupsCommitted,
+    PositionsToCommit,
+    Receipt,
+    SnapshotTaken,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.rechecked import ResumedStep
+
+
+class CommitGroups(ResumedStep):
+    """Commit the translated positions to groups that are idle on the target, and read every one back."""
+
+    def act(self, procedure: Run, context: Any) -> GroupsCommitted:
+        """Snapshot, make the topics that clients lack, commit what differs, read back all, keep a ledger."""
+        require_reviewed(procedure)
+        to_commit = ToCommit(procedure)
+        active = active_groups(procedure.systems.target, to_commit.groups)
+        if active:
+            raise Refusal(
+                "Groups have members on the target",
+                first_few(sorted(active)),
+                "Stop those consumers; positions of a living group are never touched.",
+            )
+        before = held_positions(procedure, to_commit.groups)
+        snapshot = self._snapshot(procedure, before)
+        create_missing_topics(procedure)
+        wanted = to_commit.rows(procedure.artifacts.load(snapshot))
+        todo = differing(wanted, before)
+        record(procedure.authority, self.task_id, PositionsToCommit(positions=len(todo), of=len(wanted)))
+        procedure.authority.hold()
+        errors = commit(procedure, todo)
+        ledger = ledger_frame(wanted, before, held_positions(procedure, to_commit.groups), errors)
+        receipt = procedure.artifacts.save("ledger", ledger)
+        # A position that is not there at all compares as unknown, and unknown is wrong.
+        wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
+        if len(wrong):
+            raise ReadBackFailed(
+                f"{len(wrong)} of {len(wanted)} positions are not what was committed",
+                str(wrong.head(5).to_dict("records")),
+                "The procedure returns by itself; the ledger names every position. Start a new one.",
+            )
+        local = procedure.systems.target.ends(list(local_partitions(procedure)))
+        return GroupsCommitted(
+            groups=wanted["group"].nunique(),
+            positions=len(wanted),
+            committed=len(todo),
+            snapshot=snapshot,
+            ledger=receipt,
+            local_ends=procedure.artifacts.save("local_ends", partitions_frame(local, "offset")),
+        )
+
+    def _snapshot(self, procedure: Run, held: pd.DataFrame) -> Receipt:
+        """What the groups held on the target before the first commit; a second run keeps the first one's."""
+        taken = snapshot_taken(procedure)
+        if taken is not None:
+            return taken
+        receipt = procedure.artifacts.save("snapshot", held)
+        record(procedure.authority, self.task_id, SnapshotTaken(snapshot=receipt))
+        return receipt

@@ -1,0 +1,46 @@
+"""Stop clients' writes on the source, and prove that they are stopped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.clients import ask_to_stop
+from kafka_dr.actions.fencing.acl_fence import fence_writes
+from kafka_dr.actions.fencing.open_transactions import aborted_transactions, named_transactions
+from kafka_dr.actions.fencing.stable_log_ends import wait_until_still
+from kafka_dr.actions.scope.plan_scope import (
+    partitions_of_plan,
+    refuse_changed_topics,
+    topics_of,
+)
+from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.procedure.entries import (
+    ProducersFenced,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+
+
+class FenceProducers(ProcedureStep):
+    """Ask the applications to stop, then refuse clients' writes on the source, and prove it on every broker."""
+
+    expires = True
+
+    def act(self, procedure: Run, context: Any) -> ProducersFenced:
+        """Ask, fence, probe, wait until the log ends are still and no transaction is open; the ends are the cut-off."""
+        approval = procedure.approvals.require_plan()
+        asked = ask_to_stop(procedure)
+        fence = fence_writes(procedure, self.task_id, topics_of(procedure))
+        refuse_changed_topics(procedure)
+        ends, waited = wait_until_still(procedure, self.task_id, partitions_of_plan(procedure))
+        return ProducersFenced(
+            approval=approval,
+            drain_hook=asked,
+            acl_entries_added=fence.added,
+            brokers_refusing=fence.refusing,
+            still_after_seconds=round(waited, 3),
+            open_transactions=named_transactions(procedure, self.task_id),
+            transactions_aborted=aborted_transactions(procedure, self.task_id),
+            fenced_at=procedure.now() if fence.proven else None,
+            cut_off=procedure.artifacts.save("cut_off", partitions_frame(ends, "offset")),
+        )

@@ -1,0 +1,91 @@
+"""What the run will do and what it will cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.readiness.observe import observe
+from kafka_dr.actions.readiness.plan import (
+    compared_positions,
+    forecast_of,
+    lag_of,
+    positions_read_just_now,
+    refuse_unknown_groups,
+    target_opening,
+)
+from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
+from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.fencing.fence import (
+    FenceScope,
+    fence_entries,
+)
+from kafka_dr.domain.readiness.observation import Observation
+from kafka_dr.domain.readiness.plan import ExcludedGroup, GroupForecast, Plan
+from kafka_dr.procedure.entries import (
+    FailoverForecast,
+    ReadinessChecked,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.vocabulary import PROBE_TOPIC
+
+
+class Forecast(ProcedureStep):
+    """What the run will do and what it will cost: the plan, whose digest every approval names."""
+
+    def act(self, procedure: Run, context: Any) -> FailoverForecast:
+        """Observe again and write the plan."""
+        seen = observe(procedure, {}, apart=0, held=positions_read_just_now(procedure))
+        refuse_unknown_groups(procedure, seen)
+        groups = forecast_of(
+            procedure, seen, compared_positions(seen, checkpoints_of(procedure), offset_syncs_of(procedure))
+        )
+        plan = _plan(procedure, seen, groups).as_dict()
+        return FailoverForecast(
+            plan=plan,
+            plan_digest=digest_of(plan),
+            active_groups=sorted(
+                g.group for g in groups if g.active and g.group not in procedure.request.exclude_groups
+            ),
+            end_sum=sum(seen.last.source_ends.values()),
+        )
+
+
+def _plan(procedure: Run, seen: Observation, groups: tuple[GroupForecast, ...]) -> Plan:
+    writes = FenceScope.writes([*seen.scope, PROBE_TOPIC])
+    reads = FenceScope.group_reads(seen.groups)
+    exempt = procedure.exempt(seen.source.alias)
+    fence = [*fence_entries(seen.source.rules, writes, exempt), *fence_entries(seen.source.rules, reads, exempt)]
+    lag, ready = lag_of(seen), procedure.progress.require(ReadinessChecked)
+    return Plan(
+        procedure_id=procedure.id,
+        dag_id=procedure.identity.dag_id,
+        source=procedure.request.source,
+        target=procedure.request.target,
+        reason=procedure.request.reason,
+        naming=seen.naming_policy,
+        connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
+        topics=tuple(
+            (t, remote, seen.source.topics[t].partitions, seen.source.topics[t].topic_id)
+            for t, remote in sorted(seen.scope.items())
+        ),
+        groups=tuple(g for g in groups if g.group not in procedure.request.exclude_groups),
+        fence=tuple(str(e) for e in fence),
+        opening=tuple(str(e) for e in target_opening(seen)),
+        deadlines=procedure.request.deadlines.model_dump(),
+        start_reverse=procedure.request.start_reverse_replication,
+        lag=lag,
+        drain_seconds=lag / ready.records_per_second if ready.records_per_second else None,
+        unproven=tuple(ready.notes),
+        excluded=_excluded(procedure, groups),
+        abort_open_transactions=procedure.request.abort_open_transactions,
+        cool_down=procedure.progress.cool_down,
+        copies=dict(seen.copies),
+    )
+
+
+def _excluded(procedure: Run, groups: tuple[GroupForecast, ...]) -> tuple[ExcludedGroup, ...]:
+    why = procedure.request.exclude_groups
+    return tuple(
+        ExcludedGroup(g.group, why[g.group], g.policy, g.partitions, g.lag, g.active) for g in groups if g.group in why
+    )

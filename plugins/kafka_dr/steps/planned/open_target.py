@@ -1,0 +1,124 @@
+"""Let clients write on the target: the point of no return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.clients import removed_entries, write_canary
+from kafka_dr.actions.fencing.rules import source_rules, target_rules
+from kafka_dr.actions.offsets.review import require_reviewed
+from kafka_dr.actions.recheck import (
+    groups_still_at_rest,
+    mirror_maker_still_stopped,
+    source_ends_are_cut_off,
+    source_reopened,
+    source_still_fenced,
+    target_ends_are_boundary,
+)
+from kafka_dr.actions.scope.plan_scope import (
+    fenced_groups,
+    topics_of,
+)
+from kafka_dr.domain.fencing.fence import (
+    FenceScope,
+    client_principals,
+    opening_entries,
+    refused_to_clients,
+)
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import ReadBackFailed, Refusal
+from kafka_dr.procedure.authority import acting, record
+from kafka_dr.procedure.entries import (
+    TargetOpened,
+    TargetToOpen,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+
+
+class OpenTarget(ProcedureStep):
+    """Look again at all that waiting may have changed, then let clients write. The intent is the point of no return."""
+
+    # Interrupted after its intent, the target would be half open; none of its waits is long.
+    bounded = False
+
+    def intend(self, procedure: Run, context: Any) -> None:
+        """Nothing is meant yet: the intent is written only after the last look."""
+
+    def act(self, procedure: Run, context: Any) -> TargetOpened:
+        """Look, write the intent, remove the target's denials, read back, write and read a canary."""
+        scopes = self.client_scopes(procedure)
+        begun = procedure.progress.began(self.task_id) is not None
+        newest = procedure.journal.entries(procedure.id)[-1].sequence
+        unchanged = self.look_again(procedure, begun)
+        if not begun:
+            closed = [
+                e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)
+            ]
+            _refuse_unplanned(procedure, closed)
+            procedure.authority.hold()
+            intent = TargetToOpen(removes_acl_entries=closed, looked_at_entry=newest)
+            record(procedure.authority, self.task_id, intent)
+        lifted = removed_entries(procedure)
+        with acting(procedure.authority, lambda: procedure.systems.target_acls.add(lifted)):
+            procedure.systems.target_acls.remove(lifted)
+        rules = target_rules(procedure)
+        refused = [
+            f"{scope.operation} {r}"
+            for scope, principals in scopes
+            for r in refused_to_clients(rules, scope, principals)
+        ]
+        if any(e in rules.entries for e in lifted):
+            raise ReadBackFailed(
+                "The target's fence is still there",
+                first_few(lifted),
+                "Clear open_target: it goes on from here.",
+            )
+        return TargetOpened(
+            acl_entries_removed=len(lifted),
+            clients_refused=refused[:100],
+            positions_unchanged=unchanged,
+            canary=write_canary(procedure),
+            opened_at=procedure.now(),
+        )
+
+    def look_again(self, procedure: Run, begun: bool) -> str:
+        """Check what still must hold; once begun, only the source: clients may be on the target, approval was checked.
+
+        Answers what shows that no position changed.
+        """
+        if source_reopened(procedure):
+            raise Refusal(
+                "The source was given back to its clients",
+                "return_to_source had begun",
+                "Clear return_to_source until it is done; then start a new procedure.",
+            )
+        source_still_fenced(procedure)
+        source_ends_are_cut_off(procedure)
+        mirror_maker_still_stopped(procedure)
+        unchanged = groups_still_at_rest(
+            procedure, [procedure.systems.source] if begun else [procedure.systems.source, procedure.systems.target]
+        )
+        if not begun:
+            require_reviewed(procedure)
+            procedure.progress.check_fence_clock()
+            target_ends_are_boundary(procedure)
+        return unchanged
+
+    def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
+        """What clients will do on the target, and the principals that do it on the source."""
+        rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
+        writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
+        return [(scope, client_principals(rules, scope, exempt)) for scope in (writes, reads)]
+
+
+def _refuse_unplanned(procedure: Run, closed: list[AclEntry]) -> None:
+    """Only denials that the approved plan names are removed."""
+    unplanned = sorted({str(e) for e in closed} - set(procedure.progress.move().planned.opening))
+    if unplanned:
+        raise Refusal(
+            "Somebody denied clients something on the target after the forecast",
+            first_few(unplanned),
+            "The procedure returns; find out why, then start a new one.",
+        )

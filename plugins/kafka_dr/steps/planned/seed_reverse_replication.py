@@ -1,0 +1,45 @@
+"""Set where the reverse flow begins, while it is STOPPED."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.replication.reverse import ends_at_opening
+from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.errors import Refusal
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import OffsetsToSeed, ReverseFlowSeeded
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.rechecked import ResumedStep
+
+
+class SeedReverseReplication(ResumedStep):
+    """Set the STOPPED reverse flow's offsets to boundary - 1: it will copy only what clients write from now on."""
+
+    def act(self, procedure: Run, context: Any) -> ReverseFlowSeeded:
+        """Seed and read back; a pair without a reverse flow, or one that runs under default naming, needs no seed."""
+        procedure.approvals.require_plan()
+        flow = procedure.reverse_flow
+        if flow is None:
+            return ReverseFlowSeeded(seeded=0, why_not="the topology has no reverse flow")
+        worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
+        if name not in worker.connectors():
+            return ReverseFlowSeeded(seeded=0, why_not=f"{name} does not exist")
+        status = worker.status(name)
+        if not status.stopped and procedure.topology.naming.policy == "default":
+            why = f"{name} runs and already replicates what clients write on {flow.source}"
+            return ReverseFlowSeeded(seeded=0, why_not=why)
+        if not status.stopped:
+            raise Refusal(
+                f"{name} is not STOPPED",
+                f"{status.state} with {len(status.tasks)} tasks",
+                "Stop it: it would copy records in a circle.",
+            )
+        seeds = {tp: end - 1 if end > 0 else None for tp, end in ends_at_opening(procedure).items()}
+        record(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(seeds)))
+        procedure.authority.hold()
+        worker.change_offsets(name, flow.source, seeds)
+        kept = partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated")
+        return ReverseFlowSeeded(
+            seeded=len(seeds), connector=name, seeds=procedure.artifacts.save("reverse_seeds", kept)
+        )

@@ -1,0 +1,62 @@
+"""Start the reverse flow, and prove that it copies new records only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.replication.reverse import (
+    ReverseCopies,
+    copy_of,
+    ends_are_noted,
+    ends_at_opening,
+    mirrored_ends,
+    note_ends,
+    noted_ends,
+)
+from kafka_dr.config.topology import Flow
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction, Refusal
+from kafka_dr.procedure.entries import FlowStarted, ReverseFlowSeeded
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+
+
+class StartReverseReplication(ProcedureStep):
+    """If asked: give the new primary a standby, and prove that records flow to it, none of the old ones."""
+
+    def act(self, procedure: Run, context: Any) -> FlowStarted:
+        """Resume the reverse flow if the forward one is STOPPED without tasks; then compare both logs."""
+        flow = procedure.reverse_flow
+        if not procedure.request.start_reverse_replication or flow is None:
+            return FlowStarted(started=False)
+        forward = procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source)
+        if not forward.stopped:
+            raise Refusal(
+                f"{procedure.flow.connectors.source} is not STOPPED",
+                f"{forward.state} with {len(forward.tasks)} tasks",
+                "Stop it first: both directions at once copy records in a circle.",
+            )
+        seeded = procedure.progress.require(ReverseFlowSeeded).seeded
+        copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None
+        worker, connectors = procedure.mirror_maker(flow), [flow.connectors.source, flow.connectors.checkpoint]
+        for name in connectors:
+            procedure.authority.hold()
+            worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
+        if copies is None:
+            note = "it ran before and was not seeded: nothing to prove"
+            return FlowStarted(started=True, connectors=connectors, note=note)
+        try:
+            flowing = procedure.progress.wait(
+                self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
+            )
+        except Contradiction:
+            worker.stop(flow.connectors.source, deadline=procedure.request.deadlines.stop_seconds)
+            raise
+        return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
+
+    def _ends_before(self, procedure: Run, flow: Flow) -> dict[TopicPartition, int]:
+        """Where the copies ended before the flow was resumed for the first time."""
+        copies = [copy_of(procedure, flow, tp) for tp in ends_at_opening(procedure)]
+        if not ends_are_noted(procedure, self.task_id):
+            note_ends(procedure, self.task_id, mirrored_ends(procedure, copies))
+        return noted_ends(procedure, self.task_id, copies)

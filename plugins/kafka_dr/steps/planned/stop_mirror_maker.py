@@ -1,0 +1,54 @@
+"""Stop MirrorMaker 2; where the target's logs then end is the boundary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.failback.resync_scope import refuse_replaced
+from kafka_dr.actions.replication.drain import Drain
+from kafka_dr.actions.replication.stop import still_target_ends
+from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.entries import MirrorMakerStopped
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.rechecked import ResumedStep
+
+
+class StopMirrorMaker(ResumedStep):
+    """Stop source and checkpoint connector (dedicated: the processes); the target's still ends are the boundary."""
+
+    def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
+        """STOPPED, no tasks, ends still for a window, and drained still."""
+        procedure.approvals.require_plan()
+        worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
+        names, seconds = (connectors.source, connectors.checkpoint), procedure.request.deadlines.stop_seconds
+
+        def undo() -> None:
+            # What a stop hook ended only a person starts again.
+            for name in names if procedure.flow.connect else ():
+                worker.resume(name, deadline=seconds, needs_tasks=False)
+
+        with acting(procedure.authority, undo), side_by_side() as start:
+            worker.stop(connectors.source, deadline=seconds)
+            procedure.authority.hold()
+            # Connect gives the checkpoint connector's busy tasks five seconds; what it writes moves no boundary.
+            checkpoint = start(worker.stop, connectors.checkpoint, deadline=seconds)
+            ends = still_target_ends(procedure, self.task_id)
+            checkpoint.result()
+        proofs = procedure.progress.wait(
+            self.task_id,
+            "Still drained after the stop",
+            Drain(procedure).look,
+            procedure.request.deadlines.zero_lag_seconds,
+        )
+        refuse_replaced(procedure)
+        replicated = {
+            tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None
+        }
+        return MirrorMakerStopped(
+            stopped=names,
+            partitions_drained=len(proofs),
+            boundary=procedure.artifacts.save("boundary", partitions_frame(ends, "offset")),
+            replicated=procedure.artifacts.save("replicated", partitions_frame(replicated, "offset")),
+        )

@@ -1,0 +1,89 @@
+"""Translate positions with Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.history.segment_frames import tell_unknown, write_lineage
+from kafka_dr.actions.offsets.answers import check_complete, rereads_by_group
+from kafka_dr.actions.offsets.prefixed_topics import with_copies
+from kafka_dr.actions.offsets.translation_input import bounds_frame
+from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
+from kafka_dr.actions.spark_jobs import run_spark_job, write_frame
+from kafka_dr.domain.offsets.rereads import compare_with_mirror_maker
+from kafka_dr.procedure.entries import (
+    ConsumersDrained,
+    MissingRange,
+    OffsetsTranslated,
+    ReadinessChecked,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.rechecked import ResumedStep
+
+_EXACT = "exact"
+
+
+class TranslateOffsets(ResumedStep):
+    """Write the input, let Spark translate, check the result, and compare it with MirrorMaker 2's checkpoints."""
+
+    def act(self, procedure: Run, context: Any) -> OffsetsTranslated:
+        """One row per committed position, or a failure; never fewer."""
+        positions = self.positions(procedure)
+        with side_by_side() as start:
+            checkpoints = start(checkpoints_of, procedure)
+            rows, summary = self.translated(procedure, context, positions)
+        check_complete(positions, rows)
+        rows = compare_with_mirror_maker(rows, checkpoints.result())
+        return OffsetsTranslated(
+            digest=summary["digest"],
+            made_by=summary.get("made_by", self.task_id),
+            classes=summary["classes"],
+            exact=int(rows[_EXACT].sum()),
+            positions=len(rows),
+            may_have_moved=int(positions["may_have_moved"].sum()) if "may_have_moved" in positions else 0,
+            bound=_largest(rows.loc[rows["target_position"].notna(), "bound"]),
+            mirror_maker_bound=_largest(rows["mirror_maker_rereads"].dropna()),
+            mirror_maker_missing=int(rows["mirror_maker_position"].isna().sum()),
+            rereads_by_group=rereads_by_group(rows),
+            records_read=summary["records_read"],
+            repeats=summary["repeats"],
+            holes=[MissingRange(**found) for found in summary["holes"]],
+            cut=[MissingRange(**found) for found in summary["cut"]],
+            translation=procedure.artifacts.save("positions", rows),
+        )
+
+    def positions(self, procedure: Run) -> pd.DataFrame:
+        """What is translated: the positions that were frozen behind the fence."""
+        return procedure.artifacts.load(procedure.progress.require(ConsumersDrained).positions)
+
+    def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """The rows that Spark makes of the positions, and its summary."""
+        made = run_spark_job(
+            procedure,
+            context,
+            "translate_offsets",
+            lambda folder: self.write_inputs(procedure, folder, positions),
+            "Spark did not translate the positions",
+        )
+        return pd.read_parquet(made / "translation.parquet"), json.loads(
+            (made / "summary.json").read_text(encoding="utf-8")
+        )
+
+    def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
+        """Write positions, syncs and bounds; answer what the job must know beside."""
+        write_frame(folder, "positions", positions.assign(may_have_moved=False))
+        write_frame(folder, "syncs", offset_syncs_of(procedure))
+        bounds = with_copies(procedure, folder, bounds_frame(procedure))
+        write_frame(folder, "bounds", bounds)
+        tell_unknown(procedure, self.task_id, write_lineage(procedure, folder, bounds, positions))
+        return {"isolation": procedure.progress.require(ReadinessChecked).isolation, "source_readable": True}
+
+
+def _largest(values: pd.Series) -> int | None:
+    """The largest value; None where one of them is unknown, or there is none."""
+    return None if values.isna().any() or not len(values) else int(values.max())

@@ -1,0 +1,30 @@
+"""Wait until the tail below the cut-off is on the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.recheck import source_ends_are_cut_off
+from kafka_dr.actions.replication.drain import Drain
+from kafka_dr.domain.offsets.drained import Proof
+from kafka_dr.procedure.entries import ZeroLagProven
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+
+
+class WaitForZeroLag(ProcedureStep):
+    """Wait until every partition is drained, proven by content on both sides."""
+
+    expires = True
+
+    def act(self, procedure: Run, context: Any) -> ZeroLagProven:
+        """Look until no partition lacks a proof."""
+        drain = Drain(procedure)
+        proofs = procedure.progress.wait(
+            self.task_id, "Zero lag", drain.look, procedure.request.deadlines.zero_lag_seconds
+        )
+        source_ends_are_cut_off(procedure)
+        return ZeroLagProven(
+            partitions=len(proofs),
+            proofs={p.value: sum(1 for q in proofs.values() if q is p) for p in Proof},
+        )

@@ -1,0 +1,1 @@
+"""Steps of restore_group_offsets."""

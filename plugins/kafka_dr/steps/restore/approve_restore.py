@@ -1,0 +1,25 @@
+"""The gate of a restore."""
+
+from __future__ import annotations
+
+from kafka_dr.actions.restore import planned_restore
+from kafka_dr.domain.offsets.restore_plan import restore_markdown
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.gate import ProcedureGate, Question
+
+
+class ApproveRestore(ProcedureGate):
+    """Show what is written, and what was changed since the commit; opens by itself where there is nothing to do."""
+
+    def digest(self, procedure: Run) -> str | None:
+        """Of the plan."""
+        plan, _ = planned_restore(procedure)
+        return plan.digest if plan.changes else None
+
+    def question(self, procedure: Run) -> Question:
+        """The plan."""
+        plan, _ = planned_restore(procedure)
+        return Question(
+            f"Put {plan.writes} positions on {plan.cluster} back, and delete {len(plan.deletes)} groups? Plan",
+            restore_markdown(plan),
+        )

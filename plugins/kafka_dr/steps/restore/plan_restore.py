@@ -1,0 +1,58 @@
+"""What a restore of positions would write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.restore import (
+    DELETE,
+    LEFT,
+    WRITE,
+    by_group_of,
+    changed_since,
+    compared,
+    digest_of_rows,
+    group_sync_runs,
+    groups_with,
+    refuse_living,
+    touched,
+    undone_procedure,
+)
+from kafka_dr.domain.offsets.restore_plan import RestorePlan
+from kafka_dr.procedure.entries import (
+    RestorePlanned,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.vocabulary import Step
+
+
+class PlanRestore(ProcedureStep):
+    """Compare positions before the commit with those now on the cluster: plan what to write, and what not."""
+
+    expires = True
+
+    def act(self, procedure: Run, context: Any) -> RestorePlanned:
+        """Nothing is changed; every position of the groups has its row."""
+        undone = undone_procedure(procedure)
+        overwrites = bool(procedure.request.choices.get("overwrite_later_commits"))
+        rows = compared(procedure, undone, overwrites)
+        refuse_living(procedure, touched(rows))
+        plan = RestorePlan(
+            procedure_id=procedure.id,
+            cluster=procedure.request.target,
+            reason=procedure.request.reason,
+            undone=undone.id,
+            opened=undone.progress.began(Step.OPEN_TARGET) is not None,
+            rows=digest_of_rows(rows),
+            writes=int((rows["action"] == WRITE).sum()),
+            raised=int(rows.loc[rows["action"] == WRITE, "before"].gt(rows["now"]).fillna(False).sum()),
+            deletes=tuple(groups_with(rows, DELETE)),
+            since=changed_since(rows),
+            left=by_group_of(rows, LEFT),
+            overwrites=overwrites,
+            group_sync=group_sync_runs(procedure),
+            cool_down=procedure.progress.cool_down,
+        )
+        receipt = procedure.artifacts.save("restore", rows)
+        return RestorePlanned(plan=plan.as_dict(), plan_digest=plan.digest, rows=receipt)

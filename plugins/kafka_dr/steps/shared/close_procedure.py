@@ -1,0 +1,69 @@
+"""Close a procedure: evidence, whatever the outcome, and the lease."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_dr.actions.evidence import close_run_with_bad_params, file_evidence
+from kafka_dr.actions.loss.takeover import give_back
+from kafka_dr.errors import BadInput
+from kafka_dr.procedure.entries import (
+    ProcedureClosed,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.vocabulary import Entry, Outcome, Step
+
+_TERMINAL = (Outcome.COMPLETED, Outcome.RETURNED, Outcome.REFUSED, Outcome.ABORTED)
+
+
+class CloseProcedure(ProcedureStep):
+    """Write the evidence and its page; release the lease in a terminal state; never turn a failed run green."""
+
+    expires = True
+    bounded = False
+    #: The only outcome that makes the task green.
+    green = Outcome.COMPLETED
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """A run whose params cannot be used has evidence too: of its refusal."""
+        try:
+            self.procedure(context)
+        except BadInput as error:
+            raise AirflowFailException(close_run_with_bad_params(context, error)) from None
+        return super().execute(context)
+
+    def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
+        """Runs whatever happened before it, also without a lease."""
+        closed = procedure.progress.done(ProcedureClosed)
+        if closed is None or Outcome(closed.outcome) not in _TERMINAL:
+            closed = self._close(procedure)
+        self._let_go(procedure, closed.outcome)
+        if closed.outcome != self.green:
+            raise AirflowFailException(f"{closed.outcome}: {closed.failing_step or '-'}: {closed.reason_for_outcome}")
+        return {"done": self.task_id, "outcome": closed.outcome}
+
+    def _close(self, procedure: Run) -> ProcedureClosed:
+        if procedure.lease.ever_held:
+            procedure.authority.hold()
+        return file_evidence(procedure, procedure.lease.epoch if procedure.lease.ever_held else 0)
+
+    def _let_go(self, procedure: Run, outcome: str) -> None:
+        """Release the lease in a terminal state; safe to be repeated, also after somebody else took the pair.
+
+        A planned run that this one continues gets it back, unless this one went past the point of no return: then that
+        one is over.
+        """
+        lease = procedure.journal.lease(procedure.pair)
+        if lease is None or lease.holder != procedure.id or lease.released_at is not None:
+            return
+        earlier = procedure.other(procedure.progress.continues) if procedure.progress.continues else None
+        forward = procedure.progress.began(Step.OPEN_TARGET) is not None
+        if earlier is not None and forward and earlier.journal.entries(earlier.id)[-1].kind != Entry.CLOSED:
+            file_evidence(earlier, lease.epoch)
+        if Outcome(outcome) in _TERMINAL and earlier is not None and not forward:
+            give_back(procedure, earlier, outcome)
+        elif Outcome(outcome) in _TERMINAL:
+            procedure.journal.release_lease(procedure.pair, procedure.id, lease.epoch, outcome)

@@ -1,0 +1,63 @@
+"""See clients arrive on the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.groups.at_rest import (
+    active_groups,
+)
+from kafka_dr.actions.scope.plan_scope import (
+    boundary_of,
+    groups_of,
+    topics_of,
+)
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.procedure.entries import (
+    ClientsVerified,
+)
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+
+
+class VerifyClients(ProcedureStep):
+    """Groups that were active at the forecast become active on the target; nobody is left on the source."""
+
+    def act(self, procedure: Run, context: Any) -> ClientsVerified:
+        """Wait for the groups; count what was written past the boundary."""
+        expected = list(procedure.progress.move().active_groups)
+        procedure.progress.wait(
+            self.task_id,
+            "Groups on the target",
+            lambda: self._arrived(procedure, expected),
+            procedure.request.deadlines.verify_seconds,
+        )
+        return ClientsVerified(
+            expected_groups=len(expected),
+            left_on_source=None if procedure.progress.without_source else 0,
+            records_since_opening=self._written(procedure),
+            note=None if expected else "no group was active at the forecast: nothing to wait for",
+        )
+
+    def _arrived(self, procedure: Run, expected: list[str]) -> None:
+        left = (
+            []
+            if procedure.progress.without_source
+            else sorted(active_groups(procedure.systems.source, groups_of(procedure)))
+        )
+        if left:
+            raise NotYet(f"{len(left)} groups are still on the source: {first_few(left)}")
+        missing = sorted(set(expected) - set(active_groups(procedure.systems.target, expected)))
+        if missing:
+            raise NotYet(
+                f"{len(missing)} of {len(expected)} groups are not active on the target yet: {first_few(missing)}"
+            )
+
+    def _written(self, procedure: Run) -> int:
+        boundary, topics = boundary_of(procedure), procedure.systems.target.topics(topics_of(procedure))
+        ends = procedure.systems.target.ends(
+            [TopicPartition(t, p) for t, info in topics.items() for p in info.partitions]
+        )
+        return sum(end - boundary.get(tp, 0) for tp, end in ends.items())

@@ -1,0 +1,80 @@
+"""What is lost with the source: the inventory, and the plan."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.loss.assessment import copied_anew, known_now, last_ends, last_seen, write_inputs
+from kafka_dr.actions.loss.failover_plan import plan_of, with_rereads
+from kafka_dr.actions.loss.last_known_state import with_movement
+from kafka_dr.actions.loss.takeover import (
+    told_of,
+)
+from kafka_dr.actions.offsets.early_translation import made_ahead
+from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.actions.spark_jobs import run_spark_job
+from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.procedure.entries import DataLossAssessed
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+
+
+class AssessDataLoss(ProcedureStep):
+    """Assess the loss by what was recorded and what the target has; per record if the source can be read."""
+
+    expires = True
+
+    def act(self, procedure: Run, context: Any) -> DataLossAssessed:
+        """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
+        with side_by_side() as start:
+            gathered = start(known_now, procedure)
+            made = run_spark_job(
+                procedure,
+                context,
+                "assess_data_loss",
+                lambda folder: write_inputs(procedure, folder, *gathered.result()),
+                "Spark did not assess the loss",
+            )
+        known, source, proven = gathered.result()
+        seen = last_seen(procedure, known, source)
+        summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
+        # Offsets that may be missing stay whole numbers: the plan says them, and its digest covers them.
+        loss, ahead, rereads = (
+            pd.read_parquet(made / f"{name}.parquet", dtype_backend="numpy_nullable")
+            for name in ("loss", "ahead", "rereads")
+        )
+        bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
+        assessed = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum())))
+        translated = made_ahead(procedure, made)
+        rows = procedure.artifacts.load(translated) if translated else None
+        plan = with_rereads(assessed, summary["rereads"], rereads, rows).as_dict()
+        cut_off, ends = proven.cut_off, source.ends or last_ends(known) | proven.cut_off
+        save = procedure.artifacts.save
+        return DataLossAssessed(
+            plan=plan,
+            plan_digest=digest_of(plan),
+            inventory_digest=summary["digest"],
+            loss=save("loss", loss),
+            positions=save("source_positions", with_movement(known)),
+            floors=save("floors", known.recorded.floors),
+            syncs=save("offset_syncs", known.syncs),
+            pairs=save("pairs", known.recorded.pairs),
+            bounds=save("bounds", bounds),
+            active_groups=sorted(known.active),
+            source_ends=save("source_ends", partitions_frame(ends, "offset")),
+            cut_off=save("cut_off", partitions_frame(cut_off, "offset")) if cut_off else None,
+            earlier_translation=proven.missing,
+            translated_ahead=translated,
+            source_readable=source.readable,
+            stranded=made.name if source.readable else None,
+            last_sample_at=known.recorded.last_at,
+            source_last_seen_at=known.recorded.source_at,
+            missing=known.missing,
+            copied_anew=sorted(copied_anew(known)),
+            flowed_back=known.recorded.flowed_back,
+            records_read=summary["records_read"],
+        )

@@ -1,0 +1,96 @@
+"""Fence a source that may be out of reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.fencing.hook_fence import ask_fence_hook
+from kafka_dr.actions.old_source.armed_fence import arm, watcher_seen
+from kafka_dr.actions.old_source.lost_source_fence import (
+    ANSWER_SECONDS,
+    LOST_ANSWER_SECONDS,
+    attempt_within,
+    fenced_coming_back,
+    found_lost,
+    source_answers,
+    topics_left,
+)
+from kafka_dr.domain.fencing.armed_fence import ARMED, BY_HOOK
+from kafka_dr.errors import (
+    DeadlinePassed,
+    FenceNotProven,
+    KafkaUnavailable,
+)
+from kafka_dr.procedure.entries import (
+    Approval,
+    SourceFenceArmed,
+    SourceFenced,
+    SourceFencedByHook,
+)
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+
+#: A source that was found lost, answers and is not fenced by then is armed, or left to the hook.
+_FENCE_SECONDS = 20.0
+
+
+class FenceSource(ProcedureStep):
+    """Fence what can be reached; what cannot is armed: the watcher fences it as soon as it answers."""
+
+    expires = True
+
+    def act(self, procedure: Run, context: Any) -> SourceFenced:
+        """Fence by ACL or fence hook, or arm the fence; the inventory's approval covers the time until then, too."""
+        approval = procedure.approvals.require_plan()
+        topics = topics_left(procedure)
+        unproven: FenceNotProven | DeadlinePassed | None = None
+        try:
+            if source_answers(procedure, LOST_ANSWER_SECONDS if found_lost(procedure) else ANSWER_SECONDS):
+                fenced = attempt_within(
+                    procedure,
+                    _fence_limit(procedure),
+                    lambda attempt: fenced_coming_back(attempt, self.task_id, topics, approval),
+                )
+                if fenced is not None:
+                    return fenced
+                unproven = FenceNotProven(
+                    "The source answers and has no authorizer",
+                    "nothing but an ACL can fence it from here",
+                    "Keep clients from it by a fence hook, or by other means until it does not answer; then start a new"
+                    " run.",
+                )
+        except KafkaUnavailable as error:
+            self.log.info("The source is out of reach: %s", error)
+        except (FenceNotProven, DeadlinePassed) as error:
+            unproven = error
+        return self._from_outside(procedure, topics, approval, unproven)
+
+    def _from_outside(
+        self,
+        procedure: Run,
+        topics: list[str],
+        approval: Approval,
+        unproven: FenceNotProven | DeadlinePassed | None,
+    ) -> SourceFenced:
+        """Arm the fence before asking the hook, as the source may answer meanwhile; a fence by hook replaces it."""
+        # A source that works, and lets clients in: both sides would accept writes, and no watcher could change that.
+        works = unproven if unproven is not None and source_answers(procedure) else None
+        armed_at = "" if works is not None else arm(procedure, self.task_id, topics).fence.since.isoformat()
+        answer = ask_fence_hook(procedure, self.task_id)
+        if answer is not None and answer.fenced:
+            return SourceFencedByHook(approval=approval, fenced=BY_HOOK, answer=answer, fenced_at=procedure.now())
+        if works is not None:
+            raise works
+        return SourceFenceArmed(
+            approval=approval,
+            fenced=ARMED,
+            answer=answer,
+            armed_at=armed_at,
+            topics=len(topics),
+            watcher_seen_at=watcher_seen(procedure),
+        )
+
+
+def _fence_limit(procedure: Run) -> float:
+    """Seconds an ACL fence may take: short for a lost source, as clients stand still; longer for one left alive."""
+    return _FENCE_SECONDS if found_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)

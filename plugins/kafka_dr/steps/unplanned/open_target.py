@@ -1,0 +1,65 @@
+"""Let clients write on the target of a source that was given up."""
+
+from __future__ import annotations
+
+from kafka_dr.actions.fencing.rules import target_rules
+from kafka_dr.actions.groups.at_rest import active_groups
+from kafka_dr.actions.offsets.review import require_reviewed
+from kafka_dr.actions.old_source.armed_fence import watcher_seen
+from kafka_dr.actions.recheck import (
+    group_sync_stopped,
+    mirror_maker_still_stopped,
+    source_reopened,
+    target_ends_are_boundary,
+)
+from kafka_dr.actions.scope.plan_scope import groups_of, topics_of
+from kafka_dr.domain.fencing.armed_fence import ARMED
+from kafka_dr.domain.fencing.fence import FenceScope, client_principals
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import Refusal
+from kafka_dr.procedure.entries import SourceFenced
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.planned.open_target import OpenTarget
+
+
+class OpenWithoutSource(OpenTarget):
+    """Look again at the target, then let clients write. The intent is the point of no return."""
+
+    def look_again(self, procedure: Run, begun: bool) -> str:
+        """Nothing of the source is asked: it is fenced, or armed. Answers what shows that no position changed."""
+        if source_reopened(procedure):
+            raise Refusal(
+                "The source was given back to its clients",
+                "return_to_source had begun",
+                "Clear return_to_source until it is done; then start a new procedure.",
+            )
+        mirror_maker_still_stopped(procedure)
+        group_sync_stopped(procedure, self.task_id)
+        if not begun:
+            require_reviewed(procedure)
+            refuse_living_groups(procedure)
+            if procedure.progress.require(SourceFenced).fenced == ARMED:
+                watcher_seen(procedure)
+            # Last of all: a connector that still has to stop is believed only because nothing moves.
+            target_ends_are_boundary(procedure)
+        return "the source was given up"
+
+    def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
+        """What clients will do on the target, and the principals that hold the right there, but for a denial."""
+        rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
+        scopes = (
+            FenceScope.writes(topics_of(procedure)),
+            FenceScope.group_reads(groups_of(procedure)),
+        )
+        return [(scope, client_principals(rules, scope, exempt)) for scope in scopes]
+
+
+def refuse_living_groups(procedure: Run) -> None:
+    """No group that moves has a member on the target yet."""
+    active = active_groups(procedure.systems.target, groups_of(procedure))
+    if active:
+        raise Refusal(
+            f"Groups came alive on {procedure.request.target}",
+            first_few(sorted(active)),
+            "Stop those consumers; the procedure returns to the source.",
+        )

@@ -1,0 +1,123 @@
+"""Two flows that would copy records in a circle: the one that must stand is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka_dr.actions.replication.stop import stop_flow
+from kafka_dr.config.settings import Request
+from kafka_dr.config.topology import Flow, Topology
+from kafka_dr.domain.fencing.armed_fence import (
+    MOVING,
+    Move,
+    last_moves,
+)
+from kafka_dr.errors import LeaseLost
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.journal.tables import JournalEntry
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    LoopStopped,
+)
+from kafka_dr.procedure.run import Identity, Run, opened_by
+from kafka_dr.watcher.authority import STEP, ArmedFenceAuthority
+from kafka_dr.watcher.duties import ASK_SECONDS, STOP_SECONDS, not_stopped
+
+
+class MoveAuthority(ArmedFenceAuthority):
+    """The authority of the watcher over a pair of flows: the last change of sides, while it is the last.
+
+    Args:
+        move: what the journal said when this was made; None where it knows of no change of sides.
+    """
+
+    def __init__(self, journal: Journal, topology: Topology, pair: str, procedure_id: str, move: Move | None) -> None:
+        super().__init__(journal, topology, pair, procedure_id)
+        self._move = move
+
+    def hold(self) -> None:
+        """Refuse once clients were moved again: another flow must stand then."""
+        if last_move(self._journal, self._pair.split("+")) != self._move:
+            raise LeaseLost(
+                "Clients were moved meanwhile",
+                "another procedure opened its target, or this one was taken back",
+                "Nothing: the next look goes by that.",
+            )
+
+    def may_undo(self) -> bool:
+        """Never: what was stopped copied in a circle."""
+        return False
+
+
+def last_move(journal: Journal, clusters: Iterable[str]) -> Move | None:
+    """The change of sides of a pair that the journal tells of last."""
+    return last_moves(moving_entries(journal)).get(frozenset(clusters))
+
+
+def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any) -> tuple[Run, Move | None]:
+    """The run that last changed sides, to act against circling flows, and its move; never moved: along `flow`."""
+    move = last_move(journal, (flow.source, flow.target))
+    opened = opened_by(journal, move.procedure_id) if move else None
+    identity = Identity(opened.dag_id, opened.run_id) if opened else Identity(STEP, "flows")
+    source, target = (move.source, move.target) if move else (flow.source, flow.target)
+    request = Request(source=source, target=target, reason="no two flows may copy in a circle")
+    pair = topology.pair_key(source, target)
+    authority = MoveAuthority(journal, topology, pair, identity.procedure_id, move)
+    return Run(identity, request, journal, connections.systems(request, topology), authority), move
+
+
+def moving_entries(journal: Journal) -> list[JournalEntry]:
+    """Entries that say which way clients were moved, in order; of all procedures."""
+    return sorted((entry for step in MOVING for entry in journal.entries(step=step)), key=lambda entry: entry.sequence)
+
+
+def circles(topology: Any) -> list[Flow]:
+    """A flow of each pair that would copy in a circle with its reverse: only default naming protects from that."""
+    if topology.naming.policy == "default":
+        return []
+    return [
+        flow
+        for flow in topology.flows
+        if flow.source < flow.target and topology.find_flow(flow.target, flow.source) is not None
+    ]
+
+
+def stop_if_both_run(procedure: Run, move: Move | None) -> str:
+    """One look at a pair of flows; says what was seen or done, nothing where they do not run against each other.
+
+    Raises:
+        SwitchbackError: both run, and the one that must stand could not be stopped yet; the next look goes on.
+    """
+    flow, reverse = procedure.flow, procedure.reverse_flow
+    # The first again after the second: a procedure may just have stopped the one to start the other.
+    if reverse is None or not all(copies(procedure, one) for one in (flow, reverse, flow)):
+        return ""
+    named = (
+        f"{flow.source}->{flow.target} and {reverse.source}->{reverse.target} both run: they copy records in a circle"
+    )
+    if move is None:
+        return f"{named}. The journal knows of no failover: stop the flow that does not come from where clients are"
+    procedure.authority.hold()
+    seen_at = procedure.now()
+    states = stop_flow(procedure, STEP, flow, ASK_SECONDS, STOP_SECONDS)
+    seen = {"stopped": states, "flow": f"{flow.source}->{flow.target}", "seen_at": seen_at}
+    record(procedure.authority, STEP, LoopStopped(both_flows_run=seen))
+    return " ".join(
+        [
+            f"{named}. Clients were moved to {flow.target} by {procedure.id}: {flow.source}->{flow.target} was stopped",
+            *not_stopped(states),
+        ]
+    )
+
+
+def copies(procedure: Run, flow: Flow) -> bool:
+    """Whether anything of a flow may copy records now."""
+    hook = procedure.systems.stop_hook(flow)
+    if hook is not None:
+        return hook.running(f"{flow.source}->{flow.target}", timeout=ASK_SECONDS) > 0
+    worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
+    if name not in worker.connectors(timeout=ASK_SECONDS):
+        return False
+    status = worker.status(name, timeout=ASK_SECONDS)
+    return not (status.stopped or status.state == "PAUSED")

@@ -1,0 +1,51 @@
+"""Where both logs of a partition begin and end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of one source partition and its target; offsets as in the ``bounds`` schema."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    source_start: int | None
+    cut_off: int | None
+    target_start: int | None
+    boundary: int | None
+    drained: bool
+    complete: bool
+    other_writer: bool
+    source_compacted: bool
+    target_compacted: bool
+    compare_timestamps: bool
+    recreated: bool
+
+    @property
+    def target_exists(self) -> bool:
+        """Whether the target partition exists."""
+        return self.target_start is not None and self.boundary is not None
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class SourceBounds(Bounds):
+    """Bounds whose source offsets are known."""
+
+    source_start: int
+    cut_off: int
+
+
+class TargetBounds(Bounds):
+    """Bounds of a partition whose target exists."""
+
+    target_start: int
+    boundary: int
+
+
+class FullBounds(SourceBounds, TargetBounds):
+    """Bounds of which all offsets are known."""

@@ -1,0 +1,213 @@
+"""A site that the recorder samples, in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from kafka_dr.config.topology import Connectors, Flow
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.recorder_rows import Rows
+from kafka_dr.errors import ConnectUnavailable, KafkaUnavailable
+from kafka_dr.hooks.brokers.descriptions import GroupInfo
+from kafka_dr.hooks.brokers.group_requests import PositionColumns
+from kafka_dr.hooks.brokers.record import Record, Span, Tail
+from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
+
+ORDERS, COMMITS = TopicPartition("orders", 0), TopicPartition("__consumer_offsets", 0)
+FLOW = Flow(source="east", target="west", connect="connect", connectors=Connectors(source="s", checkpoint="c"))
+SYNCS, CHECKPOINTS, BEATS = "mm2-offset-syncs.east.internal", "east.checkpoints.internal", "east.heartbeats"
+
+
+class Cluster:
+    """A cluster of logs: records by partition, None where nobody finds one; `away` makes every question fail."""
+
+    def __init__(self, name: str, asked: list[str]) -> None:
+        self.name, self.asked, self.away, self.made = name, asked, False, 0
+        self.logs: dict[TopicPartition, list[Record]] = {}
+        self.positions: dict[str, dict[TopicPartition, int]] = {}
+        self.read: list[str] = []
+        self.failing = ""
+        self.stable: dict[TopicPartition, int] = {}
+
+    def write(self, tp: TopicPartition, *values: bytes, key: bytes | None = b"k") -> None:
+        """Append records."""
+        log = self.logs.setdefault(tp, [])
+        log += [Record(*tp, len(log) + n, 1, False, key, value, ()) for n, value in enumerate(values)]
+
+    def _answer(self, what: str) -> None:
+        self.asked.append(f"{self.name} {what}")
+        if self.away or what == self.failing:
+            raise KafkaUnavailable(f"{what} on {self.name} failed", "no answer in time", "look")
+
+    def topics(self, names: Iterable[str] | None = None, timeout: float = 0) -> dict[str, Any]:
+        """Topics by name."""
+        self._answer("topics")
+        there = sorted(
+            {tp.topic for tp in self.logs} & set(names if names is not None else (tp.topic for tp in self.logs))
+        )
+        return {
+            name: SimpleNamespace(
+                topic_id=f"id-{name}-{self.made}", partitions={tp.partition: 1 for tp in self.logs if tp.topic == name}
+            )
+            for name in there
+        }
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", timeout: float = 0
+    ) -> dict[TopicPartition, int]:
+        """Log ends; under read_committed the last stable offsets."""
+        self._answer("ends")
+        return {
+            tp: self.stable.get(tp, len(self.logs[tp])) if isolation == "read_committed" else len(self.logs[tp])
+            for tp in partitions
+        }
+
+    def starts(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, int]:
+        """Log starts."""
+        return dict.fromkeys(partitions, 0)
+
+    def groups(self, timeout: float = 0) -> dict[str, GroupInfo]:
+        """Groups, all idle."""
+        self._answer("groups")
+        return {name: GroupInfo(name, "Empty", "classic", "consumer") for name in self.positions}
+
+    def position_columns(
+        self, groups: Iterable[str], require_stable: bool = True, timeout: float = 0
+    ) -> PositionColumns:
+        """Positions of the groups that were asked for."""
+        self._answer("positions")
+        self.read = list(groups)
+        rows = [(group, *tp, position) for group in self.read for tp, position in self.positions[group].items()]
+        return (
+            PositionColumns(*(list(column) for column in zip(*rows, strict=True)))
+            if rows
+            else PositionColumns([], [], [], [])
+        )
+
+
+class Message:
+    """A record as the Kafka client hands it out."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def __getattr__(self, name: str) -> Callable[[], Any]:
+        return lambda: getattr(self._record, name)
+
+    def timestamp(self) -> tuple[int, int]:
+        """Set by whoever wrote it."""
+        return 1, self._record.timestamp
+
+
+class Reader:
+    """Reads a cluster's logs; what is `late` does not come to its end in time."""
+
+    def __init__(self, cluster: Cluster, isolation: str = "read_uncommitted") -> None:
+        self.cluster, self.isolation = cluster, isolation
+        self.late: set[TopicPartition] = set()
+        self.taken: list[Any] = []
+
+    def spans(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, Span]:
+        """Whole logs."""
+        return {tp: Span(0, len(self.cluster.logs[tp])) for tp in partitions}
+
+    def scan(
+        self,
+        spans: Mapping[TopicPartition, Span],
+        timeout: float = 0,
+        limit: int | None = None,
+        take: Callable[[Any], Any] = lambda message: message._record,
+        given_up: dict[TopicPartition, str] | None = None,
+    ) -> Iterator[Any]:
+        """Records of all spans, of one that is late the first half."""
+        for tp, span in spans.items():
+            if span.start < span.end:
+                self.cluster.asked.append(f"{self.cluster.name} {tp} from {span.start}")
+            records = [record for record in self.cluster.logs[tp][span.start : span.end] if record]
+            if tp in self.late:
+                assert given_up is not None
+                given_up[tp], records = "not reached in time", records[: len(records) // 2]
+            self.taken += [take(Message(record)) for record in records[:limit]]
+            yield from (take(Message(record)) for record in records[:limit])
+
+    def last_records(
+        self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 0
+    ) -> dict[TopicPartition, Tail]:
+        """The last record of each."""
+        return {tp: Tail(tuple(self.cluster.logs[tp][-1:]), 0, len(self.cluster.logs[tp])) for tp in partitions}
+
+
+class Worker:
+    """A Connect worker of a flow that runs."""
+
+    def __init__(self) -> None:
+        self.away, self.version = False, "4.3.1"
+        self.settings = {"topics": "orders", "groups": ".*", "offset-syncs.topic.location": "target"}
+
+    def status(self, name: str, timeout: float) -> str:
+        """A state."""
+        if self.away:
+            raise ConnectUnavailable("Connect did not answer", "no connection", "look")
+        return f"{name} RUNNING"
+
+    def worker(self, timeout: float) -> Any:
+        """Its version."""
+        return SimpleNamespace(version=self.version)
+
+    def config(self, name: str, timeout: float) -> dict[str, str]:
+        """What the recorder needs of it."""
+        return self.settings
+
+    def offsets(self, name: str, timeout: float) -> Any:
+        """Two records were replicated."""
+        return SimpleNamespace(of=lambda alias: {ORDERS: 1})
+
+
+def rows(sample: Rows, kind: str) -> list[dict[str, Any]]:
+    """A sample's rows of one kind, without what they do not have."""
+    found = [
+        {name: column[n] for name, column in sample.columns.items() if column[n] is not None}
+        for n in range(len(sample))
+    ]
+    return [{k: v for k, v in row.items() if k not in ("at", "kind")} for row in found if row["kind"] == kind]
+
+
+def told(sample: Rows) -> dict[str, Any]:
+    """What the sample's own row says."""
+    return json.loads(rows(sample, "sample")[0]["details"])
+
+
+def commit(site: Any, group: str, **held: int | None) -> None:
+    """A group commits on partitions of orders, named by their number; None takes a position away."""
+    known = site.east.positions.setdefault(group, {})
+    for number, position in held.items():
+        known[TopicPartition("orders", int(number[1:]))] = position
+    site.east.positions[group] = {tp: position for tp, position in known.items() if position is not None}
+    site.east.write(COMMITS, b"")
+
+
+def pairs(sample: Rows) -> list[tuple[int, int, int]]:
+    """Partition and both offsets of a sample's pairs."""
+    return [(row["partition"], row["upstream"], row["downstream"]) for row in rows(sample, "pair")]
+
+
+class OtherWorker:
+    """The Connect worker of the flow the other way."""
+
+    def __init__(self, state: str, tasks: tuple[str, ...]) -> None:
+        self.state, self.tasks, self.away, self.asked = state, tasks, False, 0
+
+    def connectors(self, timeout: float) -> list[str]:
+        """All of it, in time."""
+        self.asked += 1
+        assert timeout <= 2
+        if self.away:
+            raise ConnectUnavailable("Connect did not answer", "no connection", "look")
+        return ["back"]
+
+    def status(self, name: str, timeout: float) -> ConnectorStatus:
+        """Of the one there is."""
+        return ConnectorStatus(name, self.state, dict(enumerate(self.tasks)))
