@@ -12,7 +12,7 @@ from lab.environment.bring_up import ISOLATIONS, POLICIES, up
 from lab.environment.state import DEFAULT_STATE, Lab
 from lab.environment.take_down import down
 from lab.errors import LabError
-from lab.rehearsal.run import run
+from lab.rehearsal.run import run_dag
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -89,7 +89,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    return run(Lab(options.state), options.dag_id, options.conf, options.approve_as, options.timeout, options.wait)
+    return run_dag(Lab(options.state), options.dag_id, options.conf, options.approve_as, options.timeout, options.wait)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import ast
 import re
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,6 +139,50 @@ def test_a_docstring_begins_with_a_short_line() -> None:
     report("long first lines", long)
 
 
+def test_folders_hold_few_modules() -> None:
+    """A folder has at most 20 modules: its listing can be read at a glance."""
+    folders = Counter(p.parent.relative_to(ROOT).as_posix() for tree in (*TREES, "tests") for p in modules_of(tree))
+    report("crowded folders", [f"{folder}: {count} modules" for folder, count in folders.items() if count > 20])
+
+
+def test_files_are_short() -> None:
+    """At most 400 lines a file, 700 in tests."""
+    longest = {**dict.fromkeys(TREES, 400), "tests": 700}
+    long = [
+        f"{p.relative_to(ROOT)}: {lines} lines"
+        for tree, most in longest.items()
+        for p in modules_of(tree)
+        if (lines := len(p.read_text(encoding="utf-8").splitlines())) > most
+    ]
+    report("long files", long)
+
+
+def modules_of(tree: str) -> list[Path]:
+    """The Python files of a tree."""
+    return sorted((ROOT / tree).rglob("*.py"))
+
+
+#: A program's entry point; commands of the lab; what the Spark jobs are called.
+ONE_WORD = {"main", "up", "down", "assess", "find", "translate"}
+
+
+def test_a_function_is_verb_and_object() -> None:
+    """Names of public functions have two words at least."""
+    top = [(p, n) for p, tree in PARSED.items() for n in tree.body if isinstance(n, Function)]
+    names = [(p, n.name) for p, n in top if not n.name.startswith("_") and n.name not in ONE_WORD]
+    report("functions of one word", [f"{p}: {name}" for p, name in names if "_" not in name])
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """No two classes of product, Spark jobs and lab have the same name."""
+    places: dict[str, list[str]] = {}
+    for path, tree in PARSED.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path)
+    report("classes of one name", [f"{name}: {', '.join(at)}" for name, at in places.items() if len(at) > 1])
+
+
 def test_no_module_hides_another() -> None:
     """No file is called like a library that Airflow's loader would hide, nor by a name that explains nothing."""
     banned = {"kafka", "types", "logging", "queue", "spark", "utils", "helpers", "common", "util", "misc"}
@@ -157,7 +202,7 @@ def texts() -> Iterator[tuple[str, str]]:
     ]
     places += [
         ROOT / name
-        for name in ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", "requirements.txt")
+        for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Makefile", "pyproject.toml", "requirements.txt")
         if (ROOT / name).exists()
     ]
     yield from ((p.relative_to(ROOT).as_posix(), p.read_text(encoding="utf-8")) for p in places)

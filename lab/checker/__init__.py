@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from lab.checker.findings import Finding, Verdict
 from lab.checker.ledger import Ledger, Names
-from lab.checker.round_trip.check import TripJudge
-from lab.checker.round_trip.observed import RoundTripExhibits, Trip
-from lab.checker.unplanned_check import LostSourceJudge
-from lab.checker.unplanned_observed import LostExhibits
+from lab.checker.round_trip.check import RoundTripCheck
+from lab.checker.round_trip.observed import RoundTripObserved, Trip
+from lab.checker.unplanned_check import UnplannedCheck
+from lab.checker.unplanned_observed import UnplannedObserved
 
 __all__ = [
     "Finding",
     "Ledger",
-    "LostExhibits",
-    "LostSourceJudge",
     "Names",
-    "RoundTripExhibits",
+    "RoundTripCheck",
+    "RoundTripObserved",
     "Trip",
-    "TripJudge",
+    "UnplannedCheck",
+    "UnplannedObserved",
     "Verdict",
 ]

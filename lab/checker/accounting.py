@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from lab.checker.records import Held, missing_records
-from lab.workload.ground_truth import Record
+from lab.workload.ground_truth import TruthRecord
 
 
 class Owed(NamedTuple):
@@ -21,7 +21,7 @@ class Owed(NamedTuple):
 
     period: int
     cluster: str
-    record: Record
+    record: TruthRecord
     in_place: bool
 
 
@@ -30,7 +30,7 @@ def origin_of(cluster: str, place: tuple[str, int], offset: int) -> str:
     return f"{cluster}/{place[0]}/{place[1]}/{offset}"
 
 
-def unaccounted(
+def unaccounted_records(
     owed: Sequence[Owed],
     place: tuple[str, int],
     here: str,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from lab.checker.findings import Finding, examples
+from lab.checker.findings import Finding, first_examples
 from lab.checker.positions import Alignment, Log
 from lab.checker.readers import ClusterReader
 from lab.workload.ground_truth import Acknowledgement
@@ -125,7 +125,7 @@ def uncalled_positions(
     ]
 
 
-def misplaced(
+def misplaced_positions(
     group: str,
     at: Place,
     alignment: Alignment,
@@ -250,7 +250,7 @@ def closed_target(target: ClusterReader, topics: Collection[str], mirrored: Coll
         Finding("mirror open", "accepts a producer's write", topic=t) for t, error in open_copies.items() if not error
     ]
     if closed:
-        findings.append(Finding("target closed", f"does not accept a producer's write: {examples(closed)}"))
+        findings.append(Finding("target closed", f"does not accept a producer's write: {first_examples(closed)}"))
     return findings
 
 

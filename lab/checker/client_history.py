@@ -14,7 +14,7 @@ from lab.workload.ground_truth import Acknowledgement
 Place = tuple[str, int]
 
 
-class Commit(NamedTuple):
+class ClientCommit(NamedTuple):
     """The last commit of a group on one partition.
 
     Args:
@@ -46,7 +46,7 @@ class ClientLogs:
     consumed: dict[tuple[str, str], dict[Place, list[int]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
-    committed: dict[tuple[str, str], dict[Place, Commit]] = field(default_factory=lambda: defaultdict(dict))
+    committed: dict[tuple[str, str], dict[Place, ClientCommit]] = field(default_factory=lambda: defaultdict(dict))
 
     def groups(self) -> set[str]:
         """Return the groups that had a consumer on any cluster."""
@@ -85,11 +85,11 @@ class ClientLogs:
         for event in sorted(events, key=lambda event: event["at"]):
             held = self.committed[event["cluster"], event["group"]]
             for topic, partition, offset in event.get("positions", []):
-                before = held.get((topic, partition), Commit(None, -1, event["at"], event["at"]))
+                before = held.get((topic, partition), ClientCommit(None, -1, event["at"], event["at"]))
                 # Asked for and not answered: it may have been taken all the same.
                 told = event["event"] == "committed"
                 position, at = (offset, event["at"]) if told else (before.position, before.at)
-                held[topic, partition] = Commit(position, max(before.attempted, offset), before.first_at, at)
+                held[topic, partition] = ClientCommit(position, max(before.attempted, offset), before.first_at, at)
 
 
 def events_in(folder: Path) -> list[dict[str, Any]]:

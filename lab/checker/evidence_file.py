@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from lab.checker.findings import Finding, examples
+from lab.checker.findings import Finding, first_examples
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "procedure_id": str,
@@ -66,7 +66,7 @@ FAILBACK_STEPS = (
 )  # fmt: skip
 
 
-def milliseconds(text: str) -> int:
+def wall_clock_milliseconds(text: str) -> int:
     """Return an ISO 8601 time as wall-clock milliseconds; a time without a zone is refused."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
@@ -74,7 +74,7 @@ def milliseconds(text: str) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def offsets(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
+def offsets_by_partition(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
     """Return the rows of `cut_off` or `boundary` by topic and partition."""
     return {(row["topic"], int(row["partition"])): int(row["offset"]) for row in rows}
 
@@ -252,11 +252,13 @@ def count_findings(evidence: Mapping[str, Any], positions: int, rereads: int) ->
 def _step_findings(evidence: Mapping[str, Any], expected: Iterable[str]) -> list[Finding]:
     steps = {step.get("id"): step for step in evidence["steps"]}
     absent = [step for step in expected if step not in steps]
-    findings = [_evidence(f"steps without a row: {examples(absent)}")] if absent else []
+    findings = [_evidence(f"steps without a row: {first_examples(absent)}")] if absent else []
     for name, step in steps.items():
         if step.get("state") == "failed":
             findings.append(_evidence(f"step {name} failed although the outcome is {evidence['outcome']}"))
-        if step.get("ended_at") and milliseconds(step["ended_at"]) < milliseconds(step["started_at"]):
+        if step.get("ended_at") and wall_clock_milliseconds(step["ended_at"]) < wall_clock_milliseconds(
+            step["started_at"]
+        ):
             findings.append(_evidence(f"step {name} ended before it started"))
     return findings
 

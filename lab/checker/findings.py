@@ -67,7 +67,7 @@ class Verdict:
         return shown + [f"[{check}] and {count} more" for check, count in cut.items()]
 
 
-def examples(values: list[Any]) -> str:
+def first_examples(values: list[Any]) -> str:
     """Return the first few values and how many more there are."""
     shown = ", ".join(str(value) for value in values[:EXAMPLES])
     return shown if len(values) <= EXAMPLES else f"{shown} and {len(values) - EXAMPLES} more"

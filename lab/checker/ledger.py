@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from lab.checker.client_history import ClientLogs, events_in
 from lab.checker.records import Held
-from lab.workload.ground_truth import COMMITTED, Acknowledgement, GroundTruth, Record
+from lab.workload.ground_truth import COMMITTED, Acknowledgement, GroundTruth, TruthRecord
 
 Place = tuple[str, int]
 #: One log: the cluster that has it, and its place there.
@@ -86,11 +86,11 @@ class Period:
 
     cluster: str
     begun_at: int
-    records: dict[Place, dict[int, Record]] = field(default_factory=lambda: defaultdict(dict))
+    records: dict[Place, dict[int, TruthRecord]] = field(default_factory=lambda: defaultdict(dict))
     clients: ClientLogs = field(default_factory=ClientLogs)
     acknowledged: dict[tuple[Place, int], Acknowledgement] = field(default_factory=dict)
 
-    def written(self, place: Place) -> list[Record]:
+    def written(self, place: Place) -> list[TruthRecord]:
         """Return the records of a place in offset order, aborted ones too."""
         records = self.records.get(place, {})
         return [records[offset] for offset in sorted(records)]
@@ -100,7 +100,7 @@ class Period:
         by_clients = set(self.clients.acknowledged[self.cluster])
         return [one for one in self.acknowledged.values() if one not in by_clients]
 
-    def committed(self, place: Place) -> list[Record]:
+    def committed(self, place: Place) -> list[TruthRecord]:
         """Return those that must not get lost, in offset order."""
         return [record for record in self.written(place) if record.state == COMMITTED]
 
@@ -174,7 +174,7 @@ class Ledger:
             for one in period.clients.acknowledged[period.cluster]:
                 self._take(period, one)
 
-    def written(self, log: Log) -> Iterator[tuple[int, str, Record]]:
+    def written(self, log: Log) -> Iterator[tuple[int, str, TruthRecord]]:
         """Yield period, cluster and record of everything that belongs into a log by what clients were told."""
         _, (topic, partition) = log
         written_on, place = self.names.written_on(log), (self.names.local(topic), partition)
@@ -182,7 +182,7 @@ class Ledger:
             if period.cluster in written_on:
                 yield from ((number, period.cluster, record) for record in period.written(place))
 
-    def told(self, log: Log, until: int | None = None) -> list[Record]:
+    def told(self, log: Log, until: int | None = None) -> list[TruthRecord]:
         """Return what clients were told of the offsets of a log as it is now.
 
         Args:
@@ -231,10 +231,10 @@ class Ledger:
 
     def _take(self, period: Period, one: Acknowledgement) -> None:
         place = (one.topic, one.partition)
-        period.records[place].setdefault(one.offset, Record(one.offset, one.digest, one.id, 0, False, one.at))
+        period.records[place].setdefault(one.offset, TruthRecord(one.offset, one.digest, one.id, 0, False, one.at))
         period.acknowledged[place, one.offset] = one
 
-    def _known(self, topic: str, partition: int, record: Record) -> bool:
+    def _known(self, topic: str, partition: int, record: TruthRecord) -> bool:
         # In a log that was made anew offsets come again, and records that look alike may stand at the same ones.
         periods = self.periods[self.since.get((self.now.cluster, (topic, partition)), 0) : -1]
         found = (

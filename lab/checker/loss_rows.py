@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lab.checker.positions import Log
-from lab.workload.ground_truth import COMMITTED, Record
+from lab.workload.ground_truth import COMMITTED, TruthRecord
 
 Place = tuple[str, int]
 
@@ -61,7 +61,7 @@ def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
     return {offset for digest, offset in first.items() if digest in there}
 
 
-def unconfirmed(history: Sequence[Record], target: Log) -> list[Record]:
+def unconfirmed_records(history: Sequence[TruthRecord], target: Log) -> list[TruthRecord]:
     """Return records that the source kept and mirrored without an acknowledgement: its answer died with it.
 
     They stand in gaps of what was acknowledged: on the target, right behind the record before them.
@@ -70,14 +70,14 @@ def unconfirmed(history: Sequence[Record], target: Log) -> list[Record]:
     places: dict[int, list[int]] = defaultdict(list)
     for record in history:
         places[record.digest].append(record.offset)
-    found: list[Record] = []
+    found: list[TruthRecord] = []
     last: int | None = -1
     for _, digest in target:
         last = _source_offset(digest, last, places, taken)
         if last is not None and last not in taken:
             taken[last] = digest
             places[digest].append(last)
-            found.append(Record(last, digest, None, 0, False, 0))
+            found.append(TruthRecord(last, digest, None, 0, False, 0))
     return sorted(found)
 
 
@@ -95,7 +95,9 @@ def _source_offset(
     return following if fits else None
 
 
-def unaccounted(acknowledged: Iterable[Record], mirrored: set[int], rows: Sequence[LossRow]) -> list[Record]:
+def unlisted_records(
+    acknowledged: Iterable[TruthRecord], mirrored: set[int], rows: Sequence[LossRow]
+) -> list[TruthRecord]:
     """Return the acknowledged records that are neither on the target nor listed as lost."""
     return [
         record
@@ -109,7 +111,7 @@ def wrongly_lost(known: Log, surely: set[int], rows: Sequence[LossRow]) -> list[
     return [offset for offset, _ in known if offset in surely and any(row.surely_lacks(offset) for row in rows)]
 
 
-class Stranded(NamedTuple):
+class StrandedComparison(NamedTuple):
     """One partition's stranded records by the list and by the truth, as source offsets.
 
     Args:
@@ -125,7 +127,9 @@ class Stranded(NamedTuple):
     unconfirmed: list[int]
 
 
-def stranded(acknowledged: Iterable[Record], source: Log, mirrored: set[int], listed: Mapping[int, int]) -> Stranded:
+def compare_stranded(
+    acknowledged: Iterable[TruthRecord], source: Log, mirrored: set[int], listed: Mapping[int, int]
+) -> StrandedComparison:
     """Hold a list of stranded records against the truth, both ways.
 
     Args:
@@ -142,9 +146,11 @@ def stranded(acknowledged: Iterable[Record], source: Log, mirrored: set[int], li
     }
     unheld = [offset for offset, digest in listed.items() if held.get(offset) != digest]
     rightly = set(listed) - set(unheld) - mirrored
-    return Stranded(sorted(due - rightly), sorted(mirrored & set(listed)), sorted(unheld), sorted(rightly - due))
+    return StrandedComparison(
+        sorted(due - rightly), sorted(mirrored & set(listed)), sorted(unheld), sorted(rightly - due)
+    )
 
 
-def acknowledged_of(history: Iterable[Record]) -> list[Record]:
+def acknowledged_of(history: Iterable[TruthRecord]) -> list[TruthRecord]:
     """Return the records of a history that must not get lost."""
     return [record for record in history if record.state == COMMITTED]

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from lab.workload.ground_truth import Record
+from lab.workload.ground_truth import TruthRecord
 
 Origins = Mapping[int, Sequence[tuple[int, str]]]
 
@@ -37,7 +37,7 @@ class Mirroring(NamedTuple):
     unknown: list[int]
 
 
-def origins_of(written: Iterable[tuple[int, str, Record]]) -> dict[int, list[tuple[int, str]]]:
+def origins_of(written: Iterable[tuple[int, str, TruthRecord]]) -> dict[int, list[tuple[int, str]]]:
     """Return period and cluster of every record by content, one entry for each time that it was written."""
     origins: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for period, cluster, record in written:
@@ -45,7 +45,7 @@ def origins_of(written: Iterable[tuple[int, str, Record]]) -> dict[int, list[tup
     return origins
 
 
-def mirroring(
+def mirroring_of(
     log: Sequence[tuple[int, int]], here: str, origins: Origins, repeated: Mapping[int, int] | None = None
 ) -> Mirroring:
     """Say what stands in a log.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from lab.workload.ground_truth import ABORTED, Record
+from lab.workload.ground_truth import ABORTED, TruthRecord
 
 
 class Held(NamedTuple):
@@ -25,12 +25,12 @@ class Held(NamedTuple):
     original: int | None = None
 
 
-def pairs(log: Iterable[Held]) -> list[tuple[int, int]]:
+def offset_contents(log: Iterable[Held]) -> list[tuple[int, int]]:
     """Return a log's offsets and contents."""
     return [(held.offset, held.digest) for held in log]
 
 
-def missing_records(acknowledged: Sequence[Record], target: Iterable[int]) -> list[Record]:
+def missing_records(acknowledged: Sequence[TruthRecord], target: Iterable[int]) -> list[TruthRecord]:
     """Return the acknowledged records without a copy on the target, by content and count.
 
     Args:
@@ -51,7 +51,7 @@ def missing_records(acknowledged: Sequence[Record], target: Iterable[int]) -> li
     return missing[::-1]
 
 
-def stale_keys(acknowledged: Sequence[Record], target: Sequence[Held]) -> list[Record]:
+def stale_keys(acknowledged: Sequence[TruthRecord], target: Sequence[Held]) -> list[TruthRecord]:
     """Return the latest acknowledged records of keys that the target holds another latest of (compacted topics).
 
     A key whose latest record is a tombstone may be absent from the target altogether.
@@ -67,19 +67,19 @@ def stale_keys(acknowledged: Sequence[Record], target: Sequence[Held]) -> list[R
     return sorted(stale)
 
 
-def repeats(known: Iterable[int], target: Iterable[int]) -> int:
+def count_repeats(known: Iterable[int], target: Iterable[int]) -> int:
     """Count the copies on the target beyond those that the source ever held; strangers are not repeats."""
     held = Counter(known)
     return sum(count - held[digest] for digest, count in Counter(target).items() if 0 < held[digest] < count)
 
 
-def strangers(known: Iterable[int], target: Sequence[Held]) -> list[Held]:
+def foreign_records(known: Iterable[int], target: Sequence[Held]) -> list[Held]:
     """Return the target's records that the source never held."""
     ours = set(known)
     return [held for held in target if held.digest not in ours]
 
 
-def aborted_visible(records: Sequence[Record], target: Iterable[int]) -> int:
+def aborted_visible(records: Sequence[TruthRecord], target: Iterable[int]) -> int:
     """Count the copies of aborted records on the target."""
     aborted = {record.digest for record in records if record.state == ABORTED}
     return sum(1 for digest in target if digest in aborted)
@@ -93,7 +93,7 @@ def merge_known(*logs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return sorted(merged.items())
 
 
-def contradictions(acknowledged: Iterable[tuple[int, int]], source: Iterable[tuple[int, int]]) -> list[int]:
+def changed_offsets(acknowledged: Iterable[tuple[int, int]], source: Iterable[tuple[int, int]]) -> list[int]:
     """Return the offsets at which the source holds another content than what was acknowledged there."""
     held = dict(source)
     return [offset for offset, digest in acknowledged if held.get(offset, digest) != digest]

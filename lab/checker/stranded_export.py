@@ -32,12 +32,12 @@ class Export(NamedTuple):
         for path in sorted((folder / "uncommitted").glob("*.parquet")):
             for row in pq.read_table(path, columns=["topic", "partition", "offset"]).to_pylist():
                 apart.setdefault((row["topic"], row["partition"]), set()).add(row["offset"])
-        everything = listed(folder / "stranded")
+        everything = listed_contents(folder / "stranded")
         told = {
             place: {offset: digest for offset, digest in rows.items() if offset not in apart.get(place, ())}
             for place, rows in everything.items()
         }
-        return cls(told, listed(folder / "older"), apart)
+        return cls(told, listed_contents(folder / "older"), apart)
 
     @property
     def records(self) -> dict[Place, dict[int, int]]:
@@ -47,7 +47,7 @@ class Export(NamedTuple):
         }
 
 
-def listed(folder: Path) -> dict[Place, dict[int, int]]:
+def listed_contents(folder: Path) -> dict[Place, dict[int, int]]:
     """Return the content of each record listed in a folder's files, by place and offset; {} without folder."""
     found: dict[Place, dict[int, int]] = {}
     for path in sorted(folder.glob("*.parquet")):

@@ -43,7 +43,7 @@ REFUSED = "REFUSED"
 Row = Mapping[str, Any]
 
 
-class Claim(NamedTuple):
+class PositionClaim(NamedTuple):
     """What the product says of one position.
 
     Args:
@@ -69,15 +69,15 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return [{name: _whole(value) if name in WHOLE_NUMBERS else value for name, value in row.items()} for row in rows]
 
 
-def claims(rows: Iterable[Row]) -> dict[str, dict[tuple[str, int], Claim]]:
+def position_claims(rows: Iterable[Row]) -> dict[str, dict[tuple[str, int], PositionClaim]]:
     """Return what is said of each position, by group and source partition."""
-    found: dict[str, dict[tuple[str, int], Claim]] = defaultdict(dict)
+    found: dict[str, dict[tuple[str, int], PositionClaim]] = defaultdict(dict)
     for row in rows:
         told = (
             row[name]
             for name in ("position", "position_at", "target_topic", "target_position", "class", "exact", "bound")
         )
-        found[row["group"]][row["topic"], row["partition"]] = Claim(*told)
+        found[row["group"]][row["topic"], row["partition"]] = PositionClaim(*told)
     return dict(found)
 
 

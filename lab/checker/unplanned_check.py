@@ -17,18 +17,18 @@ from lab.checker.client_behaviour import (
     closed_target,
     consumed_findings,
     late_acknowledgements,
-    misplaced,
+    misplaced_positions,
     uncalled_positions,
     unlike_topics,
     unread_new_records,
 )
 from lab.checker.findings import Finding, Verdict
-from lab.checker.loss_rows import LossRow, acknowledged_of, loss_rows, stranded, unaccounted, wrongly_lost
+from lab.checker.loss_rows import LossRow, acknowledged_of, compare_stranded, loss_rows, unlisted_records, wrongly_lost
 from lab.checker.positions import out_of_order
 from lab.checker.readers import INTERNAL_GROUPS, Place
-from lab.checker.records import Held, pairs
-from lab.checker.stranded_export import listed as listed_in
-from lab.checker.translation_file import Claim, agreement_findings
+from lab.checker.records import Held, offset_contents
+from lab.checker.stranded_export import listed_contents as listed_in
+from lab.checker.translation_file import PositionClaim, agreement_findings
 from lab.checker.unplanned_claims import (
     approved_bounds,
     beyond_approved,
@@ -36,8 +36,8 @@ from lab.checker.unplanned_claims import (
     records_per_second,
     unlisted_loss,
 )
-from lab.checker.unplanned_observed import LostExhibits, Stand
-from lab.workload.ground_truth import Record
+from lab.checker.unplanned_observed import Stand, UnplannedObserved
+from lab.workload.ground_truth import TruthRecord
 
 #: An answer that the source sent before it died is taken note of later on a busy machine.
 GRACE_MS = 3_000
@@ -45,10 +45,10 @@ GRACE_MS = 3_000
 RECENT_MS = 15_000
 
 
-class LostSourceJudge:
+class UnplannedCheck:
     """Judges one finished unplanned failover: first without its source, later, if that comes back, with it."""
 
-    def __init__(self, exhibits: LostExhibits) -> None:
+    def __init__(self, exhibits: UnplannedObserved) -> None:
         self.seen, self.trip, self.names = exhibits, exhibits.trip, exhibits.names
         self.verdict = Verdict()
         self._rereads = 0
@@ -90,7 +90,7 @@ class LostSourceJudge:
         history, target, rows = self.seen.history[place], self.seen.mirrored(place), self.seen.loss.get(place, [])
         acknowledged, digests = acknowledged_of(history), [held.digest for held in target]
         present = self._present(place, acknowledged)
-        third = unaccounted(acknowledged, present, rows)
+        third = unlisted_records(acknowledged, present, rows)
         known = self.seen.known[place]
         figures = {
             "records": len(acknowledged),
@@ -99,9 +99,9 @@ class LostSourceJudge:
             "listed_certain": sum((row.certain_to or row.from_offset) - row.from_offset for row in rows),
             "open_ends": sum(row.possible_to is None for row in rows),
             "unconfirmed_mirrored": len(self.seen.unconfirmed[place]),
-            "repeats": seen.repeats([digest for _, digest in known], digests),
+            "repeats": seen.count_repeats([digest for _, digest in known], digests),
             "aborted_visible": seen.aborted_visible(history, digests),
-            "out_of_order": out_of_order(self.seen.live_logs[place], pairs(target)),
+            "out_of_order": out_of_order(self.seen.live_logs[place], offset_contents(target)),
         }
         findings = self._third_place(place, third) + self._wrongly_lost(place, rows)
         self.verdict.add(findings + self._foreign(place, [digest for _, digest in known], target), **figures)
@@ -109,7 +109,7 @@ class LostSourceJudge:
     def _foreign(self, place: Place, known: list[int], target: list[Held]) -> list[Finding]:
         wrong = [
             ("stranger", "is on the target below the boundary, the source never held it", held)
-            for held in seen.strangers(known, target)
+            for held in seen.foreign_records(known, target)
         ]
         wrong += [
             ("boundary", "was mirrored above the boundary, or written by nobody the judge knows", held)
@@ -119,14 +119,14 @@ class LostSourceJudge:
         at = self.seen.there(place)
         return [Finding(check, text, None, *at, held.offset) for check, text, held in wrong]
 
-    def _present(self, place: Place, acknowledged: list[Record]) -> set[int]:
+    def _present(self, place: Place, acknowledged: list[TruthRecord]) -> set[int]:
         """Source offsets that count as being on the target; of a compacted topic only the latest of each key."""
         if place[0] not in self.seen.compacted:
             return self.seen.at_most_mirrored[place]
         stale = {record.offset for record in seen.stale_keys(acknowledged, self.seen.mirrored(place))}
         return {record.offset for record in acknowledged} - stale
 
-    def _third_place(self, place: Place, records: list[Record]) -> list[Finding]:
+    def _third_place(self, place: Place, records: list[TruthRecord]) -> list[Finding]:
         text = "acknowledged by the source (its offset), neither on the target nor listed as lost"
         return [Finding("missing", text, None, *place, record.offset, record.id) for record in records]
 
@@ -182,7 +182,7 @@ class LostSourceJudge:
         )
 
     def _judge_stand(
-        self, group: str, place: Place, stand: Stand, claim: Claim | None, target_position: int | None
+        self, group: str, place: Place, stand: Stand, claim: PositionClaim | None, target_position: int | None
     ) -> None:
         at = self.seen.there(place)
         if claim is None:
@@ -203,20 +203,22 @@ class LostSourceJudge:
         return self.verdict.add(findings, positions=1, claimed_exact=int(claim.exact))
 
     def _judge_place(
-        self, group: str, place: Place, position: int, claim: Claim, target_position: int
+        self, group: str, place: Place, position: int, claim: PositionClaim, target_position: int
     ) -> list[Finding]:
         at, alignment = self.seen.there(place), self.seen.alignments[place]
         skipped = alignment.standing(position, target_position).skipped
         unread = self._names(place).get(skipped[0]) if skipped else None
         start, bound = self.seen.target_starts.get(at, 0), 0 if claim.exact else claim.bound
-        findings = misplaced(group, at, alignment, position, target_position, start, unread, claim.position, bound)
+        findings = misplaced_positions(
+            group, at, alignment, position, target_position, start, unread, claim.position, bound
+        )
         again = alignment.consumed_again(claim.position, target_position)
         self._rereads = max(self._rereads, again)
         # What the target took after the loss was approved nobody could foretell.
         self._most_again[group] = max(self._most_again[group], again - self.seen.taken_since(at))
         return findings + self._beyond_interval(group, at, claim)
 
-    def _beyond_interval(self, group: str, at: Place, claim: Claim) -> list[Finding]:
+    def _beyond_interval(self, group: str, at: Place, claim: PositionClaim) -> list[Finding]:
         counted = self.trip.mirrored_in_interval
         if not counted or claim.exact or (claim.bound is not None and claim.bound <= counted.get(at, 0)):
             return []
@@ -247,7 +249,7 @@ class LostSourceJudge:
                 found.append(Finding("approved interval", text, group))
         return found
 
-    def _tell_age(self, stand: Stand, claim: Claim) -> None:
+    def _tell_age(self, stand: Stand, claim: PositionClaim) -> None:
         figures = self.verdict.figures
         figures["rereads_at_most"] = max(figures["rereads_at_most"], self._rereads)
         if stand.position > claim.position:
@@ -311,9 +313,11 @@ class LostSourceJudge:
         # What a group read after its last commit is read again rightly; positions are judged one by one against their
         # bounds.
         findings, figures = consumed_findings(
-            consumption, self.seen.live_logs[place], pairs(self.seen.mirrored(place)), sys.maxsize
+            consumption, self.seen.live_logs[place], offset_contents(self.seen.mirrored(place)), sys.maxsize
         )
-        new = pairs(self.seen.written_there(place) if self._identity else self.seen.target_logs.get(place, []))
+        new = offset_contents(
+            self.seen.written_there(place) if self._identity else self.seen.target_logs.get(place, [])
+        )
         written_at = there if self._identity else place
         end = reached.get(written_at, 0)
         findings += unread_new_records(group, written_at, new, given_there.get(written_at, []), end)
@@ -339,7 +343,9 @@ class LostSourceJudge:
             for at, place in mirrored.items()
             if not self.seen.written_there(place) and at not in self.seen.probed
         }
-        self.verdict.add(told.boundary_findings(told.offsets(self.trip.evidence["boundary"]), mirrored, quiet))
+        self.verdict.add(
+            told.boundary_findings(told.offsets_by_partition(self.trip.evidence["boundary"]), mirrored, quiet)
+        )
 
     # The source is back.
 
@@ -368,7 +374,7 @@ class LostSourceJudge:
     def _judge_loss_now(self, loss: Mapping[Place, list[LossRow]]) -> None:
         for place in self.seen.places:
             rows, acknowledged = loss.get(place, []), acknowledged_of(self.seen.history[place])
-            third = unaccounted(acknowledged, self._present(place, acknowledged), rows)
+            third = unlisted_records(acknowledged, self._present(place, acknowledged), rows)
             certain = sum(row.certain_to - row.from_offset for row in rows if row.certain_to is not None)
             self.verdict.add(
                 self._third_place(place, third) + self._wrongly_lost(place, rows), stranded_certain=certain
@@ -378,7 +384,9 @@ class LostSourceJudge:
         acknowledged, names = acknowledged_of(self.seen.history[place]), self._names(place)
         if place[0] in self.seen.compacted:
             acknowledged = seen.stale_keys(acknowledged, self.seen.mirrored(place))
-        found = stranded(acknowledged, pairs(self.seen.source_logs[place]), self.seen.at_most_mirrored[place], listed)
+        found = compare_stranded(
+            acknowledged, offset_contents(self.seen.source_logs[place]), self.seen.at_most_mirrored[place], listed
+        )
         wrong = {
             "acknowledged, on the source and not on the target, and not on the list": found.unlisted,
             "is on the list, and on the target": found.mirrored,

@@ -7,13 +7,13 @@ from typing import Any
 
 from lab.checker.findings import Finding
 from lab.checker.readers import Place
-from lab.checker.translation_file import Claim
+from lab.checker.translation_file import PositionClaim
 from lab.checker.unplanned_observed import Stand
 from lab.workload.ground_truth import Acknowledgement
 
 
 def contradicting_claims(
-    group: str, place: Place, at: Place, stand: Stand, claim: Claim, target_position: int | None
+    group: str, place: Place, at: Place, stand: Stand, claim: PositionClaim, target_position: int | None
 ) -> list[Finding]:
     """What the file of positions says otherwise than the truth and the target."""
     findings = []

@@ -9,15 +9,22 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from lab.checker.evidence_file import figures_of, offsets
+from lab.checker.evidence_file import figures_of, offsets_by_partition
 from lab.checker.ledger import Ledger
-from lab.checker.loss_rows import LossRow, acknowledged_of, loss_rows, mirrored_at_most, surely_mirrored, unconfirmed
+from lab.checker.loss_rows import (
+    LossRow,
+    acknowledged_of,
+    loss_rows,
+    mirrored_at_most,
+    surely_mirrored,
+    unconfirmed_records,
+)
 from lab.checker.positions import Alignment, Log
 from lab.checker.readers import PROBE_DIGEST, ClusterReader, Place
-from lab.checker.records import Held, pairs
+from lab.checker.records import Held, offset_contents
 from lab.checker.round_trip.observed import Trip
-from lab.checker.translation_file import Claim, claims, read_rows
-from lab.workload.ground_truth import Record
+from lab.checker.translation_file import PositionClaim, position_claims, read_rows
+from lab.workload.ground_truth import TruthRecord
 
 
 class Stand(NamedTuple):
@@ -41,7 +48,7 @@ class Stand(NamedTuple):
         return max(self.position, recorded) if recorded is not None and recorded <= self.at_most else self.position
 
 
-class LostExhibits:
+class UnplannedObserved:
     """What is known of both clusters while the source is lost, by source place unless said otherwise.
 
     Nothing here reads the source but `source_logs`, of one that has returned.
@@ -101,7 +108,7 @@ class LostExhibits:
     def boundary(self) -> dict[Place, int]:
         """The boundary as the evidence tells it; the log's end now where it does not."""
         try:
-            claimed = offsets(self.trip.evidence["boundary"])
+            claimed = offsets_by_partition(self.trip.evidence["boundary"])
         except (KeyError, TypeError, ValueError):
             claimed = {}
         return self.target_ends | {place: offset for place, offset in claimed.items() if place in self.target_ends}
@@ -112,7 +119,7 @@ class LostExhibits:
         return {name for name, topic in self.ledger.topics.items() if topic.compacted}
 
     @cached_property
-    def history(self) -> dict[Place, list[Record]]:
+    def history(self) -> dict[Place, list[TruthRecord]]:
         """Every record that the source acknowledged or aborted, in offset order."""
         return {place: self.before.written(place) for place in self.places}
 
@@ -125,11 +132,13 @@ class LostExhibits:
             return {}
 
     @cached_property
-    def unconfirmed(self) -> dict[Place, list[Record]]:
+    def unconfirmed(self) -> dict[Place, list[TruthRecord]]:
         """Records mirrored without an acknowledgement, by source place; only of topics that had a writer."""
         written = {topic for (topic, _), _ in self.before.acknowledged}
         return {
-            place: unconfirmed(self.history[place], pairs(self.mirrored(place))) if place[0] in written else []
+            place: unconfirmed_records(self.history[place], offset_contents(self.mirrored(place)))
+            if place[0] in written
+            else []
             for place in self.places
         }
 
@@ -184,9 +193,9 @@ class LostExhibits:
         return end - self.assessed_ends.get(at, end)
 
     @cached_property
-    def claims(self) -> dict[str, dict[Place, Claim]]:
+    def claims(self) -> dict[str, dict[Place, PositionClaim]]:
         """What the evidence says of each position."""
-        return claims(self.rows)
+        return position_claims(self.rows)
 
     @cached_property
     def stands(self) -> dict[str, dict[Place, Stand]]:
@@ -225,7 +234,7 @@ class LostExhibits:
         mirrored = self.at_most_mirrored[place]
         known = [(offset, digest) for offset, digest in self.known[place] if offset in mirrored]
         return Alignment(
-            self.live_logs[place], known, pairs(self.mirrored(place)), self.boundary.get(self.there(place), 0)
+            self.live_logs[place], known, offset_contents(self.mirrored(place)), self.boundary.get(self.there(place), 0)
         )
 
     def _live(self, place: Place) -> list[tuple[int, int]]:

@@ -15,6 +15,6 @@ Each call may be repeated. A routing record that changed while drained resumes b
 from __future__ import annotations
 
 from lab.clients.application import Application, ClientPlan
-from lab.clients.supervisor import run
+from lab.clients.supervisor import run_application
 
-__all__ = ["Application", "ClientPlan", "run"]
+__all__ = ["Application", "ClientPlan", "run_application"]

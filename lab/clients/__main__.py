@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.clients.application import Application, ClientPlan
-from lab.clients.supervisor import run
+from lab.clients.supervisor import run_application
 from lab.environment.state import Lab
 
 
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> None:
     topics = tuple(options.topic)
     producers = [ClientPlan(f"producer-{n}", topics, rate=options.rate) for n in range(options.producers)]
     consumers = [ClientPlan(f"consumer-{n}", topics, group) for n, group in enumerate(options.group)]
-    run(
+    run_application(
         Application.on(
             Lab(options.state).status(), producers + consumers, options.folder or Path(options.state) / "clients"
         ),

@@ -63,7 +63,7 @@ def prefixes_of(policy: str, aliases: Sequence[str]) -> dict[str, tuple[str, ...
 
 
 @dataclass(frozen=True)
-class Route:
+class DemoRoute:
     """Where clients connect, as the routing record tells it."""
 
     cluster: str
@@ -71,12 +71,12 @@ class Route:
     version: int
 
     @classmethod
-    def read(cls, path: Path) -> Route:
+    def read(cls, path: Path) -> DemoRoute:
         """Read the routing record."""
         return cls.of(json.loads(path.read_text(encoding="utf-8")))
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Route:
+    def of(cls, record: Mapping[str, Any]) -> DemoRoute:
         """Take the fields of a routing record.
 
         Raises:

@@ -83,7 +83,7 @@ class DrainHook(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(url: str, application: Drainable, hook: type[DrainHook] = DrainHook) -> Iterator[None]:
+def serve_hooks(url: str, application: Drainable, hook: type[DrainHook] = DrainHook) -> Iterator[None]:
     """Serve an application's hooks while the block runs."""
     address = urlsplit(url)
     handler = type(hook.__name__, (hook,), {"application": application})

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lab.clients.application import Application, ClientPlan, Route, write_whole
-from lab.clients.drain_hook import DrainHook, serving
+from lab.clients.application import Application, ClientPlan, DemoRoute, write_whole
+from lab.clients.drain_hook import DrainHook, serve_hooks
 from lab.clients.supervisor import Supervisor
 
 ROUTE, CLIENTS, DRAINED, APPLICATION = "routing.json", "clients.json", "drained.json", "application.json"
@@ -50,8 +50,8 @@ class Service(Supervisor):
 
     def redirect(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Replace the routing record, whole; clients follow it within a moment, and a drain ends with the change."""
-        wanted = Route.of(record)
-        changed = wanted != Route.of(self.route())
+        wanted = DemoRoute.of(record)
+        changed = wanted != DemoRoute.of(self.route())
         write_whole(self._folder / ROUTE, record)
         if changed:
             self.stay_stopped(None)
@@ -67,7 +67,7 @@ class Service(Supervisor):
         """Serve until SIGTERM or SIGINT."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.end())
-        with serving(self.url, self, ServiceHook):
+        with serve_hooks(self.url, self, ServiceHook):
             self.watch()
 
     def _logs_of(self, name: str) -> Path:

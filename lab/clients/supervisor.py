@@ -14,8 +14,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from lab.clients.application import Application, ClientPlan, Route, write_whole
-from lab.clients.drain_hook import serving
+from lab.clients.application import Application, ClientPlan, DemoRoute, write_whole
+from lab.clients.drain_hook import serve_hooks
 from lab.clients.source_view import view_of
 from lab.clients.working import client_process
 
@@ -42,7 +42,7 @@ class Supervisor:
         self._context = multiprocessing.get_context("spawn")
         self._started_at: dict[str, float] = {}
         self._lock = threading.RLock()
-        self._route: Route | None = None
+        self._route: DemoRoute | None = None
         self._drained_for: str | None = None
         if memory is not None and memory.exists():
             self._drained_for = json.loads(memory.read_text(encoding="utf-8"))
@@ -100,7 +100,7 @@ class Supervisor:
 
     def source(self) -> dict[str, Any]:
         """Return how the cluster that the clients use looks from here, by a try made for this call."""
-        route = Route.read(self._application.routing)
+        route = DemoRoute.read(self._application.routing)
         return view_of(self._application.properties[route.cluster]["producer"], route.bootstrap_servers)
 
     def stay_stopped(self, procedure_id: str | None) -> None:
@@ -110,7 +110,7 @@ class Supervisor:
         self._drained_for = procedure_id
 
     def _follow(self) -> None:
-        route = Route.read(self._application.routing)
+        route = DemoRoute.read(self._application.routing)
         if self._route is not None and route != self._route:
             self.stay_stopped(None)
             self._stop_clients(STOP_SECONDS if route.cluster == self._route.cluster else LEAVE_SECONDS)
@@ -121,7 +121,7 @@ class Supervisor:
             if not self._alive(plan.name) and time.monotonic() - self._started_at.get(plan.name, 0.0) > RESTART_SECONDS:
                 self._start(plan, route)
 
-    def _start(self, plan: ClientPlan, route: Route) -> None:
+    def _start(self, plan: ClientPlan, route: DemoRoute) -> None:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(
             target=client_process, args=(plan, self._application, route, theirs), daemon=True, name=plan.name
@@ -153,7 +153,7 @@ class Supervisor:
         self._processes, self._started_at = {}, {}
 
 
-def run(application: Application, until_eof: bool = False) -> None:
+def run_application(application: Application, until_eof: bool = False) -> None:
     """Run the application until SIGTERM or SIGINT.
 
     Args:
@@ -171,5 +171,5 @@ def run(application: Application, until_eof: bool = False) -> None:
 
     if until_eof:
         threading.Thread(target=end_with_input, daemon=True).start()
-    with serving(application.drain_url, supervisor):
+    with serve_hooks(application.drain_url, supervisor):
         supervisor.watch()

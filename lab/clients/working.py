@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from lab.clients.application import Application, ClientPlan, Route
+from lab.clients.application import Application, ClientPlan, DemoRoute
 from lab.workload.ground_truth import content_digest
 
 COMMIT_SECONDS = 0.5
@@ -39,7 +39,7 @@ class EventLog:
 class ProducingClient:
     """Writes records with ids at a rate until it is stopped."""
 
-    def __init__(self, plan: ClientPlan, application: Application, route: Route, log: EventLog) -> None:
+    def __init__(self, plan: ClientPlan, application: Application, route: DemoRoute, log: EventLog) -> None:
         self._plan, self._route, self._log = plan, route, log
         properties = application.properties[route.cluster]["producer"]
         self._producer = Producer(
@@ -92,7 +92,7 @@ class ProducingClient:
 class ConsumingClient:
     """Reads its topics, local and mirrored, and commits what it wrote down."""
 
-    def __init__(self, plan: ClientPlan, application: Application, route: Route, log: EventLog) -> None:
+    def __init__(self, plan: ClientPlan, application: Application, route: DemoRoute, log: EventLog) -> None:
         self._plan, self._route, self._log = plan, route, log
         self._wanted = [
             prefix + topic for topic in plan.topics for prefix in ("", *application.prefixes[route.cluster])
@@ -166,7 +166,7 @@ def _id_of(message: Any) -> str | None:
     return value.decode() if value else None
 
 
-def client_process(plan: ClientPlan, application: Application, route: Route, control: Connection) -> None:
+def client_process(plan: ClientPlan, application: Application, route: DemoRoute, control: Connection) -> None:
     """Run one client until the supervisor says stop or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kind = ProducingClient if plan.group is None else ConsumingClient

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.containers.stack import PUBLISHED, ROOT
 from lab.environment.ports import free_ports
-from lab.environment.state import Lab, Record
+from lab.environment.state import Lab, LabRecord
 from lab.errors import LabError
 from lab.install.jars import PROJECT
 
@@ -149,7 +149,7 @@ class ContainerLab(Lab):
 
     def adopt(self) -> None:
         """Take over the record that secrets-init has made, with the addresses outside."""
-        inside = Record(**json.loads(self.stack.read_file(KEEPER, Lab(ROOT).record_path)))
+        inside = LabRecord(**json.loads(self.stack.read_file(KEEPER, Lab(ROOT).record_path)))
         self.save(replace(inside, hosts={}, ports=inside.ports | inside.published, published={}, project=str(PROJECT)))
 
     def collected(self, folder: Path) -> Path:

@@ -26,7 +26,7 @@ from lab.errors import LabError
 CLIENT_PRINCIPALS = ("producer", "consumer")
 
 
-def prepare(lab: Lab, settings: Mapping[str, str]) -> None:
+def prepare_folders(lab: Lab, settings: Mapping[str, str]) -> None:
     """Write everything that the other containers read.
 
     Args:
@@ -115,7 +115,7 @@ def groups_of(settings: Mapping[str, str]) -> list[str]:
 def main() -> int:
     """Prepare the stack's folder; return the exit code."""
     try:
-        prepare(Lab(ROOT), os.environ)
+        prepare_folders(Lab(ROOT), os.environ)
     except LabError as error:
         print(f"secrets-init: {error}", file=sys.stderr)
         return 1

@@ -12,7 +12,7 @@ import requests
 from lab.clients.starting import Clients
 from lab.containers.compose import ContainerLab, Stack
 from lab.containers.stack import ROOT, SERVICES
-from lab.environment.brokers import admin
+from lab.environment.brokers import admin_client
 from lab.environment.progress import wait_until
 from lab.environment.state import Lab
 from lab.errors import LabError
@@ -87,5 +87,5 @@ class ContainerRoundTrips(RoundTrips):
         self.lab.stack.start(SERVICES[name])
         kind, _, alias = name.partition("-")
         if kind == "broker":
-            client: Any = admin(self.lab, alias)
+            client: Any = admin_client(self.lab, alias)
             wait_until(lambda: client.list_topics(timeout=2.0).brokers, f"{name} to answer", ANSWER_SECONDS)

@@ -12,9 +12,9 @@ from lab.containers.prepare import topics_of
 from lab.containers.stack import ROOT
 from lab.environment.airflow_services import wait_for_airflow
 from lab.environment.bring_up import grant_rights
-from lab.environment.brokers import admin
+from lab.environment.brokers import admin_client
 from lab.environment.connect import create_flow
-from lab.environment.progress import Progress
+from lab.environment.progress import ProgressLines
 from lab.environment.replication_check import prove_replication
 from lab.environment.state import ALIASES, Lab
 from lab.errors import LabError
@@ -23,7 +23,7 @@ DEMO_PARTITIONS = 3
 REQUEST_SECONDS = 30
 
 
-def set_up_kafka(lab: Lab, progress: Progress) -> None:
+def set_up_kafka(lab: Lab, progress: ProgressLines) -> None:
     """kafka-init: ACLs and the standing fence on both clusters, and the demo's topics on the primary."""
     for alias in ALIASES:
         grant_rights(lab, alias)
@@ -31,7 +31,7 @@ def set_up_kafka(lab: Lab, progress: Progress) -> None:
     lab.once("demo-topics", lambda: _create_topics(lab, topics_of(os.environ)))
 
 
-def create_connectors(lab: Lab, progress: Progress) -> None:
+def create_connectors(lab: Lab, progress: ProgressLines) -> None:
     """connectors-init: MirrorMaker 2's connectors, and a record that is written on one side and read on the other."""
     for worker in ALIASES:
         lab.once(f"flow-{worker}", lambda worker=worker: create_flow(lab, worker))  # type: ignore[misc]
@@ -40,13 +40,13 @@ def create_connectors(lab: Lab, progress: Progress) -> None:
     lab.once("replication-proof", lambda: progress.say(prove_replication(lab)))
 
 
-def await_readiness(lab: Lab, progress: Progress) -> None:
+def await_readiness(lab: Lab, progress: ProgressLines) -> None:
     """stack-init: every component is healthy, every DAG file is parsed, and a task has run."""
     wait_for_airflow(lab, progress, lambda: None)
     progress.say("a failover can be triggered")
 
 
-JOBS: dict[str, Callable[[Lab, Progress], None]] = {
+JOBS: dict[str, Callable[[Lab, ProgressLines], None]] = {
     "kafka-init": set_up_kafka,
     "connectors-init": create_connectors,
     "stack-init": await_readiness,
@@ -56,7 +56,7 @@ JOBS: dict[str, Callable[[Lab, Progress], None]] = {
 def _create_topics(lab: Lab, names: list[str]) -> None:
     if not names:
         return
-    client = admin(lab, "primary")
+    client = admin_client(lab, "primary")
     present = client.list_topics(timeout=REQUEST_SECONDS).topics
     wanted = [NewTopic(name, DEMO_PARTITIONS, 1) for name in names if name not in present]
     for future in client.create_topics(wanted).values() if wanted else ():
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     """Do one job; return the exit code."""
     (job,) = arguments
     try:
-        JOBS[job](Lab(ROOT), Progress())
+        JOBS[job](Lab(ROOT), ProgressLines())
     except LabError as error:
         print(f"{job}: {error}", file=sys.stderr)
         return 1

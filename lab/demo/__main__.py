@@ -25,7 +25,7 @@ from lab.errors import LabError
 DEMOS = {"planned": Demo, "unplanned": LostSourceDemo, "failback": FailbackDemo, "containers": ContainersDemo}
 
 
-def demonstrate(choices: Choices, kind: type[Demo] = Demo) -> int:
+def run_demo(choices: Choices, kind: type[Demo] = Demo) -> int:
     """Run a demo in a temporary folder and take everything down again, whatever happens."""
     console = make_console()
     state = Path(tempfile.mkdtemp(prefix="switchback-demo-"))
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         return 2
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    return demonstrate(choices, DEMOS[name])
+    return run_demo(choices, DEMOS[name])
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ class Demo:
         except FileNotFoundError as error:
             self._stages.say(f"FAILED: {error}")
             return 1
-        kept = keep(folder)
+        kept = keep_evidence(folder)
         if code != 0:
             self._stages.say(f"FAILED: the procedure ended as {evidence.get('outcome')}; evidence: {kept}")
             return 1
@@ -143,7 +143,7 @@ class Demo:
         return 0 if verdict.passed else 1
 
 
-def keep(folder: Path) -> Path:
+def keep_evidence(folder: Path) -> Path:
     """Copy a procedure's evidence to ./evidence; return where it is now."""
     kept = EVIDENCE / folder.name
     shutil.copytree(folder, kept, dirs_exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from lab.checker import Trip, Verdict
 from lab.checker.round_trip.observed import FAILBACK, UNPLANNED
-from lab.demo.demonstration import APPROVER, GROUPS, PERSON_SECONDS, RUN_SECONDS, SCALE, SEED, Demo, keep
+from lab.demo.demonstration import APPROVER, GROUPS, PERSON_SECONDS, RUN_SECONDS, SCALE, SEED, Demo, keep_evidence
 from lab.demo.lost_source import AFTER
 from lab.demo.showing import GateWatcher
 from lab.environment.bring_up import up
@@ -69,7 +69,7 @@ class FailbackDemo(Demo):
         with GateWatcher(status["airflow"], dag_id, self._console, self._choices.ask):
             verdict = change()
         folder, evidence = self._rehearsal.evidence()
-        kept = keep(folder)
+        kept = keep_evidence(folder)
         (kept / "verdict.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
         return verdict, evidence, kept
 

@@ -64,7 +64,7 @@ def standing_fence(alias: str, policy: str) -> list[AclBinding]:
     return [everything] * (alias == "standby") + [mirrored] * (policy == "default")
 
 
-def create(client: AdminClient, bindings: list[AclBinding]) -> None:
+def create_bindings(client: AdminClient, bindings: list[AclBinding]) -> None:
     """Create bindings and wait until each has been accepted."""
     for future in client.create_acls(bindings, request_timeout=REQUEST_SECONDS).values():
         future.result(timeout=REQUEST_SECONDS)

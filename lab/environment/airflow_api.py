@@ -22,7 +22,7 @@ PAGE = 100
 Json = dict[str, Any]
 
 
-class Refused(LabError):
+class RequestRefused(LabError):
     """Airflow answered something else than success; ``status`` is the HTTP status."""
 
     def __init__(self, text: str, status: int) -> None:
@@ -32,10 +32,14 @@ class Refused(LabError):
 
 
 def _database_is_busy(error: BaseException) -> bool:
-    return isinstance(error, Refused) and error.status == requests.codes.server_error and "Database error" in str(error)
+    return (
+        isinstance(error, RequestRefused)
+        and error.status == requests.codes.server_error
+        and "Database error" in str(error)
+    )
 
 
-class AirflowApi:
+class AirflowClient:
     """Calls as one user; a refused token is renewed once."""
 
     def __init__(self, url: str, user: str, password: str) -> None:
@@ -45,7 +49,7 @@ class AirflowApi:
         self._session.trust_env = False
 
     @classmethod
-    def of(cls, lab: Lab, user: str) -> AirflowApi:
+    def of(cls, lab: Lab, user: str) -> AirflowClient:
         """The API of a lab, as one of its users.
 
         Raises:
@@ -73,7 +77,7 @@ class AirflowApi:
     def _start(self, dag_id: str, body: Json) -> str:
         try:
             started = self._call("POST", f"/dags/{quote(dag_id)}/dagRuns", body)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             if refusal.status != requests.codes.conflict:
                 raise
             started = self.run(dag_id, body["dag_run_id"])
@@ -131,7 +135,7 @@ class AirflowApi:
             answer = self._send(method, path, body, query)
         if not answer.ok:
             text = f"Airflow refused {method} {path} as {self._user}: {answer.status_code} {_detail(answer)}"
-            raise Refused(text, answer.status_code)
+            raise RequestRefused(text, answer.status_code)
         document: Json = answer.json()
         return document
 

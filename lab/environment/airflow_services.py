@@ -15,17 +15,17 @@ from pathlib import Path
 
 import requests
 
-from lab.environment.airflow_api import AirflowApi
+from lab.environment.airflow_api import AirflowClient
 from lab.environment.airflow_settings import (
     COMPONENTS,
     DAG_FOLDERS,
+    airflow_environment,
     database_path,
-    environment,
     passwords_path,
     write_passwords,
 )
-from lab.environment.locks import exclusive
-from lab.environment.progress import Progress, wait_until
+from lab.environment.locks import exclusive_lock
+from lab.environment.progress import ProgressLines, wait_until
 from lab.environment.state import Lab
 from lab.errors import LabError
 from lab.install.jars import cache_folder
@@ -34,7 +34,7 @@ READY_SECONDS = 240.0
 WARM_UP = "lab_warm_up"
 
 
-def start_airflow(lab: Lab, progress: Progress) -> None:
+def start_airflow(lab: Lab, progress: ProgressLines) -> None:
     """Start the components that do not live; the database is a copy of a migrated one."""
     lab.airflow_home.mkdir(parents=True, exist_ok=True)
     if not passwords_path(lab).exists():
@@ -43,7 +43,7 @@ def start_airflow(lab: Lab, progress: Progress) -> None:
     (lab.airflow_home / "airflow.cfg").touch()
     if not database_path(lab).exists():
         _copy_database(_migrated_template(progress), database_path(lab))
-    env = environment(lab)
+    env = airflow_environment(lab)
     for component in COMPONENTS:
         if lab.processes.pid(f"airflow-{component}") is None:
             lab.processes.start(f"airflow-{component}", _argv(component), env, lab.airflow_home)
@@ -54,7 +54,7 @@ def components_live(lab: Lab) -> None:
     lab.processes.must_live(*(f"airflow-{component}" for component in COMPONENTS))
 
 
-def wait_for_airflow(lab: Lab, progress: Progress, alive: Callable[[], None]) -> None:
+def wait_for_airflow(lab: Lab, progress: ProgressLines, alive: Callable[[], None]) -> None:
     """Wait until all components are healthy, every DAG file is parsed, and a task has run.
 
     Args:
@@ -68,7 +68,7 @@ def wait_for_airflow(lab: Lab, progress: Progress, alive: Callable[[], None]) ->
     wait_until(lambda: _get(lab, "/execution/health").ok, "Airflow's task API", READY_SECONDS, still_possible=alive)
     wait_until(lambda: _is_healthy(lab), "Airflow's components to be healthy", READY_SECONDS, still_possible=alive)
     progress.say(f"Airflow answers on {lab.airflow_url}")
-    api = AirflowApi.of(lab, "operator")
+    api = AirflowClient.of(lab, "operator")
     wait_until(lambda: WARM_UP in api.dag_ids(), f"the DAG {WARM_UP} to be parsed", READY_SECONDS, still_possible=alive)
     lab.once("warm-up", lambda: _run_warm_up(api, alive))
     progress.say("a task has run")
@@ -97,7 +97,7 @@ def _get(lab: Lab, path: str) -> requests.Response:
         return session.get(f"{lab.airflow_url}{path}", timeout=60)
 
 
-def _run_warm_up(api: AirflowApi, alive: Callable[[], None]) -> None:
+def _run_warm_up(api: AirflowClient, alive: Callable[[], None]) -> None:
     run_id = api.trigger(WARM_UP, {})
     state = wait_until(
         lambda: (state := api.run(WARM_UP, run_id)["state"]) in ("success", "failed") and state,
@@ -109,7 +109,7 @@ def _run_warm_up(api: AirflowApi, alive: Callable[[], None]) -> None:
         raise LabError(f"the run {run_id} of {WARM_UP} has failed; its logs are in Airflow")
 
 
-def _all_parsed(api: AirflowApi) -> int:
+def _all_parsed(api: AirflowClient) -> int:
     """The count of DAG files once each is parsed, else 0."""
     errors = api.import_errors()
     if errors:
@@ -128,11 +128,11 @@ def _is_dag(file: Path) -> bool:
     return "dag" in text and "airflow" in text
 
 
-def _migrated_template(progress: Progress) -> Path:
+def _migrated_template(progress: ProgressLines) -> Path:
     """A database migrated once per user and Airflow version; a fresh migration takes seven seconds."""
     version = importlib.metadata.version("apache-airflow-core")
     template = cache_folder() / f"airflow-{version}.db"
-    with exclusive(template):
+    with exclusive_lock(template):
         if not template.exists():
             progress.say(f"migrating a database for Airflow {version} (once)")
             _migrate(template)

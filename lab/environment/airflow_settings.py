@@ -11,7 +11,7 @@ from typing import Any
 
 from lab.environment.jvm import temporary_folder
 from lab.environment.spark_cluster import master_url
-from lab.environment.state import ALIASES, DATABASE_HOST, LOOPBACK, ROLES, Lab, Record, write_private
+from lab.environment.state import ALIASES, DATABASE_HOST, LOOPBACK, ROLES, Lab, LabRecord, write_private
 from lab.install.jars import LAB, PROJECT
 from lab.install.spark_warm_up import spark_environment
 
@@ -20,7 +20,7 @@ DAG_FOLDERS = {"switchback": PROJECT / "dags", "lab": LAB / "dags"}
 SQLITE_SECONDS = 60  # that a writer waits for the one before; the default of 5 is not enough while a disk is busy
 
 
-def environment(lab: Lab) -> dict[str, str]:
+def airflow_environment(lab: Lab) -> dict[str, str]:
     """The whole environment of an Airflow process: this one's without foreign Airflow settings, and the lab's own."""
     foreign = ("AIRFLOW", "KAFKA_DR", "PYTHONPATH", "SPARK_")
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
@@ -34,7 +34,7 @@ def own_environment(lab: Lab) -> dict[str, str]:
     return {
         **_settings(lab),
         **_secrets(lab),
-        **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connections(lab).items()},
+        **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in airflow_connections(lab).items()},
         "KAFKA_DR_TOPOLOGY": str(lab.topology),
         "KAFKA_DR_SPARK_HOME": str(PROJECT / "spark"),
         **spark_environment(),
@@ -52,7 +52,7 @@ def write_environment(lab: Lab) -> None:
     write_private(lab.airflow_env, "".join(lines))
 
 
-def connections(lab: Lab) -> dict[str, dict[str, Any]]:
+def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
     """Every connection that the topology names, with its secrets."""
     kafka = {
         f"kafka_{alias}{suffix}": {"conn_type": "kafka", "extra": lab.client_properties(alias, principal)}
@@ -110,7 +110,7 @@ def _database(lab: Lab) -> dict[str, str]:
     return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": url, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": url}
 
 
-def _database_url(record: Record, name: str, file: Path) -> str:
+def _database_url(record: LabRecord, name: str, file: Path) -> str:
     """A database of the lab's PostgreSQL if there is one, else a file of SQLite's."""
     if DATABASE_HOST not in record.hosts:
         return f"sqlite:///{file}"

@@ -15,15 +15,15 @@ from typing import Any
 from lab.environment import acls
 from lab.environment.airflow_services import components_live, start_airflow, wait_for_airflow
 from lab.environment.airflow_settings import write_environment
-from lab.environment.brokers import admin, start_broker
+from lab.environment.brokers import admin_client, start_broker
 from lab.environment.connect import create_flow, flow_is_stopped, start_worker
 from lab.environment.dedicated_mirror_maker import start_dedicated
-from lab.environment.locks import exclusive
+from lab.environment.locks import exclusive_lock
 from lab.environment.ports import free_ports
-from lab.environment.progress import Progress
+from lab.environment.progress import ProgressLines
 from lab.environment.replication_check import prove_replication
 from lab.environment.spark_cluster import start_spark
-from lab.environment.state import ALIASES, PRINCIPALS, ROLES, Lab, Record
+from lab.environment.state import ALIASES, PRINCIPALS, ROLES, Lab, LabRecord
 from lab.environment.topology_file import write_routing, write_topology
 from lab.errors import LabError
 
@@ -41,7 +41,7 @@ def up(
     isolation: str | None = None,
     spark_workers: int | None = None,
     dedicated: bool | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLines | None = None,
 ) -> dict[str, Any]:
     """Bring a lab up, or bring back what is dead in it, and answer its status.
 
@@ -59,8 +59,8 @@ def up(
     Raises:
         LabError: something did not come up, with the tail of its log.
     """
-    lab, progress = Lab(state), progress or Progress()
-    with exclusive(lab.root):
+    lab, progress = Lab(state), progress or ProgressLines()
+    with exclusive_lock(lab.root):
         _open(lab, policy, isolation, airflow, spark_workers, dedicated)
         progress.say(f"lab under {lab.root}, {lab.load().policy} naming")
         write_topology(lab)
@@ -72,7 +72,7 @@ def up(
     return lab.status()
 
 
-def _parts(lab: Lab, progress: Progress) -> list[Callable[[], None]]:
+def _parts(lab: Lab, progress: ProgressLines) -> list[Callable[[], None]]:
     """What comes up side by side."""
     record = lab.load()
     parts: list[Callable[[], None]] = [lambda: _bring_kafka(lab, progress)]
@@ -83,7 +83,7 @@ def _parts(lab: Lab, progress: Progress) -> list[Callable[[], None]]:
     return parts
 
 
-def _bring_airflow(lab: Lab, progress: Progress) -> None:
+def _bring_airflow(lab: Lab, progress: ProgressLines) -> None:
     start_airflow(lab, progress)
     wait_for_airflow(lab, progress, partial(components_live, lab))
 
@@ -124,21 +124,21 @@ def _refuse_foreign_files(lab: Lab) -> None:
         )
 
 
-def _new_record(policy: str, isolation: str, spark_workers: int = 0, dedicated: bool = False) -> Record:
+def _new_record(policy: str, isolation: str, spark_workers: int = 0, dedicated: bool = False) -> LabRecord:
     return make_record(policy, isolation, free_ports(PORTS), spark_workers=spark_workers, dedicated=dedicated)
 
 
 def make_record(
     policy: str, isolation: str, ports: dict[str, int], databases: Sequence[str] = (), **more: Any
-) -> Record:
+) -> LabRecord:
     """Make the record of a new lab, with passwords and keys of its own.
 
     Args:
         databases: of PostgreSQL; each has a role of its own, named like it.
-        more: other fields of `Record`.
+        more: other fields of `LabRecord`.
     """
     users = [*PRINCIPALS, *(f"airflow_{name}" for name in ROLES), *(f"database_{name}" for name in databases)]
-    return Record(
+    return LabRecord(
         policy=policy,
         isolation=isolation,
         ports=ports,
@@ -157,7 +157,7 @@ def _cluster_id() -> str:
     return base64.urlsafe_b64encode(bytes([number[0] & 0x7F]) + number[1:]).decode().rstrip("=")
 
 
-def _bring_kafka(lab: Lab, progress: Progress) -> None:
+def _bring_kafka(lab: Lab, progress: ProgressLines) -> None:
     _in_parallel([partial(_start_site, lab, alias, progress) for alias in ALIASES])
     for alias in ALIASES:
         lab.once(f"flow-{alias}", partial(_start_flow, lab, alias))
@@ -177,7 +177,7 @@ def _start_flow(lab: Lab, worker: str) -> None:
         create_flow(lab, worker)
 
 
-def _start_site(lab: Lab, alias: str, progress: Progress) -> None:
+def _start_site(lab: Lab, alias: str, progress: ProgressLines) -> None:
     """One cluster and the worker beside it; what is set up once is not set up again after a failover."""
     start_broker(lab, alias)
     grant_rights(lab, alias)
@@ -191,7 +191,7 @@ def _start_site(lab: Lab, alias: str, progress: Progress) -> None:
 def grant_rights(lab: Lab, alias: str) -> None:
     """Create a cluster's ACLs, once: a fence that a failover has lifted or set stays as it is."""
     rights = [*acls.client_rights(), *acls.standing_fence(alias, lab.load().policy)]
-    lab.once(f"acls-{alias}", lambda: acls.create(admin(lab, alias), rights))
+    lab.once(f"acls-{alias}", lambda: acls.create_bindings(admin_client(lab, alias), rights))
 
 
 def _in_parallel(jobs: list[Callable[[], None]]) -> None:

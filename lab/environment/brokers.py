@@ -7,7 +7,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from lab.environment.jvm import command, properties_text, run_to_end
+from lab.environment.jvm import java_command, properties_text, run_to_end
 from lab.environment.progress import wait_until
 from lab.environment.state import LOOPBACK, PRINCIPALS, Lab, write_private
 
@@ -25,7 +25,7 @@ def start_broker(lab: Lab, alias: str) -> bool:
         if not (_data_folder(lab, alias) / "meta.properties").exists():
             run_to_end(f"format-{alias}", format_command(lab, alias))
         lab.processes.start(name, broker_command(lab, alias), dict(os.environ), lab.home)
-    client = admin(lab, alias)
+    client = admin_client(lab, alias)
     wait_until(
         lambda: client.list_topics(timeout=2.0).brokers,
         f"{name} to answer",
@@ -35,7 +35,7 @@ def start_broker(lab: Lab, alias: str) -> bool:
     return started
 
 
-def admin(lab: Lab, alias: str) -> AdminClient:
+def admin_client(lab: Lab, alias: str) -> AdminClient:
     """An admin client of the superuser; keep it until the results of its calls are in."""
     quiet = {"log_level": 0, "socket.timeout.ms": 10_000, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
     return AdminClient({**lab.client_properties(alias, "admin"), **quiet})
@@ -54,7 +54,7 @@ def write_broker_settings(lab: Lab, alias: str) -> None:
 def broker_command(lab: Lab, alias: str) -> list[str]:
     """Return the command that runs a node."""
     heap = os.environ.get("SWITCHBACK_BROKER_HEAP", "512m")
-    return command(lab, f"broker-{alias}", heap, "kafka.Kafka", str(_properties_path(lab, alias)))
+    return java_command(lab, f"broker-{alias}", heap, "kafka.Kafka", str(_properties_path(lab, alias)))
 
 
 def format_command(lab: Lab, alias: str) -> list[str]:
@@ -64,7 +64,7 @@ def format_command(lab: Lab, alias: str) -> list[str]:
     arguments = ["format", "-t", record.cluster_ids[alias], "-c", str(_properties_path(lab, alias))]
     for user in users:
         arguments += ["--add-scram", user]
-    return command(lab, f"format-{alias}", "256m", "kafka.tools.StorageTool", *arguments)
+    return java_command(lab, f"format-{alias}", "256m", "kafka.tools.StorageTool", *arguments)
 
 
 def _data_folder(lab: Lab, alias: str) -> Path:

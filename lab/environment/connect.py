@@ -11,7 +11,7 @@ from typing import Any
 import requests
 
 from lab.environment.brokers import LARGEST_MESSAGE, scram_login
-from lab.environment.jvm import command, properties_text
+from lab.environment.jvm import java_command, properties_text
 from lab.environment.progress import wait_until
 from lab.environment.state import DEDICATED, Lab, write_private
 
@@ -41,7 +41,7 @@ def start_worker(lab: Lab, alias: str) -> bool:
         write_worker_settings(lab, alias)
         lab.processes.start(name, worker_command(lab, alias), dict(os.environ), lab.home)
     wait_until(
-        lambda: call(lab, alias, "GET", "/connectors").status_code == requests.codes.ok,
+        lambda: call_worker(lab, alias, "GET", "/connectors").status_code == requests.codes.ok,
         f"{name} to serve its connectors",
         READY_SECONDS,
         still_possible=lambda: lab.processes.must_live(name),
@@ -59,7 +59,7 @@ def worker_command(lab: Lab, alias: str) -> list[str]:
     """Return the command that runs a worker."""
     heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
-    return command(lab, f"connect-{alias}", heap, main, str(_properties_path(lab, alias)))
+    return java_command(lab, f"connect-{alias}", heap, main, str(_properties_path(lab, alias)))
 
 
 def create_flow(lab: Lab, worker: str) -> None:
@@ -68,7 +68,7 @@ def create_flow(lab: Lab, worker: str) -> None:
     Each worker writes heartbeats into the cluster beside it: mirrored, they tell on the other side that this one lives.
     """
     source, target = FLOWS[worker]
-    present = call(lab, worker, "GET", "/connectors").json()
+    present = call_worker(lab, worker, "GET", "/connectors").json()
     for kind in KINDS:
         name = connector_name(source, target, kind)
         if name not in present:
@@ -82,11 +82,11 @@ def flow_is_stopped(lab: Lab, worker: str) -> bool:
     if lab.load().runs_dedicated(worker):
         return lab.processes.pid(DEDICATED) is None
     name = connector_name(*FLOWS[worker], "source")
-    answer = call(lab, worker, "GET", f"/connectors/{name}/status")
+    answer = call_worker(lab, worker, "GET", f"/connectors/{name}/status")
     return answer.ok and answer.json()["connector"]["state"] in ("STOPPED", "PAUSED")
 
 
-def call(lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
+def call_worker(lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
     """One request to the worker beside a cluster; never through a proxy."""
     with requests.Session() as session:
         session.trust_env = False
@@ -94,9 +94,9 @@ def call(lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | No
 
 
 def _created(lab: Lab, worker: str, body: dict[str, Any]) -> bool:
-    answer = call(lab, worker, "POST", "/connectors", body)
+    answer = call_worker(lab, worker, "POST", "/connectors", body)
     # 409 also means "this worker is rebalancing": only a listed name was created before.
-    return answer.ok or body["name"] in call(lab, worker, "GET", "/connectors").json()
+    return answer.ok or body["name"] in call_worker(lab, worker, "GET", "/connectors").json()
 
 
 def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str, str]:

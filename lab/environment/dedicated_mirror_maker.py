@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lab.environment.brokers import admin
+from lab.environment.brokers import admin_client
 from lab.environment.connect import (
     FLOWS,
     KINDS,
@@ -16,7 +16,7 @@ from lab.environment.connect import (
     settings_of,
     write_login,
 )
-from lab.environment.jvm import command, properties_text
+from lab.environment.jvm import java_command, properties_text
 from lab.environment.progress import wait_until
 from lab.environment.state import ALIASES, DEDICATED, Lab, write_private
 
@@ -32,9 +32,9 @@ def start_dedicated(lab: Lab) -> None:
         heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
         # Only this target: else the process would also write heartbeats to the primary, as the primary's worker does
         # already.
-        argv = command(lab, DEDICATED, heap, _MAIN, str(_properties_path(lab)), "--clusters", target)
+        argv = java_command(lab, DEDICATED, heap, _MAIN, str(_properties_path(lab)), "--clusters", target)
         lab.processes.start(DEDICATED, argv, dict(os.environ), lab.home)
-    client = admin(lab, target)
+    client = admin_client(lab, target)
     wait_until(
         lambda: f"mm2-status.{source}.internal" in client.list_topics(timeout=2.0).topics,
         f"{DEDICATED} to work on {target}",

@@ -14,13 +14,13 @@ from lab.install.jars import LAB, ready_jars
 from lab.install.java_flags import FLAGS
 
 
-def java() -> str:
+def java_program() -> str:
     """The Java program: JAVA_HOME's if set, else the one on the path."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
 
 
-def command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> list[str]:
+def java_command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> list[str]:
     """Write the argument file of one program and answer the command that starts it.
 
     Args:
@@ -43,7 +43,7 @@ def command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> list[
     ]
     file = lab.home / "arguments" / name
     write_private(file, "\n".join(_quoted(option) for option in options))
-    return [java(), f"@{file}"]
+    return [java_program(), f"@{file}"]
 
 
 def run_to_end(name: str, command: list[str]) -> None:

@@ -12,7 +12,7 @@ from lab.install.jars import cache_folder
 
 
 @contextmanager
-def exclusive(path: Path) -> Iterator[None]:
+def exclusive_lock(path: Path) -> Iterator[None]:
     """Wait until no other process works on this path, and keep others waiting meanwhile."""
     folder = cache_folder() / "locks"
     folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ import socket
 import time
 from pathlib import Path
 
-from lab.environment.locks import exclusive
+from lab.environment.locks import exclusive_lock
 from lab.install.jars import cache_folder
 
 LOWEST, HIGHEST = 15_000, 32_000
@@ -21,7 +21,7 @@ def free_ports(names: list[str]) -> dict[str, int]:
     Another lab asking within ten minutes gets others, even if these are not bound yet.
     """
     book = cache_folder() / "ports.json"
-    with exclusive(book):
+    with exclusive_lock(book):
         taken = _recently_reserved(book)
         chosen = _choose(len(names), taken)
         now = time.time()

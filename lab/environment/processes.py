@@ -59,7 +59,7 @@ class ProcessTable:
                 argv, env=env | {MARKER: self._marker}, cwd=cwd, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        seen = sighting(child.pid)
+        seen = find_process(child.pid)
         started = Started(child.pid, seen.started if seen else 0, boot_id())
         (self._folder / f"{name}.json").write_text(json.dumps(asdict(started)))
 
@@ -67,7 +67,7 @@ class ProcessTable:
         old = self._record(name)
         if old is None or old.boot != boot_id() or self.pid(name) is not None:
             return
-        for seen in sightings():
+        for seen in list_processes():
             if _owner(seen.pid) == os.getuid() and _belongs(seen, old):
                 _kill_if_same(seen)
 
@@ -76,7 +76,7 @@ class ProcessTable:
         record = self._record(name)
         if record is None:
             return None
-        seen = sighting(record.pid)
+        seen = find_process(record.pid)
         alive = seen and seen.state != "Z" and seen.started == record.started and record.boot == boot_id()
         return record.pid if alive else None
 
@@ -101,7 +101,7 @@ class ProcessTable:
         own = os.getuid()
         return {
             seen.pid: seen
-            for seen in sightings()
+            for seen in list_processes()
             if seen.state != "Z" and seen.pid != os.getpid() and _owner(seen.pid) == own
             and (any(_belongs(seen, record) for record in records) or self._is_marked(seen.pid))
         }  # fmt: skip
@@ -159,7 +159,7 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def sighting(pid: int) -> Sighting | None:
+def find_process(pid: int) -> Sighting | None:
     """What the process table says of a pid, None if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -168,10 +168,10 @@ def sighting(pid: int) -> Sighting | None:
     return Sighting(pid, session=int(fields[3]), state=fields[0], started=int(fields[19]))
 
 
-def sightings() -> Iterator[Sighting]:
+def list_processes() -> Iterator[Sighting]:
     """All processes of the machine."""
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (seen := sighting(int(entry.name))):
+        if entry.name.isdigit() and (seen := find_process(int(entry.name))):
             yield seen
 
 
@@ -180,7 +180,7 @@ def _belongs(seen: Sighting, record: Started) -> bool:
     # time.
     if seen.session != record.pid or seen.started < record.started:
         return False
-    leader = sighting(record.pid)
+    leader = find_process(record.pid)
     return leader is None or leader.started == record.started
 
 
@@ -199,7 +199,7 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def _kill_if_same(seen: Sighting) -> None:
-    now = sighting(seen.pid)
+    now = find_process(seen.pid)
     if now and now.started == seen.started:
         try:
             os.kill(seen.pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ from lab.errors import LabError
 Found = TypeVar("Found")
 
 
-class Progress:
+class ProgressLines:
     """Prints what is being done, each line with the seconds since the start."""
 
     def __init__(self, quiet: bool = False) -> None:

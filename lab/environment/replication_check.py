@@ -8,7 +8,7 @@ import uuid
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from lab.environment.brokers import admin
+from lab.environment.brokers import admin_client
 from lab.environment.progress import wait_until
 from lab.environment.state import DEDICATED, Lab
 from lab.errors import LabError
@@ -29,7 +29,7 @@ def prove_replication(lab: Lab) -> str:
 
 
 def _ensure_topic(lab: Lab) -> None:
-    client = admin(lab, "primary")
+    client = admin_client(lab, "primary")
     if TOPIC not in client.list_topics(timeout=10).topics:
         client.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=1)])[TOPIC].result(timeout=30)
 
@@ -50,7 +50,7 @@ def _write(lab: Lab, token: bytes) -> str:
 
 def _wait_for(lab: Lab, token: bytes) -> None:
     topic = TOPIC if lab.load().policy == "identity" else f"primary.{TOPIC}"
-    watcher = admin(lab, "standby")
+    watcher = admin_client(lab, "standby")
     wait_until(
         lambda: _exists(watcher.list_topics(topic, timeout=5).topics[topic]), f"topic {topic} on standby", PROOF_SECONDS
     )

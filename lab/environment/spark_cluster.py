@@ -9,7 +9,7 @@ from pathlib import Path
 import requests
 
 from lab.environment.jvm import temporary_folder
-from lab.environment.progress import Progress, wait_until
+from lab.environment.progress import ProgressLines, wait_until
 from lab.environment.state import Lab
 from lab.install.java_flags import FLAGS
 
@@ -22,7 +22,7 @@ def master_url(lab: Lab) -> str:
     return f"spark://{record.address('spark_master')}" if record.spark_workers else "local[2]"
 
 
-def start_spark(lab: Lab, progress: Progress) -> None:
+def start_spark(lab: Lab, progress: ProgressLines) -> None:
     """Start the master and its workers unless they live, and wait until every worker has registered."""
     record = lab.load()
     page = record.ports["spark_page"]

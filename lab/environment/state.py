@@ -29,7 +29,7 @@ DATABASE_HOST = "postgres"
 
 
 @dataclass
-class Record:
+class LabRecord:
     """What is chosen once for a lab and kept until it is taken down; holds secrets, stored 0600.
 
     Args:
@@ -82,20 +82,20 @@ class Lab:
         """Whether `up` has been called here and `down` has not."""
         return self.record_path.exists()
 
-    def load(self) -> Record:
+    def load(self) -> LabRecord:
         """Read the record.
 
         Raises:
             LabError: there is no lab here.
         """
         try:
-            return Record(**json.loads(self.record_path.read_text()))
+            return LabRecord(**json.loads(self.record_path.read_text()))
         except FileNotFoundError:
             raise LabError(
                 f"there is no lab under {self.root}; start one with: python -m lab up --state {self.root}"
             ) from None
 
-    def save(self, record: Record) -> None:
+    def save(self, record: LabRecord) -> None:
         """Write the record aside, then rename it."""
         write_private(self.record_path, json.dumps(asdict(record), indent=2))
 
@@ -172,7 +172,7 @@ class Lab:
             "pids": {kind: self.processes.pid(f"{kind}-{alias}") for kind in ("broker", "connect")},
         }
 
-    def _airflow_status(self, record: Record) -> dict[str, Any]:
+    def _airflow_status(self, record: LabRecord) -> dict[str, Any]:
         people = [name for name in ROLES if name != "switchback"]
         return {
             "url": self.airflow_url,

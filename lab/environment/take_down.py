@@ -5,21 +5,21 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from lab.environment.locks import exclusive
-from lab.environment.progress import Progress
+from lab.environment.locks import exclusive_lock
+from lab.environment.progress import ProgressLines
 from lab.environment.state import Lab
 
 GRACE_SECONDS = 2.0
 
 
-def down(state: Path | str, progress: Progress | None = None) -> None:
+def down(state: Path | str, progress: ProgressLines | None = None) -> None:
     """Take a lab down; returns when all of it is gone, and does nothing where there is none.
 
     Raises:
         LabError: a process survived.
     """
-    lab, progress = Lab(state), progress or Progress()
-    with exclusive(lab.root):
+    lab, progress = Lab(state), progress or ProgressLines()
+    with exclusive_lock(lab.root):
         count = lab.processes.stop(GRACE_SECONDS, politely=("airflow",))
         progress.say(f"{count} processes stopped")
         if lab.exists():

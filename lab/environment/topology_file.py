@@ -17,7 +17,7 @@ NAMING = {"identity": {"policy": "identity"}, "default": {"policy": "default", "
 
 def write_topology(lab: Lab) -> None:
     """Write the topology; the addresses and passwords are in the connections that it names."""
-    write_private(lab.topology, yaml.safe_dump(topology(lab), sort_keys=False))
+    write_private(lab.topology, yaml.safe_dump(topology_settings(lab), sort_keys=False))
 
 
 def write_routing(lab: Lab) -> None:
@@ -27,7 +27,7 @@ def write_routing(lab: Lab) -> None:
         lab.routing.write_text(json.dumps(record))
 
 
-def topology(lab: Lab) -> dict[str, Any]:
+def topology_settings(lab: Lab) -> dict[str, Any]:
     """The topology as the product reads it."""
     return {
         "clusters": {alias: _cluster(alias) for alias in ALIASES},

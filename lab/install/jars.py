@@ -36,7 +36,7 @@ def ivy_cache() -> Path:
     return cache_folder() / "ivy"
 
 
-def manifest() -> dict[str, str]:
+def jar_digests() -> dict[str, str]:
     """Relative path of each jar -> SHA-256 it must have."""
     pairs = (line.split(maxsplit=1) for line in MANIFEST.read_text().splitlines() if line.strip())
     return {name.strip(): digest for digest, name in pairs}
@@ -44,7 +44,7 @@ def manifest() -> dict[str, str]:
 
 def wrong_jars(folder: Path) -> list[str]:
     """Names of jars that are missing, changed, or not on the list."""
-    wanted = manifest()
+    wanted = jar_digests()
     present = {str(path.relative_to(folder)): path for path in sorted(folder.glob("*/*.jar"))}
     changed = [name for name in wanted if name not in present or _sha256(present[name]) != wanted[name]]
     return changed + [name for name in present if name not in wanted]
@@ -53,7 +53,7 @@ def wrong_jars(folder: Path) -> list[str]:
 def ready_jars() -> Path | None:
     """The jars' folder, when every jar on the list is in it."""
     folder = jars_folder()
-    return folder if all((folder / name).exists() for name in manifest()) else None
+    return folder if all((folder / name).exists() for name in jar_digests()) else None
 
 
 def ensure_jars(ivy_jar: Path, java: str = "java") -> Path:
@@ -122,7 +122,7 @@ def _show_progress(seen: list[str]) -> None:
     for word, what in (("found ", "modules found"), ("[SUCCESSFUL ]", "jars fetched")):
         count = sum(word in line for line in seen)
         if word in seen[-1] and count % 10 == 0:
-            print(f"jars: {count} of {len(manifest())} {what}", flush=True)
+            print(f"jars: {count} of {len(jar_digests())} {what}", flush=True)
 
 
 def _sha256(path: Path) -> str:

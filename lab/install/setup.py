@@ -49,12 +49,12 @@ def main() -> int:
     ensure_fast_spark()
     (ivy,) = VENV.glob("lib/python3*/site-packages/pyspark/jars/ivy-*.jar")
     _step("jars", ready_jars() is not None, f"fetching from Maven Central into {jars_folder()}, two minutes")
-    folder = ensure_jars(ivy, java())
+    folder = ensure_jars(ivy, find_java())
     print(f"jars: checked, in {folder}", flush=True)
     return 0
 
 
-def java() -> str:
+def find_java() -> str:
     """JAVA_HOME's Java if set, else the one on the path."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
@@ -63,7 +63,7 @@ def java() -> str:
 def java_version() -> int | None:
     """The major version of Java, None if there is none."""
     try:
-        told = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False).stderr
+        told = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False).stderr
     except OSError:
         return None
     found = re.search(r'version "(\d+)', told)
@@ -85,7 +85,7 @@ def ensure_java() -> None:
     _apt_install("openjdk-17-jre-headless")
     if (java_version() or 0) < OLDEST_JAVA:
         raise SystemExit(
-            f"Java was installed, but {java()} is not {OLDEST_JAVA} or newer; unset JAVA_HOME or correct it"
+            f"Java was installed, but {find_java()} is not {OLDEST_JAVA} or newer; unset JAVA_HOME or correct it"
         )
 
 

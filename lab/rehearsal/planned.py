@@ -16,15 +16,15 @@ from typing import Any
 
 import requests
 
-from lab.checker import Finding, Ledger, LostSourceJudge, Names, RoundTripExhibits, Trip, TripJudge, Verdict
+from lab.checker import Finding, Ledger, Names, RoundTripCheck, RoundTripObserved, Trip, UnplannedCheck, Verdict
 from lab.checker.client_history import ClientLogs
 from lab.checker.readers import ClusterReader, Place
 from lab.clients.starting import Clients, OwnProcess
 from lab.environment.brokers import start_broker
-from lab.environment.connect import call, connector_name, start_worker
+from lab.environment.connect import call_worker, connector_name, start_worker
 from lab.environment.state import ALIASES, Lab
 from lab.errors import LabError
-from lab.rehearsal.run import run as run_dag
+from lab.rehearsal.run import run_dag
 from lab.workload import GroundTruth, Load, Workload
 from lab.workload.seeding import await_mirrored
 
@@ -151,7 +151,7 @@ class Rehearsal:
         mirrored = self.mirrored_counter()
         before = mirrored()
         # Connect may go on telling the killed worker's states: only records that arrive show that it runs.
-        if not until(lambda: mirrored() > before, RESTART_SECONDS):
+        if not wait_for(lambda: mirrored() > before, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart")
         time.sleep(seconds)
 
@@ -161,7 +161,7 @@ class Rehearsal:
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)
         # A process that is still dying would be taken for a living one, and no other would be started.
-        if not until(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
+        if not wait_for(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
             raise TimeoutError(f"{' or '.join(names)} still lives {RESTART_SECONDS:.0f} s after kill -9")
 
     def start_again(self, name: str) -> None:
@@ -180,7 +180,7 @@ class Rehearsal:
                 return False
             return time.monotonic() - since >= seconds
 
-        if not until(reached, RESTART_SECONDS):
+        if not wait_for(reached, RESTART_SECONDS):
             raise TimeoutError(f"replication from {self.source} is not {wanted} after {RESTART_SECONDS:.0f} s")
 
     def _stands(self, wanted: str) -> bool:
@@ -197,7 +197,7 @@ class Rehearsal:
         )
 
     def _connector(self, method: str, what: str, body: dict[str, str] | None = None) -> requests.Response:
-        return call(
+        return call_worker(
             self.lab,
             self.target,
             method,
@@ -274,13 +274,13 @@ class Rehearsal:
     def judge(self, evidence: Mapping[str, Any], approver: str | None) -> Verdict:
         """Judge the clusters as they are now, and try to write; load and clients are stopped."""
         self.truth.save(self.folder / f"truth-{self.seed}.json")
-        with uncollected():
+        with without_garbage_collection():
             return self.judge_of(evidence, approver).judge(writes=True)
 
-    def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> TripJudge | LostSourceJudge:
+    def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> RoundTripCheck | UnplannedCheck:
         """Return the judge of this rehearsal; load and clients are stopped."""
         trip = self._trip(evidence, approver, self.idle_groups, crashed=self.crashed)
-        return TripJudge(RoundTripExhibits(self.make_ledger(), trip, self.status))
+        return RoundTripCheck(RoundTripObserved(self.make_ledger(), trip, self.status))
 
     def make_ledger(self) -> Ledger:
         """Return everything that was written until now: clients change sides once."""
@@ -321,11 +321,11 @@ class Rehearsal:
             }
             return bool(logs.acknowledged[cluster]) and set(self._client_groups) <= reading
 
-        return until(working, CLIENT_SECONDS)
+        return wait_for(working, CLIENT_SECONDS)
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Keep the garbage collector still: millions of small tuples that all stay would be walked again and again."""
     gc.disable()
     try:
@@ -351,7 +351,7 @@ def rehearsal_under_load(state: Path, folder: Path, seed: int, rate: int, **work
         rehearsal.stop()
 
 
-def until(holds: Callable[[], bool], seconds: float) -> bool:
+def wait_for(holds: Callable[[], bool], seconds: float) -> bool:
     """Wait until something holds; return whether it did in time."""
     deadline = time.monotonic() + seconds
     while not holds():

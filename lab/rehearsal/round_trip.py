@@ -13,15 +13,15 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from lab.checker import Finding, Ledger, Names, RoundTripExhibits, Trip, TripJudge, Verdict
+from lab.checker import Finding, Ledger, Names, RoundTripCheck, RoundTripObserved, Trip, Verdict
 from lab.checker.readers import PROBE_DIGEST, ClusterReader, Place
 from lab.checker.records import Held
 from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED
 from lab.environment.state import ALIASES
-from lab.rehearsal.planned import RESTART_SECONDS, Rehearsal, uncollected, until
+from lab.rehearsal.planned import RESTART_SECONDS, Rehearsal, wait_for, without_garbage_collection
 from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 from lab.workload import GroundTruth, Load, Workload, leave_transactions_open, write_more
-from lab.workload.group_positions import ADMIN, Committer, Plan
+from lab.workload.group_positions import ADMIN, Committer, GroupPlan
 
 APPROVER = "approver"
 #: What flows on has arrived when nothing more does for so long.
@@ -193,7 +193,7 @@ class RoundTrips(LostSourceRehearsal):
             if positions
         }
         Committer(AdminClient(dict(self._properties("admin"))), self._properties("consumer")).commit(
-            Plan(group, ADMIN, positions) for group, positions in anew.items()
+            GroupPlan(group, ADMIN, positions) for group, positions in anew.items()
         )
 
     def _properties(self, principal: str) -> Mapping[str, str]:
@@ -311,7 +311,7 @@ class RoundTrips(LostSourceRehearsal):
             time.sleep(STILL_SECONDS)
             return self._count(self.source) == before
 
-        if not until(still, RESTART_SECONDS):
+        if not wait_for(still, RESTART_SECONDS):
             raise TimeoutError(
                 f"replication to {self.source} still goes on {RESTART_SECONDS:.0f} s after clients have stopped"
             )
@@ -329,8 +329,8 @@ class RoundTrips(LostSourceRehearsal):
         self.ledger.take_clients(*self._client_folders)
 
     def _judged(self, trip: Trip, writes: bool) -> Verdict:
-        with uncollected():
-            verdict = TripJudge(RoundTripExhibits(self.ledger, trip, self.status)).judge(writes)
+        with without_garbage_collection():
+            verdict = RoundTripCheck(RoundTripObserved(self.ledger, trip, self.status)).judge(writes)
         (self.folder / f"verdict-{self.seed}-{trip.number}.json").write_text(
             json.dumps(verdict.document(), indent=1), encoding="utf-8"
         )

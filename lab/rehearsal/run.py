@@ -1,4 +1,4 @@
-"""`run`: trigger a DAG, answer its gates if asked to, print each step as it ends, and report the outcome."""
+"""`run_dag`: trigger a DAG, answer its gates if asked to, print each step as it ends, and report the outcome."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import requests
 
-from lab.environment.airflow_api import AirflowApi, Refused
+from lab.environment.airflow_api import AirflowClient, RequestRefused
 from lab.environment.state import Lab
 from lab.errors import LabError
 
@@ -20,7 +20,7 @@ _SERVER_ERROR = 500
 _ENDED = {"success", "failed", "skipped", "upstream_failed", "removed"}
 
 
-def run(
+def run_dag(
     lab: Lab,
     dag_id: str,
     conf: dict[str, Any],
@@ -41,8 +41,8 @@ def run(
     Returns:
         The exit code: 0 for the outcome ``completed`` (without waiting: for a run that was accepted), else 1.
     """
-    api = AirflowApi.of(lab, STARTER)
-    approver = AirflowApi.of(lab, approve_as) if approve_as else None
+    api = AirflowClient.of(lab, STARTER)
+    approver = AirflowClient.of(lab, approve_as) if approve_as else None
     run_id = api.trigger(dag_id, conf)
     _say(f"{dag_id} {run_id} triggered by {STARTER}")
     if not wait:
@@ -65,7 +65,7 @@ def procedure_id(dag_id: str, run_id: str) -> str:
 class _Watched:
     """One run being followed."""
 
-    def __init__(self, api: AirflowApi, approver: AirflowApi | None, dag_id: str, run_id: str, how: str) -> None:
+    def __init__(self, api: AirflowClient, approver: AirflowClient | None, dag_id: str, run_id: str, how: str) -> None:
         self._api, self._approver, self._run, self._how = api, approver, (dag_id, run_id), how
         self._printed: set[tuple[Any, ...]] = set()
         self._asked: set[tuple[Any, ...]] = set()
@@ -92,7 +92,7 @@ class _Watched:
                 self._answer_gates()
         except requests.RequestException:
             return "unknown"
-        except Refused as refusal:
+        except RequestRefused as refusal:
             if refusal.status < _SERVER_ERROR and refusal.status != requests.codes.conflict:
                 raise
             return "unknown"
@@ -121,7 +121,7 @@ class _Watched:
                 self._asked.add(key)
                 _say(f"            {task['task_id']} waits for a person: {gate['subject']}; answer it at {self._how}")
 
-    def _approve(self, approver: AirflowApi, gate: dict[str, Any], task: dict[str, Any]) -> None:
+    def _approve(self, approver: AirflowClient, gate: dict[str, Any], task: dict[str, Any]) -> None:
         option = gate["options"][0]
         answer = approver.answer(*self._run, task, option, proposed_values(gate.get("params") or {}))
         _say(f"            {task['task_id']} answered {option!r} by {(answer.get('responded_by') or {}).get('name')}")

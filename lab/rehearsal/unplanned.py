@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow.parquet as pq
 from confluent_kafka import KafkaException
 
-from lab.checker import LostExhibits, LostSourceJudge, Verdict
+from lab.checker import UnplannedCheck, UnplannedObserved, Verdict
 from lab.checker.readers import ClusterReader, Place
 from lab.environment.connect import connector_config
-from lab.rehearsal.planned import RESTART_SECONDS, SOURCE, TARGET, Rehearsal, uncollected, until
+from lab.rehearsal.planned import RESTART_SECONDS, SOURCE, TARGET, Rehearsal, wait_for, without_garbage_collection
 from lab.workload import GroundTruth
 
 #: As the product's topology has it where it says nothing.
@@ -215,7 +215,7 @@ class LostSourceRehearsal(Rehearsal):
             time.sleep(2 * WATCH_SECONDS)
             return mirrored() == before
 
-        if not until(at_rest, RESTART_SECONDS):
+        if not wait_for(at_rest, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2 still mirrors {RESTART_SECONDS:.0f} s after {self.source} died")
 
     def bring_source_back(self) -> None:
@@ -226,7 +226,7 @@ class LostSourceRehearsal(Rehearsal):
     def await_samples(self) -> None:
         """Wait until the recorder has written twice: the second sample was begun after this was called."""
         for _ in range(2):
-            if not until(partial(self._has_sample_after, self._newest_sample()), SAMPLE_WAIT):
+            if not wait_for(partial(self._has_sample_after, self._newest_sample()), SAMPLE_WAIT):
                 raise TimeoutError(f"the recorder wrote nothing under {self.lab.archive} within {SAMPLE_WAIT:.0f} s")
 
     def set_offset_lag_max(self, records: int) -> None:
@@ -239,7 +239,7 @@ class LostSourceRehearsal(Rehearsal):
             tasks = answer.json() if answer.ok else []
             return bool(tasks) and all(task["config"].get("offset.lag.max") == str(records) for task in tasks)
 
-        if not until(told, RESTART_SECONDS):
+        if not wait_for(told, RESTART_SECONDS):
             raise TimeoutError(
                 f"MirrorMaker 2's tasks are not told offset.lag.max={records} after {RESTART_SECONDS:.0f} s"
             )
@@ -257,7 +257,7 @@ class LostSourceRehearsal(Rehearsal):
         self._ask("resume")
         mirrored = self.mirrored_counter()
         before = mirrored()
-        if not until(lambda: mirrored() > before, RESTART_SECONDS):
+        if not wait_for(lambda: mirrored() > before, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after it was resumed")
 
     def kill_source_held_back(self, seconds: float) -> None:
@@ -271,11 +271,11 @@ class LostSourceRehearsal(Rehearsal):
         self.await_samples()
         self.kill_source()
 
-    def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> LostSourceJudge:
+    def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> UnplannedCheck:
         """Return the judge of this rehearsal; load and clients are stopped."""
         facts = {"died_at": self.died_at, "recorded": self._recorded, "mirrored_in_interval": self._most}
         trip = self._trip(evidence, approver, self.truth.positions, **facts)
-        return LostSourceJudge(LostExhibits(self.make_ledger(), trip, self.status))
+        return UnplannedCheck(UnplannedObserved(self.make_ledger(), trip, self.status))
 
     def judge_returned(self, evidence: Mapping[str, Any], stranded: Path) -> Verdict:
         """Hold a list of stranded records against the source that is back.
@@ -284,7 +284,7 @@ class LostSourceRehearsal(Rehearsal):
             evidence: of the failover, whose boundary tells what was mirrored.
             stranded: a folder that holds `stranded/*.parquet` and `loss.parquet`.
         """
-        with uncollected():
+        with without_garbage_collection():
             verdict = self.judge_of(evidence, None).judge_returned(stranded)
         (self.folder / f"verdict-returned-{self.seed}.json").write_text(
             json.dumps(verdict.document(), indent=1), encoding="utf-8"

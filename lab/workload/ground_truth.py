@@ -48,7 +48,7 @@ def key_digest(key: bytes | None) -> int:
     return content_digest(key, None)
 
 
-class Record(NamedTuple):
+class TruthRecord(NamedTuple):
     """One record that the source acknowledged (or wrote inside an aborted transaction)."""
 
     offset: int
@@ -81,9 +81,9 @@ class TopicTruth:
     compacted: bool = False
     transactional: bool = False
     create_time: bool = True
-    records: dict[int, list[Record]] = field(default_factory=dict)
+    records: dict[int, list[TruthRecord]] = field(default_factory=dict)
 
-    def committed(self, partition: int) -> list[Record]:
+    def committed(self, partition: int) -> list[TruthRecord]:
         """Return the records of a partition that must never get lost."""
         return [record for record in self.records.get(partition, []) if record.state == COMMITTED]
 
@@ -134,7 +134,7 @@ class GroundTruth:
         document = json.loads(path.read_text(encoding="utf-8"))
         truth = cls(document["seed"], document["cluster"], notes=document["notes"])
         for topic in document["topics"]:
-            records = {int(p): [Record(*row) for row in rows] for p, rows in topic.pop("records").items()}
+            records = {int(p): [TruthRecord(*row) for row in rows] for p, rows in topic.pop("records").items()}
             truth.topics[topic["name"]] = TopicTruth(**topic, records=records)
         for group, topics in document["positions"].items():
             for topic, partitions in topics.items():

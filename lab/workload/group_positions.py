@@ -30,7 +30,7 @@ ADMIN, STANDALONE, MEMBER, NEW_PROTOCOL = "admin", "standalone", "member", "new-
 JOIN_SECONDS = 30.0
 
 
-class Span(NamedTuple):
+class PartitionSpan(NamedTuple):
     """One partition's log: its start, its end, and the offsets a reader gets."""
 
     start: int
@@ -43,7 +43,7 @@ class Span(NamedTuple):
         return [offset for offset in range(self.start, self.end) if offset not in self.returned]
 
 
-class Plan(NamedTuple):
+class GroupPlan(NamedTuple):
     """One group: where it will stand, and how that gets committed."""
 
     group: str
@@ -54,11 +54,11 @@ class Plan(NamedTuple):
 class GroupPlanner:
     """Makes up groups for topics whose logs are known."""
 
-    def __init__(self, rng: random.Random, spans: Mapping[tuple[str, int], Span]) -> None:
+    def __init__(self, rng: random.Random, spans: Mapping[tuple[str, int], PartitionSpan]) -> None:
         self._rng = rng
         self._spans = spans
 
-    def plans(self, topics: Iterable[TopicTruth]) -> Iterator[Plan]:
+    def plans(self, topics: Iterable[TopicTruth]) -> Iterator[GroupPlan]:
         """Yield the groups of every topic, and a few that read across topics."""
         topics = list(topics)
         # One source of chance a topic: what the cleaner leaves of one must not change the groups of the others.
@@ -73,13 +73,13 @@ class GroupPlanner:
         for _ in range(3):
             yield self._across(self._rng.sample(topics, min(5, len(topics))))
 
-    def _by_lag(self, topic: TopicTruth) -> Iterator[Plan]:
+    def _by_lag(self, topic: TopicTruth) -> Iterator[GroupPlan]:
         for label, lag in LAGS.items():
             yield self._plan(topic, label, {p: max(span.start, span.end - lag) for p, span in self._of(topic).items()})
         yield self._plan(topic, "half", {p: (span.start + span.end) // 2 for p, span in self._of(topic).items()})
         yield self._plan(topic, "beginning", {p: span.start for p, span in self._of(topic).items()})
 
-    def _scattered(self, topic: TopicTruth) -> Iterator[Plan]:
+    def _scattered(self, topic: TopicTruth) -> Iterator[GroupPlan]:
         for _ in range(2):
             yield self._plan(
                 topic, "scattered", {p: self._rng.randint(span.start, span.end) for p, span in self._of(topic).items()}
@@ -89,7 +89,7 @@ class GroupPlanner:
         partly = {p: self._rng.randint(span.start, span.end) for p, span in self._of(topic).items() if p in some}
         yield self._plan(topic, "partly", partly)
 
-    def _awkward(self, topic: TopicTruth) -> Iterator[Plan]:
+    def _awkward(self, topic: TopicTruth) -> Iterator[GroupPlan]:
         holes = {p: span.holes for p, span in self._of(topic).items()}
         aborted = {
             p: [r.offset for r in topic.records.get(p, []) if r.state == ABORTED] for p in range(topic.partitions)
@@ -100,16 +100,16 @@ class GroupPlanner:
             for pick in (self._rng.choice, self._rng.choice, min, max) if awkward else ():
                 yield self._plan(topic, label, {p: pick(found) for p, found in awkward.items()})
 
-    def _across(self, topics: list[TopicTruth]) -> Plan:
+    def _across(self, topics: list[TopicTruth]) -> GroupPlan:
         positions = {}
         for topic in topics:
             for partition, span in self._of(topic).items():
                 positions[topic.name, partition] = self._rng.randint(span.start, span.end)
-        return Plan(self._name("across"), ADMIN, positions)
+        return GroupPlan(self._name("across"), ADMIN, positions)
 
-    def _plan(self, topic: TopicTruth, label: str, positions: dict[int, int]) -> Plan:
+    def _plan(self, topic: TopicTruth, label: str, positions: dict[int, int]) -> GroupPlan:
         how = self._rng.choices([ADMIN, STANDALONE, MEMBER, NEW_PROTOCOL], [60, 30, 7, 3])[0]
-        return Plan(
+        return GroupPlan(
             self._name(label), how, {(topic.name, partition): offset for partition, offset in positions.items()}
         )
 
@@ -119,7 +119,7 @@ class GroupPlanner:
         # Slashes and spaces break whoever builds paths or URLs from a group's name.
         return f"{stem} {label}/{tail}" if self._rng.random() < 0.5 else f"{stem}-{label.replace(' ', '.')}-{tail}"
 
-    def _of(self, topic: TopicTruth) -> dict[int, Span]:
+    def _of(self, topic: TopicTruth) -> dict[int, PartitionSpan]:
         return {partition: self._spans[topic.name, partition] for partition in range(topic.partitions)}
 
 
@@ -135,7 +135,7 @@ class Committer:
             "auto.offset.reset": "error",
         }
 
-    def commit(self, plans: Iterable[Plan]) -> None:
+    def commit(self, plans: Iterable[GroupPlan]) -> None:
         """Commit every plan; each error is raised."""
         plans = list(plans)
         pending = [self._alter(plan) for plan in plans if plan.how == ADMIN]
@@ -146,11 +146,11 @@ class Committer:
             for future in futures.values():
                 _raise_errors(future.result().topic_partitions)
 
-    def _alter(self, plan: Plan) -> dict[str, Any]:
+    def _alter(self, plan: GroupPlan) -> dict[str, Any]:
         request = ConsumerGroupTopicPartitions(plan.group, _offsets(plan))
         return self._admin.alter_consumer_group_offsets([request], request_timeout=30)
 
-    def _by_consumer(self, plan: Plan) -> None:
+    def _by_consumer(self, plan: GroupPlan) -> None:
         protocol = {"group.protocol": "consumer"} if plan.how == NEW_PROTOCOL else {}
         consumer = Consumer({**self._properties, **protocol, "group.id": plan.group})
         try:
@@ -171,7 +171,7 @@ def _join(consumer: Consumer, topics: list[str]) -> None:
     raise TimeoutError(f"no assignment of {topics} within {JOIN_SECONDS} s")
 
 
-def _offsets(plan: Plan) -> list[TopicPartition]:
+def _offsets(plan: GroupPlan) -> list[TopicPartition]:
     return [TopicPartition(topic, partition, offset) for (topic, partition), offset in plan.positions.items()]
 
 

@@ -46,7 +46,7 @@ class Pacer:
         return count
 
 
-class Worker:
+class LoadWorker:
     """One load process."""
 
     def __init__(self, task: Mapping[str, Any]) -> None:
@@ -151,4 +151,4 @@ class Worker:
 
 
 if __name__ == "__main__":
-    Worker(json.loads(sys.stdin.readline())).run()
+    LoadWorker(json.loads(sys.stdin.readline())).run()

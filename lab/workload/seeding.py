@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from lab.workload.ground_truth import REMOVED, GroundTruth, TopicTruth
-from lab.workload.group_positions import Committer, GroupPlanner, Span
+from lab.workload.group_positions import Committer, GroupPlanner, PartitionSpan
 from lab.workload.topic_shapes import SHAPES, Shape, topic_name
 from lab.workload.writing import TopicWriter, portions_of
 
@@ -110,7 +110,7 @@ class Workload:
                     future.result()
                 records[:keep] = [record._replace(state=REMOVED) for record in records[:keep]]
 
-    def _spans(self, compacted: list[str]) -> dict[tuple[str, int], Span]:
+    def _spans(self, compacted: list[str]) -> dict[tuple[str, int], PartitionSpan]:
         deadline = time.monotonic() + CLEANER_SECONDS
         while True:
             spans = {
@@ -125,12 +125,12 @@ class Workload:
                 raise TimeoutError(f"the log cleaner made no holes in {waiting} within {CLEANER_SECONDS} s")
             time.sleep(0.5)
 
-    def _span(self, topic: str, partition: int) -> Span:
+    def _span(self, topic: str, partition: int) -> PartitionSpan:
         start, end = (self._offset(topic, partition, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
         # Only compaction takes records behind the writer's back; elsewhere the acknowledgements are the log.
         if self.truth.topics[topic].compacted:
-            return Span(start, end, frozenset(self._returned(topic, partition, start)))
-        return Span(
+            return PartitionSpan(start, end, frozenset(self._returned(topic, partition, start)))
+        return PartitionSpan(
             start, end, frozenset(record.offset for record in self.truth.topics[topic].records.get(partition, []))
         )
 

@@ -98,7 +98,7 @@ def record_id(topic: str, partition: int, number: int) -> str:
     return f"{topic}/{partition}/{number}"
 
 
-def plain(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+def keyed_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
     """Keyed records, the id in the value."""
     for number in range(count):
         name = record_id(topic, partition, number)
@@ -122,7 +122,7 @@ def with_headers(rng: random.Random, topic: str, partition: int, count: int) -> 
         yield Draft(partition, b"k%d" % rng.randrange(40), value, headers, name)
 
 
-def compacted(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+def compacted_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
     """Few keys written over and over; some end as tombstones."""
     for number in range(count):
         name = record_id(topic, partition, number)
@@ -131,13 +131,13 @@ def compacted(rng: random.Random, topic: str, partition: int, count: int) -> Dra
         yield Draft(partition, key, value, [("id", name.encode())], name)
 
 
-def identical(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+def identical_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
     """Byte-identical records."""
     for _ in range(count):
         yield Draft(partition, b"same", b"the very same bytes", [("twin", b"yes")], None, EQUAL_TIMESTAMP)
 
 
-def recurring(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+def recurring_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
     """A short block of contents without ids, again and again."""
     length = rng.randrange(3, 9)
     for number in range(count):
@@ -146,18 +146,18 @@ def recurring(rng: random.Random, topic: str, partition: int, count: int) -> Dra
 
 def equal_timestamps(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
     """Distinct records that all carry one timestamp."""
-    for draft in plain(rng, topic, partition, count):
+    for draft in keyed_records(rng, topic, partition, count):
         yield draft._replace(timestamp=EQUAL_TIMESTAMP)
 
 
-def large(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+def large_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
     """Values of 100 kB."""
     for number in range(count):
         name = record_id(topic, partition, number)
         yield Draft(partition, None, name.encode() + b" " + rng.randbytes(100_000), [], name)
 
 
-def nulls(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+def null_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
     """Null keys, null values, both, and empty ones; the id stands in a header."""
     for number in range(count):
         name = record_id(topic, partition, number)
@@ -167,21 +167,21 @@ def nulls(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
 
 
 SHAPES = (
-    Shape("plain", 3, 3000, plain),
+    Shape("plain", 3, 3000, keyed_records),
     Shape("headers", 2, 1500, with_headers),
-    Shape("compacted", 2, 4000, compacted, COMPACTION, waves=4),
-    Shape("transactional", 2, 1600, plain),
-    Shape("identical", 1, 5000, identical),
+    Shape("compacted", 2, 4000, compacted_records, COMPACTION, waves=4),
+    Shape("transactional", 2, 1600, keyed_records),
+    Shape("identical", 1, 5000, identical_records),
     Shape("equal-timestamps", 2, 1500, equal_timestamps),
-    Shape("empty", 3, 0, plain),
-    Shape("sparse", 4, 800, plain, filled=0.5),
-    Shape("dotted", 3, 1200, plain),
-    Shape("large", 2, 25, large),
-    Shape("wide", 12, 400, plain),
-    Shape("append-time", 2, 1500, plain, {"message.timestamp.type": "LogAppendTime"}),
-    Shape("nulls", 2, 1500, nulls),
-    Shape("recurring", 2, 2000, recurring),
-    Shape("trimmed", 1, 2000, plain, cut=0.35),
+    Shape("empty", 3, 0, keyed_records),
+    Shape("sparse", 4, 800, keyed_records, filled=0.5),
+    Shape("dotted", 3, 1200, keyed_records),
+    Shape("large", 2, 25, large_records),
+    Shape("wide", 12, 400, keyed_records),
+    Shape("append-time", 2, 1500, keyed_records, {"message.timestamp.type": "LogAppendTime"}),
+    Shape("nulls", 2, 1500, null_records),
+    Shape("recurring", 2, 2000, recurring_records),
+    Shape("trimmed", 1, 2000, keyed_records, cut=0.35),
 )
 
 

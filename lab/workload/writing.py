@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from lab.workload.ground_truth import ABORTED, COMMITTED, Record, TopicTruth, content_digest, key_digest
+from lab.workload.ground_truth import ABORTED, COMMITTED, TopicTruth, TruthRecord, content_digest, key_digest
 from lab.workload.topic_shapes import Draft, Shape
 
 DELIVERY_SECONDS = 60.0
@@ -78,7 +78,7 @@ class TopicWriter:
             digest = content_digest(draft.key, draft.value, draft.headers)
             # With LogAppendTime this is the broker's time, not the one that was asked for.
             stamp = message.timestamp()[1]
-            record = Record(
+            record = TruthRecord(
                 message.offset(), digest, draft.id, key_digest(draft.key), draft.value is None, stamp, state
             )
             self._truth.records.setdefault(draft.partition, []).append(record)

@@ -8,7 +8,14 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from kafka_dr.domain.plain_text import clock, duration, moment, number, time_of_day, visible
+from kafka_dr.domain.plain_text import (
+    format_clock,
+    format_duration,
+    format_moment,
+    format_number,
+    time_of_day,
+    visible_text,
+)
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -21,18 +28,18 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=visible,
+        finalize=visible_text,
     )
     environment.filters |= {
-        "number": number,
-        "duration": duration,
-        "moment": moment,
+        "number": format_number,
+        "duration": format_duration,
+        "moment": format_moment,
         "time": time_of_day,
-        "clock": clock,
+        "clock": format_clock,
     }
     return environment
 
 
-def render(template: str, **values: Any) -> str:
+def render_page(template: str, **values: Any) -> str:
     """One page of the package's templates."""
     return _environment().get_template(template).render(**values)

@@ -23,44 +23,46 @@ import translate_offsets
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SEEN, STRETCH, SYNC
-from kafka_dr_spark.job import Run, reason, run_job, say
-from kafka_dr_spark.loss.inventory import summarise, write_inventory
+from kafka_dr_spark.job import JobRun, error_line, print_progress, run_job
+from kafka_dr_spark.loss.inventory import summarise_inventory, write_inventory
 from kafka_dr_spark.loss.task import AssessmentTask
 from kafka_dr_spark.reading.record_files import STRANDED, UNCOMMITTED
 
 NAME = "assess_data_loss"
 
 
-def assess(run: Run) -> None:
+def assess(run: JobRun) -> None:
     """Assess what one input's source loses."""
     rows = sources.tagged_rows(run.given, needed=(SYNC, SEEN, POSITION), optional=(FLOOR, STRETCH))
-    say(f"partitions: {len(run.bounds)}; the source can {'' if run.limits.source_readable else 'not '}be read")
+    print_progress(
+        f"partitions: {len(run.bounds)}; the source can {'' if run.limits.source_readable else 'not '}be read"
+    )
     with run.started(STRANDED, UNCOMMITTED) as (spark, folder):
         tasks = sources.task_count(len(run.bounds), spark.defaultParallelism)
-        packed = sources.packed_for_tasks(rows, sources.spread(dict.fromkeys(run.bounds, 1), tasks), tasks)
+        packed = sources.packed_for_tasks(rows, sources.spread_partitions(dict.fromkeys(run.bounds, 1), tasks), tasks)
         task = AssessmentTask(run.bounds, run.limits, run.clients, str(folder))
         made = spark.parallelize(packed, tasks).map(task).collect()
         run.clock.phase("assess")
         inventory = write_inventory(made, run.given, folder)
         run.clock.phase("write")
         translate_too(run, folder)
-        summary = summarise(inventory, len(run.bounds), run.digest)
-        sinks.publish(folder, run.output, summary | {"seconds": run.clock.seconds}, "loss_summary")
-    say(
+        summary = summarise_inventory(inventory, len(run.bounds), run.digest)
+        sinks.publish_output(folder, run.output, summary | {"seconds": run.clock.seconds}, "loss_summary")
+    print_progress(
         f"partitions that lose or may lose records: {summary['losing']}; certainly lost: {summary['certain']}; groups"
         f" ahead: {summary['groups_ahead']}"
     )
 
 
-def translate_too(run: Run, folder: Path) -> None:
+def translate_too(run: JobRun, folder: Path) -> None:
     """Translate what the input holds for that; the loss must be told whether or not it succeeds."""
     name = translate_offsets.NAME
     if not (run.given / name).exists():
         return
     try:
-        Run(name, run.wanted, run.given / name, folder / name).make(translate_offsets.translate)
+        JobRun(name, run.wanted, run.given / name, folder / name).make(translate_offsets.translate)
     except Exception as error:  # noqa: BLE001
-        say(f"the positions were not translated: {reason(error)}")
+        print_progress(f"the positions were not translated: {error_line(error)}")
 
 
 if __name__ == "__main__":

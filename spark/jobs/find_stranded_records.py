@@ -22,29 +22,31 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.task_rows import FLOOR, SYNC
-from kafka_dr_spark.job import Run, run_job, say
+from kafka_dr_spark.job import JobRun, print_progress, run_job
 from kafka_dr_spark.reading.record_files import STRANDED, UNCOMMITTED
-from kafka_dr_spark.stranded.task import OLDER, SearchTask, summarise, weight_of, write_findings
+from kafka_dr_spark.stranded.task import OLDER, SearchTask, summarise_stranded, weight_of, write_findings
 
 NAME = "find_stranded_records"
 
 
-def find(run: Run) -> None:
+def find(run: JobRun) -> None:
     """Find the stranded records of one input."""
     bounds, returned = run.bounds, sources.load_returned(run.given, run.bounds)
     rows = sources.tagged_rows(run.given, needed=(SYNC,), optional=(FLOOR,))
-    say(f"partitions: {len(bounds)}")
+    print_progress(f"partitions: {len(bounds)}")
     with run.started(STRANDED, UNCOMMITTED, OLDER) as (spark, folder):
         tasks = sources.task_count(len(bounds), spark.defaultParallelism)
-        spread = sources.spread({key: weight_of(one, returned[key]) for key, one in bounds.items()}, tasks)
+        spread = sources.spread_partitions({key: weight_of(one, returned[key]) for key, one in bounds.items()}, tasks)
         packed = sources.packed_for_tasks(rows, spread, tasks)
         parts = [([key for key, task in spread.items() if task == number], one) for number, one in enumerate(packed)]
         search = SearchTask(bounds, returned, run.limits, run.clients, str(folder))
         made = spark.parallelize(parts, tasks).map(search).collect()
         run.clock.phase("search")
-        summary = summarise(write_findings(made, folder), run.digest)
-        sinks.publish(folder, run.output, summary | {"seconds": run.clock.seconds}, "stranded_figures")
-    say(f"stranded records: {summary['records']} on {summary['stranding']} partitions; lacking: {summary['lacking']}")
+        summary = summarise_stranded(write_findings(made, folder), run.digest)
+        sinks.publish_output(folder, run.output, summary | {"seconds": run.clock.seconds}, "stranded_figures")
+    print_progress(
+        f"stranded records: {summary['records']} on {summary['stranding']} partitions; lacking: {summary['lacking']}"
+    )
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kafka_dr_spark import session
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract import output as sinks
-from kafka_dr_spark.job import Run, run_job, say
+from kafka_dr_spark.job import JobRun, print_progress, run_job
 from kafka_dr_spark.translation.task import PartitionTask
 
 NAME = "translate_offsets"
@@ -30,28 +30,28 @@ RECORDS_PER_TASK = 250_000
 RECORDS_OF_A_START = 50_000
 
 
-def translate(run: Run) -> None:
+def translate(run: JobRun) -> None:
     """Translate the positions of one input."""
     segments = sources.load_segments(run.given)
     rows = sources.tagged_rows(run.given)
     extents = sources.measure_positions(rows)
     reading = {key: sources.records_at_most(extent, run.bounds.get(key), run.limits) for key, extent in extents.items()}
-    say(
+    print_progress(
         f"positions: {sources.total_rows(extents)} on {len(extents)} partitions; records to read at most:"
         f" {2 * sum(reading.values())}"
     )
     weights = {key: extent.rows + 2 * reading[key] + 100 for key, extent in extents.items()}
     with run.started() as (spark, folder):
         tasks = task_count(sources.total_rows(extents), sum(reading.values()), len(extents), spark.defaultParallelism)
-        packed = sources.packed_for_tasks(rows, sources.spread(weights, tasks), tasks)
+        packed = sources.packed_for_tasks(rows, sources.spread_partitions(weights, tasks), tasks)
         task = PartitionTask(run.bounds, run.limits, run.clients, segments)
         finished = spark.parallelize(packed, tasks).map(task).collect()
         run.clock.phase("translate")
         reports = sinks.write_rows(finished, folder)
         run.clock.phase("write")
-        summary = sinks.summarise(reports, run.digest)
-        sinks.publish(folder, run.output, summary | {"seconds": run.clock.seconds})
-    say(
+        summary = sinks.summarise_reports(reports, run.digest)
+        sinks.publish_output(folder, run.output, summary | {"seconds": run.clock.seconds})
+    print_progress(
         f"classes: {summary['classes']}; exact: {summary['exact']} of {summary['positions']}; records read:"
         f" {summary['records_read']}"
     )
@@ -64,4 +64,4 @@ def task_count(rows: int, records: int, partitions: int, cores: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(NAME, __doc__, translate, prepare=session.start))
+    sys.exit(run_job(NAME, __doc__, translate, prepare=session.start_spark))

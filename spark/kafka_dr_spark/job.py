@@ -25,7 +25,7 @@ from kafka_dr_spark.reading.windows import KafkaAccess, WindowUnreadable
 TOLD_AS_THEY_ARE = (ContractBroken, WindowUnreadable, OSError)
 
 
-def say(line: str) -> None:
+def print_progress(line: str) -> None:
     """Print one line of progress."""
     print(f"INFO {line}", file=sys.stderr, flush=True)
 
@@ -43,7 +43,7 @@ class Clock:
         self.seconds[name], self._last = round(now - self._last, 3), now
 
 
-def options(about: str) -> argparse.ArgumentParser:
+def common_options(about: str) -> argparse.ArgumentParser:
     """Return what the command lines of all jobs offer."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--input", required=True, type=Path, help="folder with the job's input")
@@ -58,7 +58,7 @@ def options(about: str) -> argparse.ArgumentParser:
     return parser
 
 
-def access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
+def client_access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
     """Return the client settings of the clusters that will be read."""
     source = sources.kafka_settings("source", wanted.source_config) if source_readable else None
     target = sources.kafka_settings("target", wanted.target_config)
@@ -70,7 +70,7 @@ def access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
     return KafkaAccess(source, target)
 
 
-def reason(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """Return the one line that says what went wrong, also where it happened in a worker."""
     if isinstance(error, TOLD_AS_THEY_ARE):
         return str(error)
@@ -81,7 +81,7 @@ def reason(error: Exception) -> str:
 
 
 @dataclass
-class Run:
+class JobRun:
     """One run of a job: the folder of its input, and the folder that becomes its output."""
 
     name: str
@@ -91,15 +91,15 @@ class Run:
     reads_source: bool = False
     clock: Clock = field(default_factory=Clock)
 
-    def make(self, work: Callable[[Run], None]) -> None:
+    def make(self, work: Callable[[JobRun], None]) -> None:
         """Make the output, whole or not at all, unless this very output exists."""
         self.limits = sources.load_limits(self.given, self.wanted.content_limit, self.wanted.rows_per_read)
         self.digest = input_digest(self.given, asdict(self.limits))
         if sinks.is_done(self.output, self.digest):
-            say(f"{self.output} exists already: nothing to do")
+            print_progress(f"{self.output} exists already: nothing to do")
             return
         readable = self.reads_source or self.limits.source_readable
-        self.clients = access(self.wanted, readable)
+        self.clients = client_access(self.wanted, readable)
         self.bounds = sources.load_bounds(self.given, readable)
         work(self)
 
@@ -107,11 +107,11 @@ class Run:
     def started(self, *folders: str) -> Iterator[tuple[SparkContext, Path]]:
         """Start Spark; yield it with a folder to publish, which holds ``folders`` and is removed at the end."""
         self.clock.phase("plan")
-        aside = sinks.aside(self.output)
+        aside = sinks.scratch_folder(self.output)
         try:
             for folder in folders:
                 (aside / folder).mkdir()
-            spark = session.running(self.name)
+            spark = session.spark_with_package(self.name)
             self.clock.phase("session")
             yield spark, aside
         finally:
@@ -121,20 +121,20 @@ class Run:
 def run_job(
     name: str,
     about: str,
-    work: Callable[[Run], None],
+    work: Callable[[JobRun], None],
     reads_source: bool = False,
-    prepare: Callable[[str], SparkContext] = session.ready,
+    prepare: Callable[[str], SparkContext] = session.preloaded_spark,
 ) -> int:
     """Run a job; return 0, or 1 or 2 with one line on stderr: 2 where its input or the clusters are to blame."""
     try:
-        wanted = options(about).parse_args()
-        run = Run(name, wanted, wanted.input, wanted.output.absolute(), reads_source)
+        wanted = common_options(about).parse_args()
+        run = JobRun(name, wanted, wanted.input, wanted.output.absolute(), reads_source)
         if wanted.wait_for_input:
             prepare(name)
             sources.await_input(wanted.input, wanted.wait_for_input)
             run.clock.phase("start")
         run.make(work)
     except Exception as error:  # noqa: BLE001
-        print(f"ERROR {reason(error)}", file=sys.stderr)
+        print(f"ERROR {error_line(error)}", file=sys.stderr)
         return 2 if isinstance(error, TOLD_AS_THEY_ARE) else 1
     return 0

@@ -28,7 +28,7 @@ SETTINGS = {
 _OF_TASKS = ("loss.task", "translation.task")
 
 
-def start(name: str) -> SparkContext:
+def start_spark(name: str) -> SparkContext:
     """Start Spark with the settings of all jobs; the master comes from spark-submit, or is ``local[2]``."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -42,9 +42,9 @@ def start(name: str) -> SparkContext:
     return context
 
 
-def ready(name: str) -> SparkContext:
-    """Return Spark as `running` does, and preload the workers while the input is still being written."""
-    context = running(name)
+def preloaded_spark(name: str) -> SparkContext:
+    """Return Spark as `spark_with_package` does, and preload the workers while the input is still being written."""
+    context = spark_with_package(name)
     workers = context.defaultParallelism
     context.parallelize(range(workers), workers).foreach(_load)
     return context
@@ -56,13 +56,13 @@ def _load(_: int) -> None:
         import_module(f"{__package__}.{module}")
 
 
-def running(name: str) -> SparkContext:
+def spark_with_package(name: str) -> SparkContext:
     """Return Spark with workers that have this package, also where the job's folder is not.
 
     It stops when the driver ends, by its own shutdown hook: stopping it here would first wait a second for PySpark's
     accumulator server, while clients stand still.
     """
-    context = start(name)
+    context = start_spark(name)
     _give_package(context)
     return context
 

@@ -21,7 +21,7 @@ from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
 from lab.environment.bring_up import up
-from lab.environment.progress import Progress
+from lab.environment.progress import ProgressLines
 from lab.environment.state import Lab
 from lab.environment.take_down import down
 from tests.benchmarks.measuring import say
@@ -148,9 +148,9 @@ def clusters(airflow: bool = False, policy: str = "identity") -> Iterator[Cluste
     os.environ["SWITCHBACK_BROKER_HEAP"] = HEAP
     state = Path(tempfile.mkdtemp(prefix="switchback-bench-"))
     try:
-        up(state, airflow=airflow, policy=policy, progress=Progress(quiet=True))
+        up(state, airflow=airflow, policy=policy, progress=ProgressLines(quiet=True))
         say(f"  lab is up, brokers with {HEAP} of heap")
         yield Clusters(state)
     finally:
-        down(state, Progress(quiet=True))
+        down(state, ProgressLines(quiet=True))
         shutil.rmtree(state, ignore_errors=True)

@@ -18,7 +18,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.group_requests import OK
 
-from lab.environment.jvm import java
+from lab.environment.jvm import java_program
 from lab.install.jars import PROJECT, jars_folder
 from tests.benchmarks.clusters import TARGET, Clusters, clusters
 from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say, timed, told
@@ -187,7 +187,7 @@ def tool_line(site: Clusters, file: Path) -> list[str]:
         str(site.java_properties(TARGET)),
     ]
     return [
-        java(),
+        java_program(),
         "-Xmx1g",
         *quiet,
         "-cp",

@@ -15,7 +15,7 @@ from kafka_dr.domain.recorder_rows import Kind
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.loop import SAMPLES
 
-from lab.rehearsal.planned import Rehearsal, until
+from lab.rehearsal.planned import Rehearsal, wait_for
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters, clusters
 from tests.benchmarks.failover import PARTITIONS, seed
 from tests.benchmarks.measuring import Bound, Figures
@@ -139,7 +139,7 @@ def cpu_seconds(process: psutil.Process) -> float:
 
 def await_sample(site: Clusters, since: float) -> None:
     """Wait until a sample is kept that was begun after a time, in seconds since 1970."""
-    if not until(lambda: any(at > since for at, _ in samples(site, since)), SAMPLE_SECONDS):
+    if not wait_for(lambda: any(at > since for at, _ in samples(site, since)), SAMPLE_SECONDS):
         raise TimeoutError(f"the recorder kept no sample under {site.lab.archive} within {SAMPLE_SECONDS:.0f} s")
 
 

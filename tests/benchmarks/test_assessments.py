@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract.task_rows import FLOOR, SEEN, STRETCH, SYNC
-from kafka_dr_spark.logs.bounds import Bounds
-from kafka_dr_spark.loss.inventory import summarise, write_inventory
+from kafka_dr_spark.logs.bounds import LogBounds
+from kafka_dr_spark.loss.inventory import summarise_inventory, write_inventory
 from kafka_dr_spark.loss.task import AssessmentTask
 from kafka_dr_spark.reading.windows import KafkaAccess
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits
@@ -29,10 +29,10 @@ def test_metadata_tell_of_every_partition_and_nothing_is_read(tmp_path: Path) ->
     given = metadata.write_job(tmp_path / "in", 300, 5)
     limits, bounds = sources.load_limits(given, None, None), sources.load_bounds(given, False)
     rows = sources.tagged_rows(given, needed=(SYNC, SEEN), optional=(FLOOR, STRETCH))
-    packed = sources.packed_for_tasks(rows, sources.spread(dict.fromkeys(bounds, 1), 2), 2)
+    packed = sources.packed_for_tasks(rows, sources.spread_partitions(dict.fromkeys(bounds, 1), 2), 2)
     made = [AssessmentTask(bounds, limits, KafkaAccess(None, NOBODY), str(tmp_path))(one) for one in packed]
     inventory = write_inventory(made, given, tmp_path)
-    summary = summarise(inventory, len(bounds), "")
+    summary = summarise_inventory(inventory, len(bounds), "")
     assert set(inventory.loss["from_offset"].to_pylist()) == {5 * metadata.GROWTH}
     assert summary["records_per_second"] == 300 * metadata.GROWTH / 10
     assert summary["groups_ahead"] > 0
@@ -89,7 +89,7 @@ def test_both_sides_are_read_whole() -> None:
     for partition, (ours, theirs) in enumerate([(30, 20), (7, 0)]):
         source.write("orders", partition, [b"id-%d" % number for number in range(ours)])
         target.write("orders", partition, [b"id-%d" % number for number in range(theirs)])
-    bounds = {("orders", p): Bounds(**bounds_row("orders", p, *ends)) for p, ends in enumerate([(30, 20), (7, 0)])}
+    bounds = {("orders", p): LogBounds(**bounds_row("orders", p, *ends)) for p, ends in enumerate([(30, 20), (7, 0)])}
     read = read_both.Reading(bounds, Limits(deadline_seconds=20), KafkaAccess(source.config, target.config))
     assert read(list(bounds)) == {SOURCE: 37, TARGET: 20}
     assert [read_both.weight_of(one) for one in bounds.values()] == [50, 7]

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from kafka_dr.domain.recorder_rows import Kind, Rows
+from kafka_dr.domain.recorder_rows import Kind, RecorderRows
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.loop import Recording
 
@@ -42,8 +42,8 @@ def test_samples_are_told_by_what_the_recorder_keeps(tmp_path: Path) -> None:
     site, began = SimpleNamespace(lab=Lab(tmp_path)), datetime(2026, 3, 1, 11, 59, 55, tzinfo=UTC)
     assert samples(site, began.timestamp()) == []
 
-    def look(whole: bool) -> Rows:
-        rows = Rows(int(now.timestamp() * 1000))
+    def look(whole: bool) -> RecorderRows:
+        rows = RecorderRows(int(now.timestamp() * 1000))
         rows.add(Kind.GROUP, group="billing", members=0, state="Empty")
         rows.add(Kind.SAMPLE, details=json.dumps({"took_ms": 1_500}))
         return rows

@@ -10,8 +10,8 @@ from confluent_kafka.admin import (
     AdminClient,
 )
 
-from lab.environment.airflow_api import AirflowApi, Refused
-from lab.environment.connect import call
+from lab.environment.airflow_api import AirflowClient, RequestRefused
+from lab.environment.connect import call_worker
 from lab.environment.progress import wait_until
 from lab.environment.state import ALIASES, Lab
 from lab.rehearsal.run import procedure_id
@@ -26,7 +26,7 @@ def world(lab: Lab) -> dict[str, Any]:
     found: dict[str, Any] = {"routing": lab.routing.read_text()}
     for alias in ALIASES:
         admin = AdminClient(lab.client_properties(alias, "admin"))
-        connectors = call(lab, alias, "GET", "/connectors?expand=status").json()
+        connectors = call_worker(lab, alias, "GET", "/connectors?expand=status").json()
         found[alias] = {
             "acls": sorted(map(str, admin.describe_acls(acl_filter()).result(30))),
             "topics": sorted(admin.list_topics(timeout=30).topics),
@@ -52,8 +52,8 @@ REFUSED_BY_AIRFLOW = {
 @pytest.mark.parametrize("change", REFUSED_BY_AIRFLOW.values(), ids=REFUSED_BY_AIRFLOW)
 def test_airflow_accepts_no_run_with_values_of_a_wrong_kind(planned_lab: Lab, change: dict[str, Any]) -> None:
     """There is no run at all: the API answers 400 and names the param."""
-    with pytest.raises(Refused, match=next(iter(change))) as refused:
-        AirflowApi.of(planned_lab, "operator").trigger(DAG_ID, {**GOOD, **change})
+    with pytest.raises(RequestRefused, match=next(iter(change))) as refused:
+        AirflowClient.of(planned_lab, "operator").trigger(DAG_ID, {**GOOD, **change})
     assert refused.value.status == 400
 
 
@@ -79,7 +79,7 @@ REFUSED_BY_THE_PROCEDURE = {
 @pytest.fixture(scope="module")
 def refused_runs(planned_lab: Lab) -> dict[str, str]:
     """Run ids by case. All runs stand side by side, and neither rights nor connectors nor positions have changed."""
-    api, before = AirflowApi.of(planned_lab, "operator"), world(planned_lab)
+    api, before = AirflowClient.of(planned_lab, "operator"), world(planned_lab)
     runs = {case: api.trigger(DAG_ID, {**GOOD, **change}) for case, (change, _) in REFUSED_BY_THE_PROCEDURE.items()}
     wait_until(lambda: all(api.run(DAG_ID, run)["state"] == "failed" for run in runs.values()), "six red runs", 300)
     assert world(planned_lab) == before
@@ -107,7 +107,7 @@ def test_a_topology_that_cannot_be_read_stops_every_run(planned_lab: Lab, old: s
     """Nothing begins without a topology; the run is red."""
     good, before = planned_lab.topology.read_text(), world(planned_lab)
     assert old in good
-    api = AirflowApi.of(planned_lab, "operator")
+    api = AirflowClient.of(planned_lab, "operator")
     try:
         planned_lab.topology.write_text(good.replace(old, new, 1))
         run_id = api.trigger(DAG_ID, GOOD)

@@ -18,9 +18,9 @@ from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.group_requests import GROUP_IS_ACTIVE, OK, Position
 from kafka_dr.hooks.brokers.log_directories import LogDirTool
-from kafka_dr.hooks.brokers.record import Span
+from kafka_dr.hooks.brokers.record import OffsetSpan
 from kafka_dr.hooks.brokers.record_reader import RecordReader
-from kafka_dr.hooks.brokers.record_writer import Accepted, RecordWriter, Refused
+from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted, WriteRefused
 from kafka_dr.hooks.brokers.topics import READ_COMMITTED
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
@@ -267,25 +267,25 @@ def test_a_probe_asks_the_broker_every_time(lab_status: dict[str, Any], primary:
     )
     deny = AclEntry("topic", topic, "literal", "User:producer", "*", "write", "deny")
     broker = primary.brokers()[0].id
-    assert writer.probe(topic, 0) == Accepted(0, broker)
+    assert writer.probe(topic, 0) == WriteAccepted(0, broker)
     acls.add([deny])
     eventually(
-        lambda: writer.probe(topic, 0) == Refused("TOPIC_AUTHORIZATION_FAILED", True, broker),
+        lambda: writer.probe(topic, 0) == WriteRefused("TOPIC_AUTHORIZATION_FAILED", True, broker),
         "the probe is refused",
         10,
     )
-    assert writer.write(topic, 1, b"x") == Refused("TOPIC_AUTHORIZATION_FAILED", True, broker)
+    assert writer.write(topic, 1, b"x") == WriteRefused("TOPIC_AUTHORIZATION_FAILED", True, broker)
     acls.remove([deny])
-    eventually(lambda: isinstance(writer.probe(topic, 0), Accepted), "the probe gets through again", 10)
+    eventually(lambda: isinstance(writer.probe(topic, 0), WriteAccepted), "the probe gets through again", 10)
     assert "UNKNOWN_TOPIC" in writer.probe("__hooks-nowhere", 0).error
-    assert writer.write(topic, 0, b"x" * 3_000_000) == Refused("MSG_SIZE_TOO_LARGE", False, broker)
+    assert writer.write(topic, 0, b"x" * 3_000_000) == WriteRefused("MSG_SIZE_TOO_LARGE", False, broker)
 
 
 def test_a_written_record_reads_back_the_same(lab_status: dict[str, Any], topic: str) -> None:
     """Key, tombstone value and headers survive, at the offset that was acknowledged."""
     headers = (("id", b"7"), ("id", b""), ("none", None))
     written = RecordWriter(config(lab_status, "primary"), "primary").write(topic, 2, None, b"k", headers)
-    assert isinstance(written, Accepted)
+    assert isinstance(written, WriteAccepted)
     (found,) = RecordReader(config(lab_status, "primary")).range(
         TopicPartition(topic, 2), written.offset, written.offset + 1
     )
@@ -320,7 +320,7 @@ def test_markers_and_aborted_records_do_not_hold_a_reader_up(
     committed = RecordReader(settings, isolation=READ_COMMITTED)
     tail = committed.last_records([tp], 1)[tp]
     assert (tail.last.value, tail.last.offset, tail.end, tail.skipped_at_end) == (b"kept", 0, end, 41)
-    assert committed.ranges({tp: Span(1, end)}) == {tp: []}
+    assert committed.ranges({tp: OffsetSpan(1, end)}) == {tp: []}
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
     producer.flush(30)

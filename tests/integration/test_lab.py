@@ -13,10 +13,10 @@ import requests
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lab.environment.connect import call
+from lab.environment.connect import call_worker
 from lab.environment.progress import wait_until
 from lab.environment.state import Lab
-from lab.rehearsal.run import run
+from lab.rehearsal.run import run_dag
 from tests.support.lab_clients import HEADERS, SECONDS, client, mirrored, new_topic, read_one, reader, refusals
 
 
@@ -67,7 +67,7 @@ def test_a_group_gets_its_checkpoint(lab: Lab) -> None:
 
 def test_the_reverse_flow_stands_by(lab: Lab) -> None:
     """All reverse connectors but heartbeats are STOPPED without tasks; no connector shows a password."""
-    found = call(lab, "primary", "GET", "/connectors?expand=status&expand=info").json()
+    found = call_worker(lab, "primary", "GET", "/connectors?expand=status&expand=info").json()
     seen = {name.rpartition("-")[2]: entry["status"] for name, entry in found.items()}
     result = {kind: status["connector"]["state"] for kind, status in seen.items()}
     assert result == {"source": "STOPPED", "checkpoint": "STOPPED", "heartbeat": "RUNNING"}
@@ -85,7 +85,7 @@ def test_heartbeats_of_the_source_arrive_on_the_target(lab: Lab) -> None:
 
 def test_no_connector_tells_a_password(lab: Lab) -> None:
     """A connector's configuration names the file that holds it."""
-    found = call(lab, "primary", "GET", "/connectors?expand=info").json()
+    found = call_worker(lab, "primary", "GET", "/connectors?expand=info").json()
     assert lab.load().passwords["mm2"] not in json.dumps(found)
 
 
@@ -119,7 +119,7 @@ def test_viewer_and_strangers_start_nothing(planned_lab: Lab) -> None:
 
 def test_a_run_is_followed_to_its_last_line(planned_lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     """`run` prints each step, and outcome, failing step and reason last."""
-    assert run(planned_lab, "lab_warm_up", {}, timeout=120) == 0
+    assert run_dag(planned_lab, "lab_warm_up", {}, timeout=120) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "outcome=completed failing_step=- reason=-"
     assert any("run_once" in line and "success" in line for line in lines)

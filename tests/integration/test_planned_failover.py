@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 from lab.checker.readers import ClusterReader, Place
 from lab.environment.state import Lab
 from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal, rehearsal_under_load
-from lab.rehearsal.run import run
-from lab.workload.group_positions import ADMIN, Committer, Plan
+from lab.rehearsal.run import run_dag
+from lab.workload.group_positions import ADMIN, Committer, GroupPlan
 from tests.support.rehearsals import SEED, concluded_without_findings
 
 RATE = 2_000
@@ -57,7 +57,7 @@ class GroupsOnTarget:
         """Somebody else commits on the target, for groups at rest."""
         clients = self._rehearsal.status["clusters"][TARGET]["client_properties"]
         Committer(AdminClient(dict(clients["admin"])), clients["consumer"]).commit(
-            Plan(group, ADMIN, positions) for group, positions in wanted.items()
+            GroupPlan(group, ADMIN, positions) for group, positions in wanted.items()
         )
 
 
@@ -83,12 +83,12 @@ def test_nothing_is_lost_nobody_moved_and_a_commit_is_undone(rehearsal: Rehearsa
     since = {next(place for place, offset in sorted(moved[later].items()) if offset): 0}
     groups.commit({later: since})
 
-    assert run(Lab(state), "restore_group_offsets", CONF, approve_as="approver", timeout=300) == 0
+    assert run_dag(Lab(state), "restore_group_offsets", CONF, approve_as="approver", timeout=300) == 0
     now = groups.positions()
     for group, before in groups.before.items():
         assert now[group] == moved[group] | before, "single positions cannot be taken away"
     assert now[later] == moved[later] | since, "somebody committed since: the group is not deleted"
     assert [group for group in gone if now.get(group)] == []
 
-    assert run(Lab(state), "restore_group_offsets", CONF, timeout=300) == 0
+    assert run_dag(Lab(state), "restore_group_offsets", CONF, timeout=300) == 0
     assert groups.positions() == now

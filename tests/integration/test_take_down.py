@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from lab.environment.processes import sighting
+from lab.environment.processes import find_process
 from lab.environment.state import Lab
 from lab.environment.take_down import down
 
@@ -27,7 +27,7 @@ def test_down_after_a_crash_stops_all_and_keeps_what_it_did_not_make(planned_lab
         os.kill(planned_lab.processes.pid(name) or 0, signal.SIGKILL)
     down(planned_lab.root)
     down(planned_lab.root)
-    assert not [pid for pid in members if (seen := sighting(pid)) and seen.state != "Z"]
+    assert not [pid for pid in members if (seen := find_process(pid)) and seen.state != "Z"]
     assert sorted(path.name for path in planned_lab.root.iterdir()) == ["evidence", "mine.txt"]
     assert kept.exists()
     with pytest.raises(KafkaException):

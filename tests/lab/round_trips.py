@@ -16,10 +16,10 @@ from lab.checker import evidence_file as told
 from lab.checker.findings import Verdict
 from lab.checker.ledger import Ledger, Log, Names, Place, Topic
 from lab.checker.records import Held
-from lab.checker.round_trip.check import TripJudge
-from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED, RoundTripExhibits, Trip
+from lab.checker.round_trip.check import RoundTripCheck
+from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED, RoundTripObserved, Trip
 from lab.checker.translation_file import COLUMNS
-from lab.workload.ground_truth import ABORTED, COMMITTED, Acknowledgement, Record, content_digest, key_digest
+from lab.workload.ground_truth import ABORTED, COMMITTED, Acknowledgement, TruthRecord, content_digest, key_digest
 
 ALIASES = ("primary", "standby")
 MOMENT = "2026-11-21T00:00:00+00:00"
@@ -181,7 +181,9 @@ class Story:
             self.letters[digest(letter, key)] = (letter, key)
             held = Held(0, digest(letter, key), key_digest(key.encode()) if key else 0, False)
             offset = self.clusters[cluster].append(("orders", 0), held)
-            period.records["orders", 0][offset] = Record(offset, held.digest, f"id-{letter}", held.key, False, 0, state)
+            period.records["orders", 0][offset] = TruthRecord(
+                offset, held.digest, f"id-{letter}", held.key, False, 0, state
+            )
             period.acknowledged[("orders", 0), offset] = Acknowledgement(
                 "orders", 0, offset, held.digest, f"id-{letter}", self.at
             )
@@ -354,9 +356,9 @@ class Story:
 
     def judge(self, writes: bool = False) -> Verdict:
         """What the judge says of the last change of sides."""
-        return TripJudge(RoundTripExhibits(self.ledger, self.trip, {}, lambda alias, _: self.clusters[alias])).judge(
-            writes
-        )
+        return RoundTripCheck(
+            RoundTripObserved(self.ledger, self.trip, {}, lambda alias, _: self.clusters[alias])
+        ).judge(writes)
 
     def amend(self, **fields: Any) -> None:
         """Change the evidence, and seal it anew."""

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import requests
 
-from lab.environment.airflow_api import AirflowApi, Refused
+from lab.environment.airflow_api import AirflowClient, RequestRefused
 from tests.support.json_server import JsonHandler
 
 BUSY = (500, {"detail": {"reason": "Database error"}})
@@ -56,7 +56,7 @@ def airflow() -> Iterator[_Airflow]:
 
 def _trigger(server: _Airflow, *answers: tuple[int, dict]) -> str:
     server.answers = list(answers)
-    return AirflowApi(f"http://127.0.0.1:{server.server_port}", "operator", "secret").trigger("a_dag", {})
+    return AirflowClient(f"http://127.0.0.1:{server.server_port}", "operator", "secret").trigger("a_dag", {})
 
 
 def test_a_busy_database_is_asked_again_under_the_same_id(airflow: _Airflow) -> None:
@@ -72,7 +72,7 @@ def test_a_run_that_was_started_all_the_same_is_found(airflow: _Airflow) -> None
 
 def test_a_database_that_stays_away_is_told(airflow: _Airflow) -> None:
     """Three attempts, then the refusal itself."""
-    with pytest.raises(Refused, match="Database error"):
+    with pytest.raises(RequestRefused, match="Database error"):
         _trigger(airflow, BUSY, BUSY, BUSY)
     assert len(airflow.asked) == 3
 
@@ -80,14 +80,14 @@ def test_a_database_that_stays_away_is_told(airflow: _Airflow) -> None:
 def test_a_gates_answer_is_given_again_while_the_database_is_busy(airflow: _Airflow) -> None:
     """As every request is, not only the start of a run."""
     airflow.answers = [BUSY, (200, {"responded_by": None})]
-    api = AirflowApi(f"http://127.0.0.1:{airflow.server_port}", "operator", "secret")
+    api = AirflowClient(f"http://127.0.0.1:{airflow.server_port}", "operator", "secret")
     assert api.answer("a_dag", "r1", {"task_id": "approve_plan"}, "Approve", {}) == {"responded_by": None}
     assert len(airflow.asked) == 2
 
 
 def test_another_refusal_is_told_at_once(airflow: _Airflow) -> None:
     """Bad input is not asked twice."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         _trigger(airflow, (422, {"detail": "no such param"}))
     assert (refused.value.status, len(airflow.asked)) == (422, 1)
 
@@ -99,7 +99,7 @@ def test_a_late_answer_is_looked_for_again(
     """Who follows a run does not lose it on a busy machine; one that stays silent is told."""
     monkeypatch.setattr("lab.environment.airflow_api.REQUEST_SECONDS", 0.2)
     airflow.asked, airflow.late = ["r1"], [0.6] * late
-    api = AirflowApi(f"http://127.0.0.1:{airflow.server_port}", "operator", "secret")
+    api = AirflowClient(f"http://127.0.0.1:{airflow.server_port}", "operator", "secret")
     if seen:
         assert api.run("a_dag", "r1") == {"dag_run_id": "r1"}
     else:
@@ -119,7 +119,7 @@ def test_a_late_answer_of_a_gate_is_not_repeated(airflow: _Airflow, monkeypatch:
     """Who watches the run looks first whether the gate still waits."""
     monkeypatch.setattr("lab.environment.airflow_api.WRITE_SECONDS", 0.2)
     airflow.late_posts, airflow.answers = [0.6], [(200, {})]
-    api = AirflowApi(f"http://127.0.0.1:{airflow.server_port}", "operator", "secret")
+    api = AirflowClient(f"http://127.0.0.1:{airflow.server_port}", "operator", "secret")
     with pytest.raises(requests.Timeout):
         api.answer("a_dag", "r1", {"task_id": "approve_plan"}, "Approve", {})
     assert len(airflow.asked) == 1

@@ -16,7 +16,7 @@ from lab.checker.client_behaviour import (
     beyond_cut_off,
     consumed_findings,
     late_acknowledgements,
-    misplaced,
+    misplaced_positions,
     uncalled_positions,
     unread_new_records,
 )
@@ -26,20 +26,20 @@ from lab.checker.positions import Alignment, out_of_order
 from lab.checker.records import (
     Held,
     aborted_visible,
-    contradictions,
+    changed_offsets,
+    count_repeats,
+    foreign_records,
     merge_known,
     missing_records,
-    repeats,
     stale_keys,
-    strangers,
 )
 from lab.workload.ground_truth import (
     ABORTED,
     COMMITTED,
     Acknowledgement,
     GroundTruth,
-    Record,
     TopicTruth,
+    TruthRecord,
     content_digest,
     key_digest,
 )
@@ -65,12 +65,12 @@ def checks(findings: Sequence[Finding]) -> set[str]:
 
 def place(alignment: Alignment, position: int, target_position: int, start: int = 0) -> set[str]:
     """Return which checks a target position fails."""
-    return checks(misplaced("billing", AT, alignment, position, target_position, start))
+    return checks(misplaced_positions("billing", AT, alignment, position, target_position, start))
 
 
-def written(contents: str, state: str = COMMITTED) -> list[Record]:
+def written(contents: str, state: str = COMMITTED) -> list[TruthRecord]:
     """Return one acknowledged record for each letter."""
-    return [Record(offset, digest, f"id-{chr(digest)}", 0, False, 0, state) for offset, digest in log(contents)]
+    return [TruthRecord(offset, digest, f"id-{chr(digest)}", 0, False, 0, state) for offset, digest in log(contents)]
 
 
 # Positions
@@ -125,7 +125,7 @@ def assert_exact_at(alignment: Alignment, position: int, exact: set[int]) -> Non
 
 def test_a_skipped_record_is_named() -> None:
     """The finding names group, topic, partition, offset and record."""
-    (finding,) = misplaced("billing", AT, align("abc", "abc"), 1, 2, unread="id-b")
+    (finding,) = misplaced_positions("billing", AT, align("abc", "abc"), 1, 2, unread="id-b")
     named = (finding.group, finding.topic, finding.partition, finding.offset, finding.record)
     assert named == ("billing", "orders", 0, 2, "id-b")
     assert "1 unread records skipped, first is source offset 1" in str(finding)
@@ -162,21 +162,21 @@ def test_a_changed_record_is_missing_and_a_stranger() -> None:
     """A record whose header was lost is not the acknowledged one."""
     whole = content_digest(b"k", b"v", [("id", b"1")])
     stripped = content_digest(b"k", b"v", [])
-    record = Record(0, whole, "id-1", 0, False, 0)
+    record = TruthRecord(0, whole, "id-1", 0, False, 0)
     assert missing_records([record], [stripped]) == [record]
-    assert strangers([whole], [Held(0, stripped, 0, False)])
+    assert foreign_records([whole], [Held(0, stripped, 0, False)])
 
 
-def keyed(rows: Sequence[tuple[str, str | None]]) -> list[Record]:
+def keyed(rows: Sequence[tuple[str, str | None]]) -> list[TruthRecord]:
     """Return acknowledged records of a compacted topic from (key, value) pairs."""
     contents = [(key.encode(), value and value.encode()) for key, value in rows]
     return [
-        Record(offset, content_digest(key, value), f"id-{offset}", key_digest(key), value is None, 0)
+        TruthRecord(offset, content_digest(key, value), f"id-{offset}", key_digest(key), value is None, 0)
         for offset, (key, value) in enumerate(contents)
     ]
 
 
-def held(records: Sequence[Record]) -> list[Held]:
+def held(records: Sequence[TruthRecord]) -> list[Held]:
     """Return records as a reader of the target sees them."""
     return [Held(record.offset, record.digest, record.key, record.tombstone) for record in records]
 
@@ -200,8 +200,8 @@ def test_compacted_topics_need_the_latest_of_each_key_only(rows: str, there: Seq
 
 def test_repeats_are_counted_apart_from_strangers() -> None:
     """Copies beyond what the source held are repeats; what it never held is no repeat."""
-    assert repeats([1, 2, 2, 3], [1, 1, 1, 2, 2, 3, 9, 9]) == 2
-    assert [found.digest for found in strangers([1, 2], [Held(0, 1, 0, False), Held(1, 9, 0, False)])] == [9]
+    assert count_repeats([1, 2, 2, 3], [1, 1, 1, 2, 2, 3, 9, 9]) == 2
+    assert [found.digest for found in foreign_records([1, 2], [Held(0, 1, 0, False), Held(1, 9, 0, False)])] == [9]
 
 
 def test_aborted_records_on_the_target_are_counted() -> None:
@@ -211,7 +211,7 @@ def test_aborted_records_on_the_target_are_counted() -> None:
 
 def test_a_source_that_changed_an_acknowledged_record_is_caught() -> None:
     """An offset that holds another content than was acknowledged there is named; a compacted one is not."""
-    assert contradictions([(0, 1), (1, 2), (2, 3)], [(0, 1), (1, 9)]) == [1]
+    assert changed_offsets([(0, 1), (1, 2), (2, 3)], [(0, 1), (1, 9)]) == [1]
 
 
 def test_known_logs_merge_by_offset() -> None:
@@ -340,7 +340,7 @@ def test_a_new_record_that_a_group_went_past_is_caught() -> None:
 
 def test_ends_that_the_cluster_denies_are_caught() -> None:
     """A boundary one off, and a partition without a row, are findings."""
-    rows = told.offsets([{"topic": "orders", "partition": 0, "offset": 5}])
+    rows = told.offsets_by_partition([{"topic": "orders", "partition": 0, "offset": 5}])
     assert checks(told.offset_findings("boundary", rows, {AT: 6})) == {"evidence"}
     assert told.offset_findings("boundary", rows, {AT: 5}) == []
     assert len(told.offset_findings("boundary", rows, {AT: 5, ("orders", 1): 0})) == 1
@@ -348,9 +348,9 @@ def test_ends_that_the_cluster_denies_are_caught() -> None:
 
 def test_times_without_a_zone_are_refused() -> None:
     """A time that could mean several moments is no proof."""
-    assert told.milliseconds("1970-01-01T00:00:01Z") == 1000
+    assert told.wall_clock_milliseconds("1970-01-01T00:00:01Z") == 1000
     with pytest.raises(ValueError, match="without a zone"):
-        told.milliseconds("1970-01-01T00:00:01")
+        told.wall_clock_milliseconds("1970-01-01T00:00:01")
 
 
 # What the judge keeps and says

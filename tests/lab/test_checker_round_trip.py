@@ -12,7 +12,7 @@ from lab.checker import evidence_file as told
 from lab.checker.accounting import Owed
 from lab.checker.client_history import ClientLogs
 from lab.checker.ledger import Ledger, Names, Topic
-from lab.checker.mirroring import mirroring
+from lab.checker.mirroring import mirroring_of
 from lab.checker.readers import PROBE_DIGEST
 from lab.checker.records import Held
 from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED, Trip
@@ -21,8 +21,8 @@ from lab.workload.ground_truth import (
     COMMITTED,
     Acknowledgement,
     GroundTruth,
-    Record,
     TopicTruth,
+    TruthRecord,
 )
 from tests.lab.round_trips import ALIASES, Spoil, Story, digest, event, loss_row, sealed
 from tests.lab.trips import (
@@ -132,32 +132,32 @@ def test_a_record_from_before_the_first_trip_counts_until_the_end(make: Make, po
 
 def test_repeats_hide_no_missing_record(make: Make) -> None:
     """Where records look alike, one that stands where it was written vouches for itself only."""
-    owed = [Owed(0, "primary", Record(offset, 7, None, 0, False, 0), True) for offset in range(3)]
+    owed = [Owed(0, "primary", TruthRecord(offset, 7, None, 0, False, 0), True) for offset in range(3)]
     held = [Held(offset, 7, 0, False) for offset in (0, 1)]
-    assert [one.record.offset for one in accounting.unaccounted(owed, AT, "primary", held, set(), [])] == [2]
-    assert accounting.unaccounted(owed, AT, "primary", held, {2}, []) == []
-    assert accounting.unaccounted(owed, AT, "primary", held, set(), [7]) == []
-    assert len(accounting.unaccounted(owed, AT, "primary", held, {1}, [])) == 1
+    assert [one.record.offset for one in accounting.unaccounted_records(owed, AT, "primary", held, set(), [])] == [2]
+    assert accounting.unaccounted_records(owed, AT, "primary", held, {2}, []) == []
+    assert accounting.unaccounted_records(owed, AT, "primary", held, set(), [7]) == []
+    assert len(accounting.unaccounted_records(owed, AT, "primary", held, {1}, [])) == 1
 
 
 @pytest.mark.parametrize("offset", [0, 5])
 def test_an_exported_record_of_a_log_made_anew_takes_no_others_copy(offset: int) -> None:
     """Of two alike one is exported; the other's copy stands in the new log, perhaps where the first one stood."""
-    owed = [Owed(0, "primary", Record(number, 7, None, 0, False, 0), False) for number in range(2)]
-    assert accounting.unaccounted(owed, AT, "primary", [Held(offset, 7, 0, False)], {0}, []) == []
+    owed = [Owed(0, "primary", TruthRecord(number, 7, None, 0, False, 0), False) for number in range(2)]
+    assert accounting.unaccounted_records(owed, AT, "primary", [Held(offset, 7, 0, False)], {0}, []) == []
     in_place = [owed[0]._replace(in_place=True), owed[1]]
-    assert accounting.unaccounted(in_place, AT, "primary", [Held(offset, 7, 0, False)], {0}, []) == (
+    assert accounting.unaccounted_records(in_place, AT, "primary", [Held(offset, 7, 0, False)], {0}, []) == (
         [owed[1]] if offset == 0 else []
     )
 
 
 def test_a_replay_vouches_for_the_record_that_it_names(make: Make) -> None:
     """Not for another one with the same content, nor where its content was changed."""
-    owed = [Owed(0, "primary", Record(offset, 7, None, 0, False, 0), False) for offset in (4, 5)]
+    owed = [Owed(0, "primary", TruthRecord(offset, 7, None, 0, False, 0), False) for offset in (4, 5)]
     replays = [Held(9, 99, 0, False, "primary/orders/0/5", 7)]
-    assert [one.record.offset for one in accounting.unaccounted(owed, AT, "standby", replays, set(), [])] == [4]
+    assert [one.record.offset for one in accounting.unaccounted_records(owed, AT, "standby", replays, set(), [])] == [4]
     changed = [replays[0]._replace(original=8)]
-    assert len(accounting.unaccounted(owed, AT, "standby", changed, set(), [])) == 2
+    assert len(accounting.unaccounted_records(owed, AT, "standby", changed, set(), [])) == 2
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -480,26 +480,26 @@ def test_under_default_naming_new_records_stand_beside_the_copies(
 def test_records_of_two_periods_that_look_alike_are_counted_only() -> None:
     """Nobody can say of which period one is; one too many is found all the same."""
     origins = {7: [(0, "primary"), (2, "primary")], 8: [(1, "standby")]}
-    assert mirroring([(0, 7), (1, 8), (2, 7)], "standby", origins).late == []
-    assert mirroring([(0, 7), (1, 8), (2, 7), (3, 7)], "standby", origins).repeats == [3]
-    assert mirroring([(0, 7), (1, 8), (2, 7), (3, 7)], "primary", origins).looped == [3]
+    assert mirroring_of([(0, 7), (1, 8), (2, 7)], "standby", origins).late == []
+    assert mirroring_of([(0, 7), (1, 8), (2, 7), (3, 7)], "standby", origins).repeats == [3]
+    assert mirroring_of([(0, 7), (1, 8), (2, 7), (3, 7)], "primary", origins).looped == [3]
 
 
 def test_one_too_many_of_what_both_clusters_wrote_is_a_repeat() -> None:
     """A killed MirrorMaker 2 may mirror the other cluster's again; without a kill it is a finding."""
     origins = {7: [(0, "primary"), (1, "standby")]}
     assert (
-        mirroring([(0, 7), (1, 7)], "primary", origins)
-        == mirroring([(0, 7), (1, 7)], "standby", origins)
+        mirroring_of([(0, 7), (1, 7)], "primary", origins)
+        == mirroring_of([(0, 7), (1, 7)], "standby", origins)
         == ([], [], [], [], [], [])
     )
-    found = mirroring([(0, 7), (1, 7), (2, 7)], "primary", origins)
+    found = mirroring_of([(0, 7), (1, 7), (2, 7)], "primary", origins)
     assert (found.looped, found.repeats) == ([], [2])
 
 
 def test_what_nobody_was_told_of_is_unknown_once_and_a_repeat_after() -> None:
     """A dead cluster's answers died with it; a second copy is no answer."""
-    found = mirroring([(0, 5), (1, 5)], "standby", {})
+    found = mirroring_of([(0, 5), (1, 5)], "standby", {})
     assert (found.unknown, found.repeats) == ([0], [1])
 
 
@@ -541,7 +541,7 @@ def test_of_compacted_topics_the_latest_value_of_each_key_counts(make: Make) -> 
 
 def test_an_exported_value_lets_the_one_before_it_stand() -> None:
     """The latest was stranded and is in the export; what was before it must still be there."""
-    records = [Record(offset, digest(letter), None, 1, False, 0) for offset, letter in enumerate("ab")]
+    records = [TruthRecord(offset, digest(letter), None, 1, False, 0) for offset, letter in enumerate("ab")]
     owed = [Owed(0, "primary", record, True) for record in records]
     assert accounting.stale_keys(owed, [Held(0, digest("a"), 1, False)], {1}) == []
     assert accounting.stale_keys(owed, [Held(0, digest("a"), 1, False)], set()) == [owed[1]]
@@ -595,7 +595,7 @@ def test_what_clients_wrote_belongs_to_the_period_of_their_cluster(tmp_path: Pat
 @pytest.mark.parametrize("anew", [False, True])
 def test_a_truth_that_is_taken_in_again_adds_what_is_new(anew: bool) -> None:
     """What a workload wrote since; and in a log made anew the same offset and content again."""
-    first, more = Record(0, 5, "a", 0, False, 0), Record(1, 6, "b", 0, False, 0)
+    first, more = TruthRecord(0, 5, "a", 0, False, 0), TruthRecord(1, 6, "b", 0, False, 0)
     topic = TopicTruth("orders", "plain", 1, records={0: [first]})
     ledger = Ledger("primary", Names(ALIASES))
     ledger.take_truth(GroundTruth(1, "primary", {"orders": topic}))

@@ -13,19 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from lab.checker import evidence_file as told
-from lab.checker.client_history import ClientLogs, Commit
+from lab.checker.client_history import ClientCommit, ClientLogs
 from lab.checker.loss_rows import (
     LossRow,
     loss_rows,
     mirrored_at_most,
     surely_mirrored,
-    unaccounted,
-    unconfirmed,
+    unconfirmed_records,
+    unlisted_records,
     wrongly_lost,
 )
 from lab.checker.translation_file import COLUMNS, translation_digest
 from lab.checker.unplanned_check import GRACE_MS
-from lab.workload.ground_truth import ABORTED, Record
+from lab.workload.ground_truth import ABORTED, TruthRecord
 from tests.lab.round_trips import (
     digest,
     event,
@@ -85,9 +85,9 @@ def test_of_recurring_contents_the_last_ones_are_missing() -> None:
     known = log("aaa")
     assert mirrored_at_most(known, [digest("a")] * 2) == {0, 1}
     assert surely_mirrored(known, [digest("a")] * 2) == {0}
-    records = [Record(offset, content, None, 0, False, 0) for offset, content in known]
-    assert unaccounted(records, {0, 1}, [LossRow(2, None, None)]) == []
-    assert [record.offset for record in unaccounted(records, {0, 1}, [LossRow(3, None, None)])] == [2]
+    records = [TruthRecord(offset, content, None, 0, False, 0) for offset, content in known]
+    assert unlisted_records(records, {0, 1}, [LossRow(2, None, None)]) == []
+    assert [record.offset for record in unlisted_records(records, {0, 1}, [LossRow(3, None, None)])] == [2]
 
 
 def test_repeats_hide_no_missing_record(scene: Scene) -> None:
@@ -157,8 +157,8 @@ def test_rows_are_read_whatever_their_numbers_look_like() -> None:
 
 def test_an_answer_that_died_with_the_source_leaves_a_record_nobody_was_told_of(scene: Scene) -> None:
     """What follows an acknowledged record on the target, in a gap of the acknowledgements, came from the source."""
-    history = [Record(offset, content, f"id-{offset}", 0, False, 0) for offset, content in log("ab__e")]
-    found = [(record.offset, record.digest) for record in unconfirmed(history, log("abcdebc"))]
+    history = [TruthRecord(offset, content, f"id-{offset}", 0, False, 0) for offset, content in log("ab__e")]
+    found = [(record.offset, record.digest) for record in unconfirmed_records(history, log("abcdebc"))]
     assert found == [(2, digest("c")), (3, digest("d"))]
     scene.loads = [acked("a", 0)]
     scene.told, scene.source, scene.target, scene.loss = {0, 1}, "abcd", "abcd", []
@@ -173,10 +173,10 @@ def test_the_same_where_nobody_was_writing_is_a_stranger(scene: Scene) -> None:
 
 def test_a_record_where_the_source_had_another_is_a_stranger() -> None:
     """No gap, no unconfirmed record."""
-    history = [Record(offset, content, None, 0, False, 0) for offset, content in log("abc")]
-    assert unconfirmed(history, log("abxc")) == []
+    history = [TruthRecord(offset, content, None, 0, False, 0) for offset, content in log("abc")]
+    assert unconfirmed_records(history, log("abxc")) == []
     # Nor has what follows a stranger a place of its own.
-    assert unconfirmed([record for record in history if record.offset != 2], log("axy")) == []
+    assert unconfirmed_records([record for record in history if record.offset != 2], log("axy")) == []
 
 
 # (c) Positions.
@@ -383,7 +383,7 @@ def test_a_write_on_the_source_after_its_death_is_caught(scene: Scene, late: int
 
 def test_commits_on_the_target_are_none_on_the_source(busy: Scene) -> None:
     """They are made after the source's death, and say nothing of where a group stood there."""
-    busy.clients.committed["standby", "billing"] = {AT: Commit(6, 6, DIED + 60_000, DIED + 90_000)}
+    busy.clients.committed["standby", "billing"] = {AT: ClientCommit(6, 6, DIED + 60_000, DIED + 90_000)}
     verdict = busy.verdict()
     assert verdict.passed, verdict.lines()
     assert verdict.figures["positions_outdated"] == 0
@@ -391,7 +391,7 @@ def test_commits_on_the_target_are_none_on_the_source(busy: Scene) -> None:
 
 def test_a_commit_on_the_source_after_its_death_is_caught(scene: Scene) -> None:
     """A group is served on one side only."""
-    scene.clients.committed["primary", "billing"] = {AT: Commit(2, 2, DIED - 60_000, DIED + GRACE_MS + 1)}
+    scene.clients.committed["primary", "billing"] = {AT: ClientCommit(2, 2, DIED - 60_000, DIED + GRACE_MS + 1)}
     assert scene.checks() == {"fence"}
 
 
@@ -509,4 +509,4 @@ def test_client_logs_keep_the_last_commit_and_what_was_asked_for(tmp_path: Path)
     ]
     (tmp_path / "a.jsonl").write_text("".join(events))
     committed = ClientLogs.read(tmp_path).committed["primary", "g"]
-    assert committed == {AT: Commit(5, 8, 1, 2), ("orders", 1): Commit(None, 1, 3, 3)}
+    assert committed == {AT: ClientCommit(5, 8, 1, 2), ("orders", 1): ClientCommit(None, 1, 3, 3)}

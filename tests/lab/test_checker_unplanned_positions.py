@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lab.checker.client_history import Commit
+from lab.checker.client_history import ClientCommit
 from lab.checker.unplanned_check import RECENT_MS
 from tests.lab.round_trips import loss_row as row
 from tests.lab.round_trips import (
@@ -74,7 +74,7 @@ def test_records_nobody_was_told_of_are_not_skipped_either(scene: Scene) -> None
 
 def test_a_position_older_than_the_last_commit_is_judged_as_recorded(scene: Scene) -> None:
     """Re-reads count from the recorded position, skipping from the last commit, and the age is told."""
-    commit = Commit(3, 3, DIED - 60_000, DIED - 1000)
+    commit = ClientCommit(3, 3, DIED - 60_000, DIED - 1000)
     scene.clients.committed["primary", "billing"] = {AT: commit}
     scene.rows = [claim(2, 2)]
     verdict = scene.verdict()
@@ -93,7 +93,7 @@ def test_a_recorded_position_that_was_never_committed_is_caught(scene: Scene) ->
 
 def test_a_commit_whose_answer_was_lost_may_have_been_recorded(scene: Scene) -> None:
     """What the group asked for may have been committed: then it counts as its position."""
-    scene.clients.committed["primary", "billing"] = {AT: Commit(None, 3, DIED - 100, DIED - 100)}
+    scene.clients.committed["primary", "billing"] = {AT: ClientCommit(None, 3, DIED - 100, DIED - 100)}
     scene.rows = [claim(3, 3)]
     assert scene.checks() == set()
     scene.rows = [claim(2, 3)]
@@ -123,7 +123,7 @@ def test_a_group_without_a_row_is_caught(scene: Scene) -> None:
 @pytest.mark.parametrize(("before", "found"), [(RECENT_MS - 1, set()), (RECENT_MS + 1, {"group missing"})])
 def test_a_first_commit_just_before_the_end_need_not_be_known(scene: Scene, before: int, found: set[str]) -> None:
     """No sample may have seen it; one that is older must be known."""
-    scene.clients.committed["primary", "late"] = {AT: Commit(1, 1, DIED - before, DIED - 100)}
+    scene.clients.committed["primary", "late"] = {AT: ClientCommit(1, 1, DIED - before, DIED - 100)}
     assert scene.checks() == found
 
 
@@ -213,7 +213,7 @@ def test_a_bound_told_before_the_approval_beyond_one_sampling_interval_is_caught
 def test_of_a_group_that_consumed_the_told_bound_may_be_larger(scene: Scene) -> None:
     """How far it got since it was seen nobody knows; a group that only committed was at work, too."""
     scene.more, scene.change = {"mirrored_in_interval": {AT: 2}}, told_before(4)
-    scene.clients.committed["primary", "billing"] = {AT: Commit(2, 2, DIED - 60_000, DIED - 1000)}
+    scene.clients.committed["primary", "billing"] = {AT: ClientCommit(2, 2, DIED - 60_000, DIED - 1000)}
     assert scene.checks() == set()
     scene.clients.committed["standby", "billing"] = scene.clients.committed.pop(("primary", "billing"))
     assert scene.checks() == {"approved interval"}

@@ -16,10 +16,10 @@ from kafka_dr.hooks.site.source_probe import SourceProbe
 
 from lab.clients import supervisor
 from lab.clients.application import Application, ClientPlan
-from lab.clients.drain_hook import serving
+from lab.clients.drain_hook import serve_hooks
 from lab.clients.supervisor import Supervisor
-from lab.environment.state import Lab, Record
-from lab.environment.topology_file import topology
+from lab.environment.state import Lab, LabRecord
+from lab.environment.topology_file import topology_settings
 
 
 class Deaf:
@@ -107,7 +107,7 @@ def test_a_source_that_hangs_is_told_as_gone_in_time(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         free.close()
         began = time.monotonic()
-        with serving(url, Supervisor(made)):
+        with serve_hooks(url, Supervisor(made)):
             seen = SourceProbe(url).view(10.0)
         assert (seen.reachable, seen.writable) == (False, None) and time.monotonic() - began < 10
         with pytest.raises(HookUnavailable):
@@ -126,6 +126,6 @@ def test_a_source_that_answers_is_told_as_reachable(tmp_path: Path) -> None:
 def test_the_labs_topology_names_the_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Served where the drain hook is."""
     lab = Lab(tmp_path)
-    monkeypatch.setattr(lab, "load", lambda: Record("identity", "read_committed", {}, {}, {}, {}))
-    named = topology(lab)
+    monkeypatch.setattr(lab, "load", lambda: LabRecord("identity", "read_committed", {}, {}, {}, {}))
+    named = topology_settings(lab)
     assert named["source_probe"] == named["drain"]

@@ -20,13 +20,13 @@ import pytest
 import requests
 import yaml
 from kafka_dr.config.settings import check_topology
-from kafka_dr.hooks.site.routing import HttpRouting, Route
+from kafka_dr.hooks.site.routing import ClientRoute, HttpRouting
 
 from lab.clients.application import ClientPlan
 from lab.clients.service import Service, clients_of
 from lab.containers import compose
 from lab.containers.compose import STACK_FILE, ContainerLab, Stack
-from lab.containers.prepare import main, prepare
+from lab.containers.prepare import main, prepare_folders
 from lab.containers.stack import HOSTS, PUBLISHED, published_ports
 from lab.environment.ports import free_ports
 from lab.environment.state import Lab
@@ -40,7 +40,7 @@ SETTINGS = {"DEMO_TOPICS": "demo-orders demo-payments", "DEMO_GROUPS": "demo-bil
 def lab(tmp_path: Path) -> Lab:
     """The stack's folder as secrets-init leaves it."""
     lab = Lab(tmp_path / "switchback")
-    prepare(lab, SETTINGS)
+    prepare_folders(lab, SETTINGS)
     return lab
 
 
@@ -108,7 +108,7 @@ def test_a_second_start_keeps_what_the_volumes_hold(lab: Lab) -> None:
     """Passwords, and where clients are; published ports are those of now."""
     before = secrets_of(lab)
     (lab.root / "clients" / "routing.json").write_text('{"cluster": "standby"}')
-    prepare(lab, SETTINGS | {"KAFKA_PRIMARY_PORT": "20000", "DEMO_TOPICS": "other"})
+    prepare_folders(lab, SETTINGS | {"KAFKA_PRIMARY_PORT": "20000", "DEMO_TOPICS": "other"})
     assert secrets_of(lab) == before
     assert (lab.root / "clients" / "routing.json").read_text() == '{"cluster": "standby"}'
     assert "OUTSIDE://127.0.0.1:20000" in properties(lab, "broker-primary")["advertised.listeners"]
@@ -129,7 +129,7 @@ def test_wrong_settings_are_refused_and_nothing_changes(lab: Lab, settings: dict
     """What was written before stays as it is."""
     before = {path: path.read_bytes() for path in lab.root.rglob("*") if path.is_file()}
     with pytest.raises(LabError, match=words):
-        prepare(lab, SETTINGS | settings)
+        prepare_folders(lab, SETTINGS | settings)
     assert {path: path.read_bytes() for path in lab.root.rglob("*") if path.is_file()} == before
 
 
@@ -171,7 +171,7 @@ def service(lab: Lab) -> tuple[Path, str]:
 def test_the_service_is_a_routing_that_the_product_takes(service: tuple[Path, str]) -> None:
     """Read, changed once, and kept over kill -9."""
     folder, url = service
-    routing, there = HttpRouting(url), Route("standby", "kafka-standby:9092")
+    routing, there = HttpRouting(url), ClientRoute("standby", "kafka-standby:9092")
     with running(folder, url):
         assert routing.current().cluster == "primary"
         assert routing.redirect(there).changed and not routing.redirect(there).changed

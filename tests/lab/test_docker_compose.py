@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lab.containers.prepare import prepare
+from lab.containers.prepare import prepare_folders
 from lab.containers.set_up import JOBS
 from lab.containers.stack import HOSTS, PORTS, PUBLISHED, ROOT, SERVICES, SPARK_WORKERS
 from lab.environment.airflow_settings import COMPONENTS
@@ -128,7 +128,7 @@ def test_commands_exist() -> None:
 def test_java_finds_its_argument_files(tmp_path: Path) -> None:
     """Under the names that secrets-init gives them."""
     lab = Lab(tmp_path)
-    prepare(lab, {})
+    prepare_folders(lab, {})
     script = (BIN / "kafka-broker").read_text()
     for alias in ("primary", "standby"):
         assert SERVICE[f"kafka-{alias}"]["command"] == ["kafka-broker", alias]

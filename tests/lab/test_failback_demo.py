@@ -60,7 +60,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
     def one(there: Verdict, back: Verdict, tamper: str = "") -> tuple[int, str, Told]:
         shown, told = StringIO(), Told(tmp_path, there, back)
         monkeypatch.setattr(failback, "up", lambda state: {"airflow": {}})
-        monkeypatch.setattr(failback, "keep", lambda folder: folder)
+        monkeypatch.setattr(failback, "keep_evidence", lambda folder: folder)
         monkeypatch.setattr(failback, "GateWatcher", lambda *_: nullcontext())
         monkeypatch.setattr(FailbackDemo, "rehearsal", lambda *_: told)
         monkeypatch.setattr(FailbackDemo, "_meddle", lambda self, trip: told.done.append("meddled"))

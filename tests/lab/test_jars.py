@@ -40,7 +40,7 @@ def test_a_missing_changed_or_foreign_jar_is_named(folder: Path) -> None:
 
 def test_the_manifest_covers_both_configurations() -> None:
     """The committed manifest lists the broker, MirrorMaker 2 and Spark's connector."""
-    names = set(jars.manifest())
+    names = set(jars.jar_digests())
     assert {
         "kafka/kafka_2.13-4.3.1.jar",
         "kafka/connect-mirror-4.3.1.jar",

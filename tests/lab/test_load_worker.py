@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lab.workload.load_worker import TICK, Worker
+from lab.workload.load_worker import TICK, LoadWorker
 
 
 class FullProducer:
     """A client whose queue stays full; the worker is told to stop after some polls."""
 
-    def __init__(self, worker: Worker, polls: int) -> None:
+    def __init__(self, worker: LoadWorker, polls: int) -> None:
         self.worker, self.left, self.tried = worker, polls, 0
 
     def produce(self, *_: Any, **__: Any) -> None:
@@ -30,7 +30,9 @@ class FullProducer:
 
 def test_a_full_queue_keeps_nobody_waiting(tmp_path: Path) -> None:
     """Whoever stops the load does not wait until all that is due has been tried; what finds no room is let go."""
-    worker = Worker({"worker": 0, "rate": 100_000, "topics": {"orders": 1}, "folder": str(tmp_path), "properties": {}})
+    worker = LoadWorker(
+        {"worker": 0, "rate": 100_000, "topics": {"orders": 1}, "folder": str(tmp_path), "properties": {}}
+    )
     full = FullProducer(worker, polls=5)
     with (tmp_path / "load-0.acks").open("wb") as acks:
         began = time.monotonic()

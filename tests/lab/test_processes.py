@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.environment.processes import ProcessTable, boot_id, sighting
+from lab.environment.processes import ProcessTable, boot_id, find_process
 from lab.errors import LabError
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(300)"]
@@ -64,7 +64,7 @@ def test_a_new_process_of_a_name_ends_what_the_dead_one_left(table: ProcessTable
     second = _start(table, "one", SLEEP, tmp_path)
     _wait_for(1, table)
     assert set(table.members()) == {second}
-    assert sighting(child) is None or sighting(child).state == "Z"
+    assert find_process(child) is None or find_process(child).state == "Z"
 
 
 def test_a_killed_process_has_no_pid(table: ProcessTable, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_children_of_a_killed_leader_are_stopped(table: ProcessTable, tmp_path: 
     os.kill(leader, signal.SIGKILL)
     _wait_for(1, table)
     table.stop(grace=0.0)
-    left = sighting(child)
+    left = find_process(child)
     assert left is None or left.state == "Z"
 
 
@@ -99,7 +99,7 @@ def test_a_used_again_pid_is_never_stopped(table: ProcessTable, tmp_path: Path, 
     """A process that merely has a recorded pid, but not the start time or the boot, survives."""
     stranger = subprocess.Popen(SLEEP, start_new_session=True)
     try:
-        seen = sighting(stranger.pid)
+        seen = find_process(stranger.pid)
         assert seen is not None
         record = {"pid": stranger.pid, "started": seen.started, "boot": boot_id()} | wrong
         (tmp_path / "processes").mkdir()

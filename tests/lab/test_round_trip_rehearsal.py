@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.checker import Finding, Trip, TripJudge, Verdict
+from lab.checker import Finding, RoundTripCheck, Trip, Verdict
 from lab.checker.ledger import Topic
 from lab.checker.records import Held
 from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED
@@ -199,7 +199,7 @@ def test_a_planned_rehearsal_is_judged_by_what_its_workload_left(
     for group in ("billing", "readers"):
         made.truth.place(group, *ORDERS, 3)
     judge = made.judge_of({"procedure_id": "p"}, "approver")
-    assert isinstance(judge, TripJudge)
+    assert isinstance(judge, RoundTripCheck)
     trip, periods = judge.trip, judge.ledger.periods
     found = (trip.number, trip.dag_id, trip.folder.name, trip.approver, trip.crashed)
     assert found == (0, PLANNED, "p", "approver", False)

@@ -13,7 +13,12 @@ import yaml
 from kafka_dr.config.settings import check_topology
 
 from lab.__main__ import main
-from lab.environment.airflow_settings import connections, environment, own_environment, write_environment
+from lab.environment.airflow_settings import (
+    airflow_connections,
+    airflow_environment,
+    own_environment,
+    write_environment,
+)
 from lab.environment.bring_up import _cluster_id, _new_record, _open
 from lab.environment.connect import KINDS, connector_config
 from lab.environment.dedicated_mirror_maker import mirror_maker_properties
@@ -107,7 +112,7 @@ def test_every_connection_of_the_topology_exists(lab: Lab) -> None:
     }
     named |= {flow.get("connect") or flow["stop_hook"] for flow in topology["flows"]}
     named |= {topology[part]["connection"] for part in ("drain", "journal", "airflow_api", "spark")}
-    assert named == set(connections(lab))
+    assert named == set(airflow_connections(lab))
 
 
 def test_both_flows_use_the_same_alias_for_a_cluster(lab: Lab) -> None:
@@ -139,7 +144,7 @@ def test_the_environment_file_can_be_read_back(lab: Lab) -> None:
 def test_foreign_airflow_settings_are_left_out(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting of the caller's own Airflow does not reach the lab's."""
     monkeypatch.setenv("AIRFLOW__CORE__UNIT_TEST_MODE", "True")
-    assert "AIRFLOW__CORE__UNIT_TEST_MODE" not in environment(lab)
+    assert "AIRFLOW__CORE__UNIT_TEST_MODE" not in airflow_environment(lab)
 
 
 def test_a_lab_keeps_its_policy(lab: Lab) -> None:

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import KafkaException
 from rich.console import Console
 
-from lab.checker import LostSourceJudge
+from lab.checker import UnplannedCheck
 from lab.demo.__main__ import DEMOS, main
 from lab.demo.failback import FailbackDemo
 from lab.demo.lost_source import LostSourceDemo
@@ -78,7 +78,7 @@ def test_the_case_holds_what_is_known_of_the_death(rehearsal: LostSourceRehearsa
     """The judge of an unplanned rehearsal is the one that does without the source."""
     rehearsal.died_at = 7
     judge = rehearsal.judge_of({"procedure_id": "p"}, "approver")
-    assert isinstance(judge, LostSourceJudge)
+    assert isinstance(judge, UnplannedCheck)
     found = (judge.trip.died_at, judge.trip.approver, judge.trip.recorded, judge.trip.folder.name)
     assert found == (7, "approver", True, "p")
 

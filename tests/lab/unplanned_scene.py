@@ -20,9 +20,9 @@ from lab.checker.ledger import Ledger, Names, Topic
 from lab.checker.records import Held
 from lab.checker.round_trip.observed import UNPLANNED, Trip
 from lab.checker.translation_file import translation_digest
-from lab.checker.unplanned_check import LostSourceJudge
-from lab.checker.unplanned_observed import LostExhibits
-from lab.workload.ground_truth import Acknowledgement, Record
+from lab.checker.unplanned_check import UnplannedCheck
+from lab.checker.unplanned_observed import UnplannedObserved
+from lab.workload.ground_truth import Acknowledgement, TruthRecord
 from tests.lab.round_trips import (
     ALIASES,
     MOMENT,
@@ -87,7 +87,7 @@ class Scene:
     def ledger(self) -> Ledger:
         """What clients were told."""
         records = [
-            Record(offset, content, f"id-{offset}", 0, False, 0)
+            TruthRecord(offset, content, f"id-{offset}", 0, False, 0)
             for offset, content in log(self.source)
             if self.told is None or offset in self.told
         ]
@@ -154,13 +154,13 @@ class Scene:
         self.spoil(evidence)
         return json.loads(json.dumps(evidence))
 
-    def judge(self) -> LostSourceJudge:
+    def judge(self) -> UnplannedCheck:
         """The judge before this scene."""
         placed = {group: {AT: position} for group, position in self.committed.items()}
         facts = {"placed": placed, "died_at": DIED, "approver": "approver", **self.more}
         trip = Trip(0, UNPLANNED, *ALIASES, self.evidence(), self.folder, **facts)
         clusters = self.clusters()
-        return LostSourceJudge(LostExhibits(self.ledger(), trip, {}, lambda alias, _: clusters[alias]))
+        return UnplannedCheck(UnplannedObserved(self.ledger(), trip, {}, lambda alias, _: clusters[alias]))
 
     def verdict(self, writes: bool = False) -> Verdict:
         """What the judge says."""

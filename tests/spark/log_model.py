@@ -9,11 +9,11 @@ from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.pairs import usable_pairs
 from kafka_dr_spark.logs.samples import Floors
 from kafka_dr_spark.reading.matching import Records
-from kafka_dr_spark.translation.case import Answer, Case, Limits, Window
+from kafka_dr_spark.translation.case import Answer, Case, Limits, ReadWindow
 from kafka_dr_spark.translation.task import translate_cases
 
 
@@ -35,15 +35,15 @@ class World:
     source: list[Cell]
     target: list[Cell]
     syncs: list[tuple[int, int]]
-    bounds: Bounds
+    bounds: LogBounds
     unique: bool
     restarts_hidden_evenly: bool = False
     floors: list[tuple[int, int, int]] = field(default_factory=list)
     runs: list[tuple[int, int]] = field(default_factory=list)
     mirrored: frozenset[int] = frozenset()
-    reads: list[Window] = field(default_factory=list)
+    reads: list[ReadWindow] = field(default_factory=list)
 
-    def records(self, window: Window) -> Records:
+    def records(self, window: ReadWindow) -> Records:
         """Play the Kafka reader."""
         self.reads.append(window)
         log = self.source if window.side == "source" else self.target
@@ -163,7 +163,7 @@ def make_world(
     dead = [compaction and dice.random() < 0.3 for _ in range(size)]
     source = [Cell(o, None if o in gaps else o, symbols[o] * 10 + keys[o], keys[o], dead[o]) for o in range(size)]
     target, syncs, even, runs = _mirror(dice, source, drained)
-    base = Bounds("t", 0, "t", 0, size, 0, len(target), drained, True, False, False, False, True, False)
+    base = LogBounds("t", 0, "t", 0, size, 0, len(target), drained, True, False, False, False, True, False)
     world = World(source, target, syncs, base, unique=not alphabet, restarts_hidden_evenly=even, runs=runs)
     world.mirrored = frozenset(c.record for c in target if c.record is not None)
     world.floors = _floors(dice, world) if recorded else []

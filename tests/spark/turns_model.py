@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.segment import Segment
 from kafka_dr_spark.translation.by_segment import Partition, partition_of
 from kafka_dr_spark.translation.case import Answer
@@ -196,7 +196,7 @@ def make_turns(
         writer = "source" if (count - 1 - number) % 2 == 0 else "target"
         making.turn(writer, dice.randint(0, size), drained if newest else dice.random() < 0.5, newest)
     source, target = making.logs["source"], making.logs["target"]
-    bounds = Bounds("t", 0, "t", 0, len(source), 0, len(target), drained, True, False, False, False, True, False)
+    bounds = LogBounds("t", 0, "t", 0, len(source), 0, len(target), drained, True, False, False, False, True, False)
     world = Turns(
         source,
         target,

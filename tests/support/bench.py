@@ -18,12 +18,12 @@ from kafka_dr.config.topology import Topology
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan
-from kafka_dr.domain.readiness.plan import ExcludedGroup, Plan
+from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan
 from kafka_dr.hooks.brokers.record import Record, Tail, key_and_value
-from kafka_dr.hooks.brokers.record_writer import Accepted, Refused
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import AclEntriesToAdd
 from kafka_dr.procedure.find import procedure_of
 from kafka_dr.procedure.run import Run
@@ -187,7 +187,7 @@ class Bench:
             }
             for g in groups
         )
-        plan = Plan(
+        plan = FailoverPlan(
             procedure.id,
             "planned_failover",
             "primary",
@@ -322,7 +322,7 @@ class Bench:
     def stopped_after_drain(self, procedure: Run, groups: list[str], remote: str = "orders") -> None:
         """Everything from the fence to the seed, with these groups frozen."""
         source, target = self.clusters["primary"], self.clusters["standby"]
-        record(procedure.authority, Step.FENCE_PRODUCERS, AclEntriesToAdd(adds_acl_entries=[FENCE]))
+        record_fact(procedure.authority, Step.FENCE_PRODUCERS, AclEntriesToAdd(adds_acl_entries=[FENCE]))
         source.acls |= {GRANT, FENCE}
         cut_off = procedure.artifacts.save("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset"))
         fenced = {"cut_off": cut_off, "fenced_at": procedure.now()}
@@ -399,13 +399,13 @@ class Bench:
     def writer(self, alias: str) -> Any:
         """A writer for probes and the canary; a probe is refused where the fence's entry is there."""
 
-        def write(topic: str, partition: int, value: bytes, key: bytes) -> Accepted:
+        def write(topic: str, partition: int, value: bytes, key: bytes) -> WriteAccepted:
             self.clusters[alias].keys[TopicPartition(topic, partition)] = key
-            return Accepted(0, 1)
+            return WriteAccepted(0, 1)
 
         def probe(topic: str, partition: int, timeout: float = 10.0) -> Any:
             self.probed.append(partition)
-            return self.probe_answers.get(partition, Refused("TOPIC_AUTHORIZATION_FAILED", True, 1))
+            return self.probe_answers.get(partition, WriteRefused("TOPIC_AUTHORIZATION_FAILED", True, 1))
 
         return SimpleNamespace(write=write, probe=probe)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-from kafka_dr.actions.old_source.armed_fence import arm
+from kafka_dr.actions.old_source.armed_fence import arm_fence
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.run import Run
@@ -42,7 +42,7 @@ class WayBack:
         self.failover = bench.stopped(remote="orders" if policy == "identity" else "primary.orders")
         self._moved(seeded, started)
         if armed:
-            arm(self.failover, Step.FENCE_SOURCE, ["orders"])
+            arm_fence(self.failover, Step.FENCE_SOURCE, ["orders"])
         self._close(self.failover)
         self.procedure: Run = self.another("b1")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.recorder_rows import Kind, Rows
+from kafka_dr.domain.recorder_rows import Kind, RecorderRows
 from kafka_dr.errors import SparkFailed
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.loop import SAMPLES, SCHEMA
@@ -18,7 +18,7 @@ from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SEEN, STRETCH, SYNC
-from kafka_dr_spark.loss.inventory import summarise, write_inventory
+from kafka_dr_spark.loss.inventory import summarise_inventory, write_inventory
 from kafka_dr_spark.loss.task import AssessmentTask
 from kafka_dr_spark.reading.matching import Records
 from kafka_dr_spark.reading.record_files import name_of
@@ -52,7 +52,7 @@ class JobsWithoutSpark:
         self.made.append(made)
         limits = sources.load_limits(given, None, None)
         bounds = sources.load_bounds(given, limits.source_readable)
-        folder = sinks.aside(made)
+        folder = sinks.scratch_folder(made)
         summary = {
             "assess_data_loss": self._assess,
             "translate_offsets": self._translate,
@@ -67,7 +67,7 @@ class JobsWithoutSpark:
                 folder / "translate_offsets",
                 in_vain,
             )
-        sinks.publish(
+        sinks.publish_output(
             folder,
             made,
             {**summary, "seconds": {}},
@@ -78,13 +78,13 @@ class JobsWithoutSpark:
         rows = sources.tagged_rows(given, needed=(SYNC, SEEN, POSITION), optional=(FLOOR, STRETCH))
         task = AssessmentTask(bounds, limits, KafkaAccess(None, {}), str(folder))
         made = [task(one) for one in sources.packed_for_tasks(rows, dict.fromkeys(bounds, 0), 1)]
-        return summarise(write_inventory(made, given, folder), len(bounds), "input")
+        return summarise_inventory(write_inventory(made, given, folder), len(bounds), "input")
 
     def _find(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
         rows = sources.tagged_rows(given, needed=(SYNC,), optional=(FLOOR,))
         task = SearchTask(bounds, sources.load_returned(given, bounds), limits, KafkaAccess({}, {}), str(folder))
         made = task((list(bounds), sources.packed_for_tasks(rows, dict.fromkeys(bounds, 0), 1)[0]))
-        return finding.summarise(finding.write_findings([made], folder), "input")
+        return finding.summarise_stranded(finding.write_findings([made], folder), "input")
 
     def write_older(
         self, access: Any, limits: Any, folder: Path, windows: list[Any], chosen: Any = None
@@ -135,7 +135,7 @@ class JobsWithoutSpark:
         task = PartitionTask(
             bounds, limits, KafkaAccess({} if limits.source_readable else None, {}), sources.load_segments(given)
         )
-        return sinks.summarise(
+        return sinks.summarise_reports(
             sinks.write_rows([task(one) for one in sources.packed_for_tasks(rows, keys, 1)], folder), "input"
         )
 
@@ -176,7 +176,7 @@ class Recorder:
             told: what else its own row says.
         """
         self.at += 10
-        sample = Rows(int(self.at * 1000))
+        sample = RecorderRows(int(self.at * 1000))
         for kind, values in rows:
             sample.add(kind, **({"partition": 0} if kind is Kind.PARTITION else {}) | values)
         sample.add(

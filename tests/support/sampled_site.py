@@ -9,11 +9,11 @@ from typing import Any
 
 from kafka_dr.config.topology import Connectors, Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.recorder_rows import Rows
+from kafka_dr.domain.recorder_rows import RecorderRows
 from kafka_dr.errors import ConnectUnavailable, KafkaUnavailable
 from kafka_dr.hooks.brokers.descriptions import GroupInfo
 from kafka_dr.hooks.brokers.group_requests import PositionColumns
-from kafka_dr.hooks.brokers.record import Record, Span, Tail
+from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail
 from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
 
 ORDERS, COMMITS = TopicPartition("orders", 0), TopicPartition("__consumer_offsets", 0)
@@ -110,13 +110,13 @@ class Reader:
         self.late: set[TopicPartition] = set()
         self.taken: list[Any] = []
 
-    def spans(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, Span]:
+    def spans(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, OffsetSpan]:
         """Whole logs."""
-        return {tp: Span(0, len(self.cluster.logs[tp])) for tp in partitions}
+        return {tp: OffsetSpan(0, len(self.cluster.logs[tp])) for tp in partitions}
 
     def scan(
         self,
-        spans: Mapping[TopicPartition, Span],
+        spans: Mapping[TopicPartition, OffsetSpan],
         timeout: float = 0,
         limit: int | None = None,
         take: Callable[[Any], Any] = lambda message: message._record,
@@ -166,7 +166,7 @@ class Worker:
         return SimpleNamespace(of=lambda alias: {ORDERS: 1})
 
 
-def rows(sample: Rows, kind: str) -> list[dict[str, Any]]:
+def rows(sample: RecorderRows, kind: str) -> list[dict[str, Any]]:
     """A sample's rows of one kind, without what they do not have."""
     found = [
         {name: column[n] for name, column in sample.columns.items() if column[n] is not None}
@@ -175,7 +175,7 @@ def rows(sample: Rows, kind: str) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k not in ("at", "kind")} for row in found if row["kind"] == kind]
 
 
-def told(sample: Rows) -> dict[str, Any]:
+def told(sample: RecorderRows) -> dict[str, Any]:
     """What the sample's own row says."""
     return json.loads(rows(sample, "sample")[0]["details"])
 
@@ -189,7 +189,7 @@ def commit(site: Any, group: str, **held: int | None) -> None:
     site.east.write(COMMITS, b"")
 
 
-def pairs(sample: Rows) -> list[tuple[int, int, int]]:
+def pairs(sample: RecorderRows) -> list[tuple[int, int, int]]:
     """Partition and both offsets of a sample's pairs."""
     return [(row["partition"], row["upstream"], row["downstream"]) for row in rows(sample, "pair")]
 

@@ -39,8 +39,8 @@ from kafka_dr.steps.shared.open_procedure import OpenProcedure
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.vocabulary import APPROVE, Entry, Step
 
-from lab.environment.airflow_settings import connections
-from lab.environment.brokers import admin
+from lab.environment.airflow_settings import airflow_connections
+from lab.environment.brokers import admin_client
 from lab.environment.state import ALIASES, Lab
 from lab.workload.seeding import await_mirrored
 from tests.support.facts import figures_of
@@ -63,7 +63,7 @@ class LabConnections(Connections):
     """The lab's connections, without Airflow."""
 
     def __init__(self, lab: Lab) -> None:
-        self._known = connections(lab)
+        self._known = airflow_connections(lab)
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
         """librdkafka's configuration."""
@@ -163,7 +163,7 @@ class Stage:
 
     def admin(self, alias: str = "primary") -> AdminClient:
         """A superuser's admin client."""
-        return admin(self.lab, alias)
+        return admin_client(self.lab, alias)
 
     def create(self, topics: dict[str, int]) -> None:
         """Topics on the source, mirrored to the target."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from lab.checker.findings import Verdict
 from lab.checker.ledger import Log, Place, Topic
-from lab.checker.round_trip.observed import RoundTripExhibits
+from lab.checker.round_trip.observed import RoundTripObserved
 
 
 class TripChecks:
     """What every check of one change of sides reads, and where findings go."""
 
-    def __init__(self, exhibits: RoundTripExhibits) -> None:
+    def __init__(self, exhibits: RoundTripObserved) -> None:
         self.seen, self.trip, self.ledger, self.names = exhibits, exhibits.trip, exhibits.ledger, exhibits.names
         self.verdict = Verdict()
         self.source, self.target = exhibits.readers[self.trip.source], exhibits.readers[self.trip.target]

@@ -18,7 +18,7 @@ from lab.checker.round_trip.story import StoryChecks
 from lab.checker.round_trip.stranded import StrandedChecks
 
 
-class TripJudge(StoryChecks, StrandedChecks, CopyChecks, RecordChecks, PositionChecks, ClientChecks):
+class RoundTripCheck(StoryChecks, StrandedChecks, CopyChecks, RecordChecks, PositionChecks, ClientChecks):
     """Judges one finished change of sides; load and clients stand still, both clusters can be read."""
 
     def judge(self, writes: bool = False) -> Verdict:

@@ -14,10 +14,10 @@ from lab.checker.client_behaviour import (
     late_acknowledgements,
     unread_new_records,
 )
-from lab.checker.findings import Finding, examples
+from lab.checker.findings import Finding, first_examples
 from lab.checker.ledger import Place
 from lab.checker.readers import REFUSALS
-from lab.checker.records import pairs
+from lab.checker.records import offset_contents
 from lab.checker.round_trip.base import TripChecks
 from lab.checker.unplanned_check import GRACE_MS
 
@@ -31,7 +31,9 @@ class ClientChecks(TripChecks):
         if self.trip.lost and self.trip.died_at is not None:
             findings += late_acknowledgements(acknowledged, self.trip.died_at, f"{self.trip.source} was dead", GRACE_MS)
         elif not self.trip.lost and self.trip.evidence.get("fenced_at"):
-            findings += late_acknowledgements(acknowledged, told.milliseconds(self.trip.evidence["fenced_at"]))
+            findings += late_acknowledgements(
+                acknowledged, told.wall_clock_milliseconds(self.trip.evidence["fenced_at"])
+            )
         by_load = len(self.ledger.periods[self.trip.number].by_load())
         self.verdict.add(findings, acknowledged_by_load=by_load, acknowledged_by_clients=len(acknowledged) - by_load)
 
@@ -58,9 +60,9 @@ class ClientChecks(TripChecks):
         given_here = before.consumed.get((self.trip.source, group), {}).get(place, [])
         given_there = after.consumed.get((self.trip.target, group), {}).get(at[1], [])
         consumption = Consumption(group, *place, start, given_here, given_there, reached.get(at[1], 0))
-        live = pairs(self.seen.here(log))
+        live = offset_contents(self.seen.here(log))
         bound = sys.maxsize if self.trip.lost else ((self.trip.evidence.get("rereads") or {}).get("bound") or 0)
-        findings, figures = consumed_findings(consumption, live, pairs(self.seen.below(at)), bound)
+        findings, figures = consumed_findings(consumption, live, offset_contents(self.seen.below(at)), bound)
         self.verdict.add(findings, **figures)
 
     def _judge_new_records(self, group: str, at: Place, reached: int) -> None:
@@ -122,6 +124,8 @@ class ClientChecks(TripChecks):
             if here.get(topic) not in REFUSALS
         ]
         if open_here:
-            self.verdict.add([Finding("source open", f"does not refuse a producer's write: {examples(open_here)}")])
+            self.verdict.add(
+                [Finding("source open", f"does not refuse a producer's write: {first_examples(open_here)}")]
+            )
         mirrored = [self._there((topic, 0))[0] for topic in topics]
         self.verdict.add(closed_target(self.target, topics, [] if self.names.policy == "identity" else mirrored))

@@ -8,7 +8,7 @@ from lab.checker.client_behaviour import (
 )
 from lab.checker.findings import Finding
 from lab.checker.ledger import Log
-from lab.checker.records import pairs
+from lab.checker.records import offset_contents
 from lab.checker.round_trip.base import TripChecks
 
 #: By kind of finding: what is wrong with records that replication should not have put into a log.
@@ -59,7 +59,9 @@ class CopyChecks(TripChecks):
         return [offset for offset in repeats if offset not in old]
 
     def _judge_kept(self, log: Log) -> None:
-        changed = seen.contradictions(((r.offset, r.digest) for r in self.ledger.told(log)), pairs(self.seen.logs[log]))
+        changed = seen.changed_offsets(
+            ((r.offset, r.digest) for r in self.ledger.told(log)), offset_contents(self.seen.logs[log])
+        )
         text = f"on {log[0]}: holds another record than was acknowledged"
         self.verdict.add([Finding("log changed", text, None, *log[1], offset) for offset in changed])
 

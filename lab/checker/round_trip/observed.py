@@ -13,10 +13,10 @@ from typing import Any
 from lab.checker import evidence_file as told
 from lab.checker.ledger import Ledger, Log, Place, Topic
 from lab.checker.loss_rows import mirrored_at_most
-from lab.checker.mirroring import Mirroring, mirroring, origins_of
+from lab.checker.mirroring import Mirroring, mirroring_of, origins_of
 from lab.checker.positions import Alignment
 from lab.checker.readers import PROBE_DIGEST, ClusterReader
-from lab.checker.records import Held, merge_known, pairs
+from lab.checker.records import Held, merge_known, offset_contents
 from lab.workload.ground_truth import ABORTED
 
 PLANNED, UNPLANNED, FAILBACK = "planned_failover", "unplanned_failover", "failback"
@@ -84,7 +84,7 @@ class Trip:
         )
 
 
-class RoundTripExhibits:
+class RoundTripObserved:
     """Both clusters as they are now, by log."""
 
     def __init__(
@@ -184,7 +184,7 @@ class RoundTripExhibits:
     def claimed(self, name: str) -> dict[Place, int]:
         """Return `cut_off` or `boundary` as the evidence tells it; nothing where it cannot be understood."""
         try:
-            return told.offsets(self.trip.evidence[name])
+            return told.offsets_by_partition(self.trip.evidence[name])
         except (KeyError, TypeError, ValueError):
             return {}
 
@@ -196,7 +196,7 @@ class RoundTripExhibits:
         """Say what replication made of a log; asked first when it is known which logs were made anew."""
         if log not in self._mirrorings:
             plain = [(one.offset, one.digest) for one in self.logs[log] if one.origin is None]
-            self._mirrorings[log] = mirroring(
+            self._mirrorings[log] = mirroring_of(
                 plain, log[0], origins_of(self.ledger.written(log)), self.ledger.repeated.get(log)
             )
         return self._mirrorings[log]
@@ -254,18 +254,18 @@ class RoundTripExhibits:
         there = self.names.counterpart(log)
         until = self.trip.mirrored_until.get(there[1]) if self.trip.lost else self.ledger.opened.get(there)
         copies = [one.digest for one in self.logs.get(there, []) if until is None or one.offset < until]
-        return mirrored_at_most(pairs(self.ledger.common(log, list(held))), copies)
+        return mirrored_at_most(offset_contents(self.ledger.common(log, list(held))), copies)
 
     def _align(self, log: Log) -> Alignment:
         there, apart, aborted = self.names.counterpart(log), self.ledger.apart.get(log, set()), self.aborted(log)
-        live = [pair for pair in pairs(self.here(log)) if pair[1] not in aborted]
+        live = [pair for pair in offset_contents(self.here(log)) if pair[1] not in aborted]
         old = [
             (record.offset, record.digest)
             for record in self.ledger.told(log, self.trip.number)
             if record.offset not in apart
         ]
-        known = merge_known(old, pairs(self.here(log, "read_uncommitted")))
-        target = pairs(self.below(there))
+        known = merge_known(old, offset_contents(self.here(log, "read_uncommitted")))
+        target = offset_contents(self.below(there))
         if self._topic(log).compacted:
             # What only the target holds still, nobody can say where it stood on the source.
             contents = {digest for _, digest in known}

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from lab.checker.client_behaviour import (
     absent_positions,
-    misplaced,
+    misplaced_positions,
     uncalled_positions,
 )
 from lab.checker.findings import Finding
 from lab.checker.ledger import Place
 from lab.checker.readers import INTERNAL_GROUPS
 from lab.checker.round_trip.base import TripChecks
-from lab.checker.translation_file import Claim, claims, read_rows
+from lab.checker.translation_file import PositionClaim, position_claims, read_rows
 from lab.checker.unplanned_check import RECENT_MS
 
 
@@ -44,12 +44,12 @@ class PositionChecks(TripChecks):
             if here.get(group, {}).get(place) != offset
         ]
 
-    def _claims(self) -> Mapping[str, Mapping[Place, Claim]]:
+    def _claims(self) -> Mapping[str, Mapping[Place, PositionClaim]]:
         path = self.trip.folder / str(self.trip.evidence.get("positions"))
-        return claims(read_rows(path)) if self.trip.lost and path.is_file() else {}
+        return position_claims(read_rows(path)) if self.trip.lost and path.is_file() else {}
 
     def _judge_group(
-        self, group: str, here: Mapping[Place, int], there: Mapping[Place, int], claimed: Mapping[Place, Claim]
+        self, group: str, here: Mapping[Place, int], there: Mapping[Place, int], claimed: Mapping[Place, PositionClaim]
     ) -> None:
         if not here:
             return
@@ -69,7 +69,7 @@ class PositionChecks(TripChecks):
             if self._there(place) in held:
                 self._judge_position(group, place, position, held[self._there(place)], claimed.get(place))
 
-    def _may_be_absent(self, group: str, place: Place, claim: Claim | None) -> bool:
+    def _may_be_absent(self, group: str, place: Place, claim: PositionClaim | None) -> bool:
         """Of a lost source a position that was refused, or that nobody can have seen before it died."""
         if claim is not None:
             return claim.target_position is None
@@ -77,7 +77,7 @@ class PositionChecks(TripChecks):
         return commit is not None and self.trip.died_at is not None and commit.first_at > self.trip.died_at - RECENT_MS
 
     def _judge_position(
-        self, group: str, place: Place, position: int, target_position: int, claim: Claim | None
+        self, group: str, place: Place, position: int, target_position: int, claim: PositionClaim | None
     ) -> None:
         log = (self.trip.source, place)
         at = self.names.counterpart(log)
@@ -89,7 +89,7 @@ class PositionChecks(TripChecks):
         standing = alignment.standing(position, target_position)
         unread = self._id_of(log, standing.skipped[0]) if standing.skipped else None
         known, bound = (position, 0) if claim is None or claim.exact else (claim.position, claim.bound)
-        findings = misplaced(
+        findings = misplaced_positions(
             group, at[1], alignment, position, target_position, self.seen.starts[at], unread, known, bound
         )
         self._rereads = max(self._rereads, standing.rereads)

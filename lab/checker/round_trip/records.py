@@ -51,7 +51,7 @@ class RecordChecks(TripChecks):
         logs = [(here, (name, place[1])) for name in self.names.names_on(here, place[0])]
         held = [one for log in logs for one in self.seen.committed.get(log, [])]
         elsewhere = [*self.seen.quarantined.get(place, []), *self.ledger.exported_copies[place].elements()]
-        return accounting.unaccounted(owed, place, here, held, exported, elsewhere) + gone
+        return accounting.unaccounted_records(owed, place, here, held, exported, elsewhere) + gone
 
     def _not_mirrored(self, place: Place) -> set[int]:
         log = (self.trip.source, place)

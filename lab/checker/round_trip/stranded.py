@@ -10,11 +10,11 @@ from lab.checker import accounting
 from lab.checker import records as seen
 from lab.checker.findings import Finding
 from lab.checker.ledger import Log, Place
-from lab.checker.loss_rows import mirrored_at_most, stranded
-from lab.checker.records import Held, pairs
+from lab.checker.loss_rows import compare_stranded, mirrored_at_most
+from lab.checker.records import Held, offset_contents
 from lab.checker.round_trip.base import TripChecks
 from lab.checker.stranded_export import Export
-from lab.workload.ground_truth import COMMITTED, Record
+from lab.workload.ground_truth import COMMITTED, TruthRecord
 
 
 class StrandedChecks(TripChecks):
@@ -41,7 +41,9 @@ class StrandedChecks(TripChecks):
     def _judge_exported(self, place: Place, rows: Mapping[int, int], called_committed: set[int]) -> None:
         log, held = (self.trip.target, place), self.trip.returned[place]
         mirrored, aborted = self.seen.mirrored(log, held), self.seen.aborted(log)
-        found = stranded(self._due_for_export(log, held, mirrored, aborted), pairs(held), mirrored, rows)
+        found = compare_stranded(
+            self._due_for_export(log, held, mirrored, aborted), offset_contents(held), mirrored, rows
+        )
         # Which one of several that look alike was repeated, nobody can tell: one too many in the list is on the safe
         # side.
         there = self.names.counterpart(log)
@@ -82,9 +84,9 @@ class StrandedChecks(TripChecks):
             if one.offset >= self.ledger.opened.get(there, sys.maxsize)
         ]
         own = mirrored | {record.offset for record in self.ledger.told(log, self.trip.number)}
-        return mirrored_at_most([pair for pair in pairs(held) if pair[0] not in own], later)
+        return mirrored_at_most([pair for pair in offset_contents(held) if pair[0] not in own], later)
 
-    def _due_for_export(self, log: Log, held: list[Held], mirrored: set[int], aborted: set[int]) -> list[Record]:
+    def _due_for_export(self, log: Log, held: list[Held], mirrored: set[int], aborted: set[int]) -> list[TruthRecord]:
         """Records due for export: the never replicated; of a deleted log, all that the other log lacks."""
         due, end = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
         told = [
@@ -95,7 +97,7 @@ class StrandedChecks(TripChecks):
         if not self._deleted(log) or self._topic(log).compacted:
             return told
         return [
-            Record(one.offset, one.digest, None, one.key, one.tombstone, 0)
+            TruthRecord(one.offset, one.digest, None, one.key, one.tombstone, 0)
             for one in held
             if one.offset not in mirrored and one.digest not in aborted
         ]
@@ -104,7 +106,7 @@ class StrandedChecks(TripChecks):
         for place, before in self.trip.returned.items():
             log = (self.trip.target, place)
             now = self.seen.logs.get(log, [])
-            changed = seen.contradictions(pairs(before), pairs(now)) or (
+            changed = seen.changed_offsets(offset_contents(before), offset_contents(now)) or (
                 before and self.seen.ends.get(log, 0) <= before[-1].offset
             )
             if self._deleted(log):
@@ -131,7 +133,9 @@ class StrandedChecks(TripChecks):
         repeated = self.ledger.repeats.get(there, set())
         copies = Counter(one.digest for one in self.seen.logs.get(there, []) if one.offset not in repeated)
         copies.subtract(one.digest for one in self.seen.logs[log] if one.offset not in apart)
-        return mirrored_at_most([pair for pair in pairs(self.seen.logs[log]) if pair[0] in apart], copies.elements())
+        return mirrored_at_most(
+            [pair for pair in offset_contents(self.seen.logs[log]) if pair[0] in apart], copies.elements()
+        )
 
     def _keep_apart(self) -> None:
         """Keep what a lost source never mirrored apart from all that is replicated; the next export must hold it."""
@@ -146,7 +150,7 @@ class StrandedChecks(TripChecks):
                     if one.offset < self.seen.boundary.get(self.names.counterpart(log)[1], 0)
                 ]
                 told = seen.stale_keys(told, there)
-            held = dict(pairs(self.seen.logs[log]))
+            held = dict(offset_contents(self.seen.logs[log]))
             self.ledger.due[log] = {
                 record.offset
                 for record in told

@@ -10,7 +10,7 @@ from typing import Any
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import HookUnavailable, ReadBackFailed
-from kafka_dr.hooks.brokers.record_writer import Accepted
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.hooks.site.drain import ApplicationDrain, DrainState
 from kafka_dr.procedure.entries import (
     DrainHookAnswer,
@@ -31,7 +31,7 @@ def write_canary(procedure: Run) -> dict[str, Any]:
     answer = procedure.systems.writer(procedure.request.target).write(
         CANARY_TOPIC, 0, procedure.now().encode(), key=procedure.id.encode()
     )
-    if not isinstance(answer, Accepted):
+    if not isinstance(answer, WriteAccepted):
         raise ReadBackFailed(
             "The target did not take a record", str(answer), "Look at the target's brokers; clear open_target to go on."
         )

@@ -12,13 +12,13 @@ T = TypeVar("T")
 
 
 @contextmanager
-def side_by_side() -> Iterator[Callable[..., Future[Any]]]:
+def run_concurrently() -> Iterator[Callable[..., Future[Any]]]:
     """Start calls that wait for different systems at once; what one of them raises, its result raises."""
     with ThreadPoolExecutor(8, thread_name_prefix="observe") as pool:
         yield pool.submit
 
 
-def in_background(call: Callable[[], T]) -> Future[T]:
+def run_in_background(call: Callable[[], T]) -> Future[T]:
     """A call on a thread of its own that nobody has to wait for, not even the end of the process."""
     future: Future[T] = Future()
 

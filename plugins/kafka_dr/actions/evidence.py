@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kafka_dr.actions.loss_changes import loss_grown, loss_since
+from kafka_dr.actions.loss_changes import loss_beyond_approval, loss_since
 from kafka_dr.domain.evidence.evidence import LossSince, evidence_of
-from kafka_dr.domain.evidence.summary import story_of
+from kafka_dr.domain.evidence.summary import summarise_evidence
 from kafka_dr.errors import BadInput, Contradiction
 from kafka_dr.hooks.journal.tables import JournalEntry
-from kafka_dr.pages import render
+from kafka_dr.pages import render_page
 from kafka_dr.procedure.entries import (
     ClosingBegun,
     DataLossAssessed,
@@ -21,7 +21,7 @@ from kafka_dr.procedure.entries import (
     ProcedureClosed,
     ProducersFenced,
     Receipt,
-    newest,
+    newest_fact,
 )
 from kafka_dr.procedure.find import run_with_bad_params
 from kafka_dr.procedure.progress import not_done
@@ -42,8 +42,8 @@ def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
         for e in procedure.journal.entries(step=Step.CLOSE_PROCEDURE, kind=Entry.CLOSED)
         if e.procedure_id != procedure.id and e.sequence < closing_at.sequence
     ]
-    previous = newest(before, ProcedureClosed)
-    evidence = assemble(procedure, closing_at, previous.digest if previous else None)
+    previous = newest_fact(before, ProcedureClosed)
+    evidence = assemble_evidence(procedure, closing_at, previous.digest if previous else None)
     write_evidence(procedure.artifacts.folder, evidence)
     closed = ProcedureClosed.from_payload(evidence)
     procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, closed.kind, epoch, closed.payload())
@@ -61,7 +61,7 @@ def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
     return procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, begins.kind, epoch, begins.payload())
 
 
-def assemble(procedure: Run, closing_at: JournalEntry, previous_digest: str | None) -> dict[str, Any]:
+def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest: str | None) -> dict[str, Any]:
     """The evidence of a procedure as its journal stood at the entry that closes it."""
     entries = [
         e
@@ -110,7 +110,9 @@ def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | 
     if procedure.progress.done(DataLossAssessed) is None:
         return None
     try:
-        return LossSince(loss_since(procedure, until), [one._asdict() for one in loss_grown(procedure, until)])
+        return LossSince(
+            loss_since(procedure, until), [one._asdict() for one in loss_beyond_approval(procedure, until)]
+        )
     except Contradiction as error:
         problems.append(str(error))
         return None
@@ -151,4 +153,4 @@ def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
 
 def evidence_page(evidence: Mapping[str, Any]) -> str:
     """HTML of the evidence; every value is escaped."""
-    return render("evidence.html.j2", e=evidence, story=story_of(evidence))
+    return render_page("evidence.html.j2", e=evidence, story=summarise_evidence(evidence))

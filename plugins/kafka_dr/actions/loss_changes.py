@@ -9,7 +9,7 @@ import pandas as pd
 from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss import loss_of
-from kafka_dr.domain.loss.loss_increase import FoundSince, Grown, grown, loss_now
+from kafka_dr.domain.loss.loss_increase import LossIncrease, NewerEvidence, loss_increases, loss_now
 from kafka_dr.procedure.entries import (
     AcceptedRecords,
     DataLossAssessed,
@@ -23,7 +23,7 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 
-def loss_grown(procedure: Run, until: int | None = None) -> list[Grown]:
+def loss_beyond_approval(procedure: Run, until: int | None = None) -> list[LossIncrease]:
     """Partitions with more loss than approved, by what was known before the opening; [] if no source was given up.
 
     Args:
@@ -34,7 +34,9 @@ def loss_grown(procedure: Run, until: int | None = None) -> list[Grown]:
     translated = procedure.progress.done(OffsetsTranslated)
     missing = loss_of(translated.holes, translated.cut) if translated else []
     limits = [number for number in (until, _opened_at(procedure)) if number is not None]
-    return grown(procedure.progress.move().planned.loss, [*loss_since(procedure, min(limits, default=None)), *missing])
+    return loss_increases(
+        procedure.progress.move().planned.loss, [*loss_since(procedure, min(limits, default=None)), *missing]
+    )
 
 
 def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]:
@@ -43,11 +45,11 @@ def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]
     stopped = procedure.progress.done(MirrorMakerStopped)
     return loss_now(
         procedure.progress.move().planned.loss,
-        FoundSince(accepted_to=accepted) if stopped is None else _since_stopped(procedure, stopped, accepted),
+        NewerEvidence(accepted_to=accepted) if stopped is None else _since_stopped(procedure, stopped, accepted),
     )
 
 
-def _since_stopped(procedure: Run, stopped: MirrorMakerStopped, accepted: dict[TopicPartition, int]) -> FoundSince:
+def _since_stopped(procedure: Run, stopped: MirrorMakerStopped, accepted: dict[TopicPartition, int]) -> NewerEvidence:
     """Compare the target's ends with the assessment's; offsets of a topic made anew are of another log."""
     assessed = procedure.progress.require(DataLossAssessed)
     bounds = procedure.artifacts.load(assessed.bounds)
@@ -57,7 +59,7 @@ def _since_stopped(procedure: Run, stopped: MirrorMakerStopped, accepted: dict[T
     now = frame_partitions(procedure.artifacts.load(stopped.boundary), "offset")
     kept = frame_partitions(procedure.artifacts.load(stopped.replicated), "offset") if stopped.replicated else {}
     anew = {*bounds.loc[bounds["recreated"], "topic"], *assessed.copied_anew}
-    return FoundSince(
+    return NewerEvidence(
         target_ends={
             tp: (None if pd.isna(end) else int(end), now.get(TopicPartition(remote[tp], tp.partition)))
             for tp, end in then.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.acl_fence import probe_answers, refused_by_rights
 from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
@@ -43,7 +43,7 @@ from kafka_dr.procedure.run import Run
 _STATUS_SECONDS = 5.0
 
 
-def refuse_if_changed(procedure: Run) -> None:
+def recheck_preconditions(procedure: Run) -> None:
     """Refuse if a readable source's fence or cut-off changed or, after the stop, MirrorMaker 2 or the target did."""
     if not procedure.progress.without_source:
         source_still_fenced(procedure)
@@ -156,7 +156,7 @@ def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
     names = parts_of(procedure.flow)
     if not procedure.progress.without_source:
         return [(name, procedure.mirror_maker(procedure.flow).status(name)) for name in names]
-    with side_by_side() as start:
+    with run_concurrently() as start:
         asked = {name: start(connector_state, procedure, name) for name in names}
     return [(name, status) for name, one in asked.items() if (status := one.result()) is not None]
 

@@ -14,7 +14,7 @@ from collections import Counter
 import pandas as pd
 
 from kafka_dr.actions.groups.at_rest import active_groups
-from kafka_dr.actions.offsets.commit import beside, held_positions, translated_positions
+from kafka_dr.actions.offsets.commit import held_positions, translated_positions, with_held_position
 from kafka_dr.actions.scope.position_frames import COLUMNS, PLACE, TYPES, in_order
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.offsets.restore_plan import RestorePlan, restore_plan_of
@@ -80,7 +80,7 @@ def committed_by(undone: Run) -> pd.DataFrame:
     return translated_positions(undone).astype(TYPES)
 
 
-def compared(procedure: Run, undone: Run, overwrites: bool) -> pd.DataFrame:
+def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataFrame:
     """A row a position: group, topic, partition, position before, committed, now, and what becomes of it."""
     before, wanted = snapshot_of(undone).astype(TYPES), committed_by(undone)
     groups = sorted({*before["group"], *wanted["group"]})
@@ -92,11 +92,11 @@ def compared(procedure: Run, undone: Run, overwrites: bool) -> pd.DataFrame:
     }
     rows = in_order(pd.DataFrame(sorted(places), columns=PLACE).astype({name: TYPES[name] for name in PLACE}))
     for name, frame in (("before", before), ("wanted", wanted), ("now", now)):
-        rows = beside(rows, frame, name)
-    return rows.assign(action=actions(rows, overwrites))
+        rows = with_held_position(rows, frame, name)
+    return rows.assign(action=choose_actions(rows, overwrites))
 
 
-def actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
+def choose_actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
     """What becomes of each position."""
     same = rows["now"].eq(rows["before"]).fillna(rows["now"].isna() & rows["before"].isna())
     ours = rows["now"].eq(rows["wanted"]).fillna(False) | overwrites
@@ -123,10 +123,10 @@ def by_group_of(rows: pd.DataFrame, action: str) -> dict[str, int]:
 
 def changed_since(rows: pd.DataFrame) -> dict[str, int]:
     """How many positions of each group are neither what stood there before nor what was committed."""
-    return by_group_of(rows.assign(action=actions(rows, overwrites=False)), SINCE)
+    return by_group_of(rows.assign(action=choose_actions(rows, overwrites=False)), SINCE)
 
 
-def touched(rows: pd.DataFrame) -> list[str]:
+def changed_groups(rows: pd.DataFrame) -> list[str]:
     """Groups that will be written to, or deleted."""
     return sorted({*groups_with(rows, WRITE), *groups_with(rows, DELETE)})
 
@@ -194,7 +194,7 @@ class Left:
     @classmethod
     def of(cls, rows: pd.DataFrame, held: pd.DataFrame, overwrites: bool) -> Left:
         """Set what was planned beside what is held now."""
-        seen = beside(rows.rename(columns={"now": "planned"}), held, "now")
+        seen = with_held_position(rows.rename(columns={"now": "planned"}), held, "now")
         writes, deletes = (seen[seen["action"] == action] for action in (WRITE, DELETE))
         done, as_planned = (
             writes["now"].eq(writes[name]).fillna(writes["now"].isna() & writes[name].isna())

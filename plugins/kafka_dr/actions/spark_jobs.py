@@ -16,7 +16,7 @@ import pandas as pd
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.domain.mirror_maker.naming import LONGEST_TOPIC, topic_problem
 from kafka_dr.errors import Contradiction, SparkFailed
 from kafka_dr.procedure.run import Run
@@ -42,10 +42,10 @@ def run_spark_job(
     # Each process has its own folders: an orphan of an earlier try may still be reading and writing.
     given, made = (procedure.artifacts.folder / f"{job}-{procedure.lease.epoch}{part}" for part in (".input", ""))
     given.mkdir(parents=True)
-    with side_by_side() as start:
+    with run_concurrently() as start:
         inputs = start(_write_input, given, write)
         try:
-            submit(procedure, context, job, given, made, in_vain)
+            submit_job(procedure, context, job, given, made, in_vain)
         except SparkFailed:
             # Spark that was told there will be no input only says that.
             if inputs.done() or (given / _FAILED).exists():
@@ -74,7 +74,7 @@ def _refuse_illegal_topics(frame: pd.DataFrame) -> None:
                 )
 
 
-def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
+def contract_frame(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
     """A frame of the archive in the types of the jobs' contract."""
     return frame.astype({"topic": object, "partition": "int32", **dict.fromkeys(never_null, "int64")})
 
@@ -90,7 +90,7 @@ def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
         raise
 
 
-def submit(procedure: Run, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
+def submit_job(procedure: Run, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
     """Submit a job and wait until it ends, `spark_seconds` at most; SparkFailed if that was without its result."""
     procedure.systems.connections.check_spark(procedure.topology.spark.connection)
     home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))

@@ -10,7 +10,7 @@ from kafka_dr.actions.scope.flow_scope import remote_partitions
 from kafka_dr.actions.scope.plan_scope import partitions_of_plan
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import SystemUnavailable
-from kafka_dr.hooks.brokers.record_writer import Accepted
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.procedure.entries import (
     DrainHookAnswer,
     FailoverForecast,
@@ -43,7 +43,9 @@ def probe_refused_by(procedure: Run) -> dict[str, str]:
     ends_at = time.monotonic() + min(_SHOW_SECONDS, procedure.request.deadlines.fence_seconds)
     while True:
         answers = probe_answers(procedure) or {}
-        refusing = {str(broker): str(answer) for broker, answer in answers.items() if not isinstance(answer, Accepted)}
+        refusing = {
+            str(broker): str(answer) for broker, answer in answers.items() if not isinstance(answer, WriteAccepted)
+        }
         if not refusing or time.monotonic() > ends_at:
             return refusing
         time.sleep(_LOOK_AGAIN_SECONDS)

@@ -15,10 +15,10 @@ from kafka_dr.actions.offsets.commit import held_positions
 from kafka_dr.actions.scope.position_frames import by_group, partitions_frame
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.manual.context import Hand
+from kafka_dr.domain.manual.context import ManualContext
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, ReadBackFailed, Refusal
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     GatePassed,
     GroupsCommitted,
@@ -32,10 +32,10 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.procedures import steps_of
 from kafka_dr.vocabulary import Step
 
-MARKS = ("opening", "opened", "returning")
+MANUAL_ACTIONS = ("opening", "opened", "returning")
 
 
-def note(procedure: Run, hand: Hand, what: str, who: str) -> str:
+def record_manual_action(procedure: Run, hand: ManualContext, what: str, who: str) -> str:
     """Write one of the marks; returns what is now so, as a sentence.
 
     Raises:
@@ -49,21 +49,21 @@ def note(procedure: Run, hand: Hand, what: str, who: str) -> str:
     return {"opening": _opening, "opened": _opened, "returning": _returning}[what](procedure, hand, who)
 
 
-def _opening(procedure: Run, hand: Hand, who: str) -> str:
+def _opening(procedure: Run, hand: ManualContext, who: str) -> str:
     procedure.progress.refuse_if_going_back()
     if procedure.progress.began(Step.OPEN_TARGET) is None:
-        record(procedure.authority, Step.OPEN_TARGET, TargetToOpen(removes_acl_entries=hand.opening, by_hand=who))
+        record_fact(procedure.authority, Step.OPEN_TARGET, TargetToOpen(removes_acl_entries=hand.opening, by_hand=who))
     return f"{procedure.id}: {who} opens the target by hand; from now on no step returns by itself"
 
 
-def _returning(procedure: Run, _: Hand, who: str) -> str:
+def _returning(procedure: Run, _: ManualContext, who: str) -> str:
     if procedure.progress.done(TargetOpened) is not None:
         raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
-    record(procedure.authority, Step.RETURN_TO_SOURCE, SourceToReopen(reopens_source=True, by_hand=who))
+    record_fact(procedure.authority, Step.RETURN_TO_SOURCE, SourceToReopen(reopens_source=True, by_hand=who))
     return f"{procedure.id}: {who} returns by hand; from now on no step goes forward"
 
 
-def _opened(procedure: Run, hand: Hand, who: str) -> str:
+def _opened(procedure: Run, hand: ManualContext, who: str) -> str:
     """Everything up to the opening was done; each step that was done by hand gets an outcome that says so."""
     if procedure.progress.began(Step.OPEN_TARGET) is None:
         raise Refusal(
@@ -92,11 +92,11 @@ def _opened(procedure: Run, hand: Hand, who: str) -> str:
     }
     for step, outcome in outcomes.items():
         if step in left:
-            record(procedure.authority, step, outcome())
+            record_fact(procedure.authority, step, outcome())
     return f"{procedure.id}: read back and noted; Airflow, when it is back, goes on with redirect_clients"
 
 
-def _wrong_positions(procedure: Run, hand: Hand) -> list[str]:
+def _wrong_positions(procedure: Run, hand: ManualContext) -> list[str]:
     if hand.positions is None and Step.COMMIT_GROUPS in hand.notes:
         return [hand.notes[Step.COMMIT_GROUPS]]
     wanted = {
@@ -111,7 +111,7 @@ def _wrong_positions(procedure: Run, hand: Hand) -> list[str]:
     ]
 
 
-def _wrong_seeds(procedure: Run, hand: Hand) -> list[str]:
+def _wrong_seeds(procedure: Run, hand: ManualContext) -> list[str]:
     flow = procedure.reverse_flow
     if flow is None or not hand.seeds:
         return []
@@ -123,12 +123,12 @@ def _wrong_seeds(procedure: Run, hand: Hand) -> list[str]:
     ]
 
 
-def _still_closed(procedure: Run, hand: Hand) -> list[str]:
+def _still_closed(procedure: Run, hand: ManualContext) -> list[str]:
     closed: frozenset[AclEntry] = target_rules(procedure).entries & frozenset(hand.removed)
     return [f"still there: {entry}" for entry in sorted(closed)]
 
 
-def _committed(procedure: Run, hand: Hand, who: str) -> GroupsCommitted:
+def _committed(procedure: Run, hand: ManualContext, who: str) -> GroupsCommitted:
     ends = procedure.systems.target.ends(list(local_partitions(procedure)))
     receipt = procedure.artifacts.save("local_ends", partitions_frame(ends, "offset"))
     return GroupsCommitted(positions=len(hand.positions or ()), local_ends=receipt, by_hand=who)

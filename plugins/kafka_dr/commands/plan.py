@@ -20,7 +20,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from kafka_dr.actions.loss_changes import loss_grown
+from kafka_dr.actions.loss_changes import loss_beyond_approval
 from kafka_dr.actions.offsets.client_topics import missing_topics
 from kafka_dr.actions.offsets.commit import positions_to_commit
 from kafka_dr.actions.replication.stop import parts_of
@@ -34,19 +34,19 @@ from kafka_dr.actions.scope.plan_scope import (
     topics_of,
 )
 from kafka_dr.actions.scope.position_frames import COLUMNS
-from kafka_dr.commands.manual_actions import MARKS, note
+from kafka_dr.commands.manual_actions import MANUAL_ACTIONS, record_manual_action
 from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Flow
 from kafka_dr.connections import Connections
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_page import loss_markdown
 from kafka_dr.domain.manual.acl_commands import entry_of
-from kafka_dr.domain.manual.commands import to_go_on
-from kafka_dr.domain.manual.context import Flow as ManualFlow
-from kafka_dr.domain.manual.context import Hand, Place
+from kafka_dr.domain.manual.commands import forward_commands
+from kafka_dr.domain.manual.context import ConnectorCommands as ManualFlow
+from kafka_dr.domain.manual.context import ManualContext, ToolAccess
 from kafka_dr.domain.manual.files import offset_lines, partition_patterns, position_files, seeds_json
-from kafka_dr.domain.manual.rollback import to_return
-from kafka_dr.domain.manual.script import script
+from kafka_dr.domain.manual.rollback import rollback_commands
+from kafka_dr.domain.manual.script import shell_script
 from kafka_dr.domain.readiness.plan import plan_markdown
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         procedure = _procedure(options)
         if options.by_hand:
-            print(note(procedure, hand_of(procedure), options.by_hand, options.user or ""))
+            print(record_manual_action(procedure, hand_of(procedure), options.by_hand, options.user or ""))
         elif options.commands:
             print(write_commands(procedure, options.out or Path(f"{procedure.id}-by-hand")))
         else:
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--by-hand",
-        choices=MARKS,
+        choices=MANUAL_ACTIONS,
         help="note in the journal that you open the target, have opened it, or give the source back",
     )
     parser.add_argument("--as", dest="user", help="with --by-hand: who you are")
@@ -147,8 +147,8 @@ def write_commands(procedure: Run, folder: Path) -> str:
     title = f"{procedure.id}: {procedure.request.source} -> {procedure.request.target}"
     texts = {
         **_files(procedure, hand),
-        "to_go_on.sh": script(f"{title}: TO GO ON", to_go_on(hand)),
-        "to_return.sh": script(f"{title}: TO RETURN", to_return(hand)),
+        "to_go_on.sh": shell_script(f"{title}: TO GO ON", forward_commands(hand)),
+        "to_return.sh": shell_script(f"{title}: TO RETURN", rollback_commands(hand)),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -159,7 +159,7 @@ def write_commands(procedure: Run, folder: Path) -> str:
     return "\n".join([written, texts["to_go_on.sh"], texts["to_return.sh"]])
 
 
-def hand_of(procedure: Run) -> Hand:
+def hand_of(procedure: Run) -> ManualContext:
     """What the journal and its files say, as the commands need it."""
     done, begun = _steps(procedure)
     planning, given_up = _planning(procedure), procedure.progress.without_source
@@ -179,7 +179,7 @@ def hand_of(procedure: Run) -> Hand:
     except Exception as error:  # noqa: BLE001 (the way back is printed without them)
         positions, local = None, ()
         notes[Step.COMMIT_GROUPS] = f"The positions are not known; print these commands again. Why: {error}"
-    return Hand(
+    return ManualContext(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,
         source=_place(procedure, "source", procedure.request.source),
@@ -218,7 +218,7 @@ def _steps(procedure: Run) -> tuple[frozenset[str], frozenset[str]]:
     )
 
 
-def _place(procedure: Run, end: str, alias: str) -> Place:
+def _place(procedure: Run, end: str, alias: str) -> ToolAccess:
     """The servers stand in the connection; where that cannot be read, a person knows them."""
     try:
         servers = str(
@@ -226,7 +226,7 @@ def _place(procedure: Run, end: str, alias: str) -> Place:
         )
     except Exception:  # noqa: BLE001 (a plan without an address is better than none)
         servers = _PLACEHOLDER[end]
-    return Place(alias, servers, f"{end}.properties")
+    return ToolAccess(alias, servers, f"{end}.properties")
 
 
 def _address(procedure: Run, connection: str) -> tuple[str, bool]:
@@ -277,7 +277,7 @@ def _notes(procedure: Run, done: frozenset[str]) -> dict[str, str]:
         found = procedure.progress.require(OffsetsTranslated)
         more = [
             f"More is lost of {one.topic}-{one.partition} than was approved: {one.why}."
-            for one in loss_grown(procedure)
+            for one in loss_beyond_approval(procedure)
         ]
         notes[Step.REVIEW_TRANSLATION] = " ".join(
             [
@@ -304,7 +304,7 @@ def _routing(procedure: Run) -> str:
     return f"curl -fsS{who} -X PUT -H 'Content-Type: application/json' --data @routing.json {quote(url + '/route')}"
 
 
-def _files(procedure: Run, hand: Hand) -> dict[str, str]:
+def _files(procedure: Run, hand: ManualContext) -> dict[str, str]:
     partitions = partitions_of_plan(procedure)
     remote = remote_partitions(procedure, partitions)
     found = {
@@ -325,7 +325,7 @@ def _files(procedure: Run, hand: Hand) -> dict[str, str]:
     return found
 
 
-def _route(procedure: Run, hand: Hand) -> str:
+def _route(procedure: Run, hand: ManualContext) -> str:
     try:
         version = procedure.systems.routing.current().version + 1
     except SwitchbackError:

@@ -44,7 +44,7 @@ def main() -> int:
     try:
         settings = json.loads(sys.stdin.readline())
         topology = load_topology(settings["topology"])
-        recordings = [recording(topology, flow, settings, ended) for flow in topology.flows]
+        recordings = [open_recorder(topology, flow, settings, ended) for flow in topology.flows]
     except (SwitchbackError, ValueError, KeyError) as error:
         print(f"ERROR the recorder cannot begin: {type(error).__name__}: {error}", flush=True)
         return 2
@@ -69,7 +69,7 @@ def _run(one: Recording, ended: threading.Event, failed: threading.Event) -> Non
         ended.set()
 
 
-def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended: threading.Event) -> Recording:
+def open_recorder(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended: threading.Event) -> Recording:
     """One flow's recorder, with its clients."""
     source, target = (settings["clusters"][alias] for alias in (flow.source, flow.target))
     access = Access(

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
         folder = (options.own_database or home / "run_procedure").resolve()
         os.environ.update((own_database_environment if options.own_database else folder_environment)(folder))
-        code: int = importlib.import_module(_CONDUCTOR).conduct(options, conf, folder)
+        code: int = importlib.import_module(_CONDUCTOR).conduct_run(options, conf, folder)
     except SwitchbackError as error:
         print(f"nothing was begun: {type(error).__name__}: {error}", file=sys.stderr)
         return 2

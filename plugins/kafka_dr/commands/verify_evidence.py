@@ -21,13 +21,13 @@ import pandas as pd
 from jinja2 import UndefinedError
 
 from kafka_dr.actions.evidence import evidence_page, evidence_text
-from kafka_dr.config.params import shown
+from kafka_dr.config.params import quoted_value
 from kafka_dr.config.settings import load_topology
 from kafka_dr.connections import Connections
 from kafka_dr.domain.canonical_json import digest_of, read_json
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.procedure.entries import ProcedureClosed, newest
+from kafka_dr.procedure.entries import ProcedureClosed, newest_fact
 from kafka_dr.vocabulary import Entry, Step
 
 #: Folders of what was read on an old source, and the column of the loss that holds the SHA-256 of the files in each.
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problems:
         return 1
     against = "" if options.journal else "; not compared with the journal (--journal)"
-    files = len(list(receipts(evidence))) + sum(
+    files = len(list(listed_receipts(evidence))) + sum(
         len(listed_files(options.folder, step["figures"])) for step in evidence["steps"]
     )
     print(
@@ -91,7 +91,7 @@ def _parsed(raw: bytes) -> dict[str, Any] | None:
     """The evidence if it has the shape that receipts and digest are looked up in."""
     try:
         evidence = read_json(raw)
-        list(receipts(evidence))
+        list(listed_receipts(evidence))
         return evidence if {"digest", "procedure_id", "outcome"} <= evidence.keys() else None
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
@@ -101,7 +101,7 @@ def changed_evidence(raw: bytes, evidence: dict[str, Any]) -> Iterator[str]:
     """The digest is that of everything else, and nothing stands between the lines."""
     found = digest_of({name: value for name, value in evidence.items() if name != "digest"})
     if found != evidence["digest"]:
-        yield f"evidence.json was changed: it says digest {shown(evidence['digest'])}, its content has {found}"
+        yield f"evidence.json was changed: it says digest {quoted_value(evidence['digest'])}, its content has {found}"
     elif raw != evidence_text(evidence).encode("utf-8", "surrogatepass"):
         yield "evidence.json was written anew: its content holds, its bytes are others"
 
@@ -117,7 +117,7 @@ def changed_page(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
         yield "evidence.html was changed, or made by another version of this program"
 
 
-def receipts(evidence: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def listed_receipts(evidence: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Every file that a step names with its SHA-256."""
     for step in evidence["steps"]:
         for told in (step["figures"], *step["notes"]):
@@ -147,7 +147,7 @@ def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
 def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
     """Report files and record lists whose SHA-256 differs from their step's, and unlisted files beside lists."""
     yield from filter(
-        None, (_changed(folder, _place(folder, receipt), receipt["sha256"]) for receipt in receipts(evidence))
+        None, (_changed(folder, _place(folder, receipt), receipt["sha256"]) for receipt in listed_receipts(evidence))
     )
     for step in evidence["steps"]:
         listed = listed_files(folder, step["figures"])
@@ -180,7 +180,7 @@ def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[s
     if broken is not None:
         yield f"the journal's entry {broken} is missing or was changed"
     entries = journal.entries(evidence["procedure_id"], Step.CLOSE_PROCEDURE, Entry.CLOSED)
-    closed = newest(entries, ProcedureClosed)
+    closed = newest_fact(entries, ProcedureClosed)
     if closed is None:
         yield "the journal does not know that this procedure was closed"
     elif closed.digest != evidence["digest"]:

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.environ.update(own_database_environment(options.own_database))
         # Connections come from Airflow's own places, as a server reads them; a task would ask the API.
         os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-        importlib.import_module(_WATCHING).watch(_say)
+        importlib.import_module(_WATCHING).watch_sources(_say)
     except SwitchbackError as error:
         print(f"nothing was begun: {type(error).__name__}: {error}", file=sys.stderr)
     except KeyboardInterrupt:

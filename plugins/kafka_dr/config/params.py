@@ -49,7 +49,7 @@ ProcedureId = Annotated[str, AfterValidator(_procedure_id)]
 def _by_pattern(rules: dict[str, str]) -> dict[str, str]:
     for pattern in rules:
         if problem := pattern_problem(pattern, "topic"):
-            raise ValueError(f"{shown(pattern)}: {problem}")
+            raise ValueError(f"{quoted_value(pattern)}: {problem}")
     return rules
 
 
@@ -138,7 +138,7 @@ def bad_input(what: str, problems: list[str], next_step: str) -> BadInput:
     return error
 
 
-def shown(value: Any) -> str:
+def quoted_value(value: Any) -> str:
     """A value as an error may repeat it: ASCII, on one line, not long."""
     # Python refuses to print integers of more than 4300 digits, and JSON may hold one.
     text = ascii(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
@@ -150,7 +150,7 @@ def _unknown(given: Mapping[str, Any], foreign: Collection[str]) -> Iterator[str
     for key in given:
         if key not in known:
             why = "this procedure does not take it" if key in foreign else "no such param"
-            yield f"{shown(key)}: {why}; params: {', '.join(known)}"
+            yield f"{quoted_value(key)}: {why}; params: {', '.join(known)}"
 
 
 def _ends(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
@@ -158,10 +158,10 @@ def _ends(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     for end in ("source", "target"):
         if given.get(end) not in topology.aliases:
             known = False
-            seen = f"{shown(given[end])} is not a cluster" if end in given else "missing"
+            seen = f"{quoted_value(given[end])} is not a cluster" if end in given else "missing"
             yield f"{end}: {seen}; clusters of the topology: {', '.join(topology.aliases)}"
     if known and given["source"] == given["target"]:
-        yield f"target: the same cluster as the source, {shown(given['source'])}; name two different ones"
+        yield f"target: the same cluster as the source, {quoted_value(given['source'])}; name two different ones"
     elif known and topology.find_flow(given["source"], given["target"]) is None:
         flows = ", ".join(f"{flow.source}->{flow.target}" for flow in topology.flows)
         yield f"target: no flow replicates {given['source']}->{given['target']}; flows: {flows}"
@@ -174,7 +174,7 @@ def _reason(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
 
 def _reason_problem(reason: Any, wanted: str) -> str | None:
     if not isinstance(reason, str) or not reason.strip():
-        return f"{shown(reason) if reason is not None else 'missing'}; {wanted}"
+        return f"{quoted_value(reason) if reason is not None else 'missing'}; {wanted}"
     if len(reason) > LONGEST_REASON:
         return f"{len(reason)} characters; at most {LONGEST_REASON}"
     odd = _invisible(reason)
@@ -195,13 +195,14 @@ def _parts(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     for key, kind in kinds.items():
         text = given.get(key, ALL)
         if not isinstance(text, str) or not text.strip():
-            yield f"{key}: {shown(text)}; regular expressions, parted by commas; leave it out for all of the flow"
+            given_text = quoted_value(text)
+            yield f"{key}: {given_text}; regular expressions, parted by commas; leave it out for all of the flow"
         elif problem := pattern_problem(text, kind):
             yield f"{key}: {problem}"
         elif not _all_of_flow(text, key, flow):
             yield (
-                f"{key}: {shown(text)} is narrower than the flow. Moving one application alone needs its topics taken"
-                f" out of the running flow; that is not built yet. Leave {key} out to move all of the flow"
+                f"{key}: {quoted_value(text)} is narrower than the flow. Moving one application alone needs its topics"
+                f" taken out of the running flow; that is not built yet. Leave {key} out to move all of the flow"
             )
 
 
@@ -218,7 +219,7 @@ def _flow(topology: Topology, given: Mapping[str, Any]) -> Flow | None:
 def _switches(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     for key in _SWITCHES:
         if not isinstance(given.get(key, False), bool):
-            yield f"{key}: {shown(given[key])}; true or false"
+            yield f"{key}: {quoted_value(given[key])}; true or false"
 
 
 def _tools(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
@@ -234,7 +235,7 @@ def _excluded(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     excluded = given.get("exclude_groups", {})
     if not isinstance(excluded, Mapping):
         yield (
-            f'exclude_groups: {shown(excluded)}; a map of group to reason, such as {{"reports": "its owner is on'
+            f'exclude_groups: {quoted_value(excluded)}; a map of group to reason, such as {{"reports": "its owner is on'
             ' holiday"}'
         )
         return
@@ -243,7 +244,7 @@ def _excluded(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     for group, reason in list(excluded.items())[:MOST_EXCLUDED]:
         problem = _group_problem(group) or _reason_problem(reason, "say in words why this group is not waited for")
         if problem:
-            yield f"exclude_groups[{shown(group)}]: {problem}"
+            yield f"exclude_groups[{quoted_value(group)}]: {problem}"
 
 
 def _group_problem(group: Any) -> str | None:
@@ -260,7 +261,7 @@ def _deadlines(stated: Deadlines, given: Mapping[str, Any]) -> tuple[Deadlines, 
         return Deadlines(**(stated.model_dump() | wanted)), []
     except ValidationError as error:
         return stated, [
-            f"{key}: {shown(wanted[key])}; {_expected(fault)}, in seconds"
+            f"{key}: {quoted_value(wanted[key])}; {_expected(fault)}, in seconds"
             for fault in error.errors()
             for key in map(str, fault["loc"][:1])
         ]
@@ -272,7 +273,7 @@ def _choices(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         try:
             choices[key] = TypeAdapter(_CHOICES[key]).validate_python(given[key], strict=True)
         except ValidationError as error:
-            problems.append(f"{key}: {shown(given[key])}; {_expected(error.errors()[0])}")
+            problems.append(f"{key}: {quoted_value(given[key])}; {_expected(error.errors()[0])}")
     return choices, problems
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from kafka_dr.config.params import Request, bad_input, check_params, shown
+from kafka_dr.config.params import Request, bad_input, check_params, quoted_value
 from kafka_dr.config.strict_yaml import Document, Place, place_text, read_yaml
 from kafka_dr.config.topology import (
     Cluster,
@@ -116,7 +116,7 @@ def _place(loc: tuple[str | int, ...], data: Any) -> Place:
 def _value(value: Any) -> str:
     if isinstance(value, Mapping | list | tuple):
         return "a map" if isinstance(value, Mapping) else "a list"
-    return "(value not shown)" if SECRET_VALUE.search(str(value)) else shown(value)
+    return "(value not shown)" if SECRET_VALUE.search(str(value)) else quoted_value(value)
 
 
 def _allowed_at(place: Place) -> list[str]:

@@ -232,14 +232,14 @@ class Named(Model):
     connection: Connection
 
 
-class FileRouting(Model):
+class FileRoutingSettings(Model):
     """Clients look up their cluster in a file."""
 
     kind: Literal["file"]
     path: FilePath
 
 
-class HttpRouting(Model):
+class HttpRoutingSettings(Model):
     """Clients are redirected by an HTTP hook."""
 
     kind: Literal["http"]
@@ -281,7 +281,7 @@ class Topology(Model):
     clusters: dict[Alias, Cluster] = Field(min_length=2)
     naming: NamingSpec
     flows: tuple[Flow, ...] = Field(min_length=1)
-    routing: Annotated[FileRouting | HttpRouting, Field(discriminator="kind")]
+    routing: Annotated[FileRoutingSettings | HttpRoutingSettings, Field(discriminator="kind")]
     journal: Named
     airflow_api: Named
     spark: Named

@@ -54,7 +54,7 @@ def without_secrets(data: Any, place: Place = ()) -> Any:
     )
 
 
-def secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
+def find_secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
     """Nothing that looks like a secret or an address stands in the file."""
     children = data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ()
     for key, value in children:
@@ -70,7 +70,7 @@ def secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
         elif isinstance(value, str) and re.search(r"://[^/\s]*@|LoginModule|BEGIN [A-Z ]*KEY", value):
             yield here, "the value holds a secret (not shown); put it in the Airflow connection that `connection` names"
         else:
-            yield from secrets(value, here)
+            yield from find_secrets(value, here)
 
 
 def flows_join_known_clusters(data: Mapping[str, Any]) -> Iterator[Problem]:
@@ -207,7 +207,7 @@ def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 CHECKS: tuple[Check, ...] = (
-    secrets,
+    find_secrets,
     flows_join_known_clusters,
     one_flow_per_direction,
     connector_names_are_unique,

@@ -39,19 +39,19 @@ def first_few(names: Sequence[object], most: int = 10, separator: str = ", ") ->
     return separator.join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def number(value: Any) -> str:
+def format_number(value: Any) -> str:
     """A count with its thousands apart; what is no number stays as it is, and nothing is called unknown."""
     if value is None:
         return "unknown"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def counted(count: int, thing: str) -> str:
+def count_of(count: int, thing: str) -> str:
     """`1 group`, `2 groups`."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`0 s`, `0.004 s`, `43.1 s`, `90 s`, `12 min 04 s`, `2 h 05 min`."""
     if seconds < 100 and float(seconds).is_integer():
         return f"{int(seconds)} s"
@@ -62,26 +62,26 @@ def duration(seconds: float) -> str:
     return f"{hours} h {left:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-def clock(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """`1:43`, `1:02:03`: whole seconds, as a stop watch shows them."""
     minutes, rest = divmod(max(0, int(seconds)), 60)
     hours, left = divmod(minutes, 60)
     return f"{hours}:{left:02d}:{rest:02d}" if hours else f"{left}:{rest:02d}"
 
 
-def moment(text: Any) -> str:
+def format_moment(text: Any) -> str:
     """An ISO time as `2026-11-21 22:05:40 UTC`; text that is no time stays as it is."""
-    found = parsed(text)
+    found = parse_moment(text)
     return str(text) if found is None else f"{found:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def time_of_day(text: Any) -> str:
     """An ISO time as `22:05:40`; text that is no time stays as it is."""
-    found = parsed(text)
+    found = parse_moment(text)
     return str(text) if found is None else f"{found:%H:%M:%S}"
 
 
-def parsed(text: Any) -> datetime | None:
+def parse_moment(text: Any) -> datetime | None:
     """An ISO time with its zone, in UTC; None when it is none."""
     try:
         found = datetime.fromisoformat(text)
@@ -90,12 +90,12 @@ def parsed(text: Any) -> datetime | None:
     return found.astimezone(UTC) if found.tzinfo else None
 
 
-def visible(value: Any) -> Any:
+def visible_text(value: Any) -> Any:
     r"""Text in which every control character can be seen, as `\u202e`; what is no text stays as it is."""
     return _HIDING.sub(lambda found: f"\\u{ord(found[0]):04x}", value) if isinstance(value, str) else value
 
 
-def shortened(text: Any, limit: int = _LONGEST) -> str:
+def shorten_text(text: Any, limit: int = _LONGEST) -> str:
     """Text that fits a page; what was cut off is counted."""
     whole = str(text)
     return (
@@ -107,7 +107,7 @@ def shortened(text: Any, limit: int = _LONGEST) -> str:
 
 def figure_lines(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Figures of a step as name and text; a file is named, a long list is counted."""
-    return [(str(name).replace("_", " "), shortened(_figure(value), 400)) for name, value in figures.items()]
+    return [(str(name).replace("_", " "), shorten_text(_figure(value), 400)) for name, value in figures.items()]
 
 
 def _figure(value: Any) -> str:
@@ -116,7 +116,7 @@ def _figure(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return _WORDS[value]
     if isinstance(value, str) or not isinstance(value, Sequence):
-        return number(value)
+        return format_number(value)
     listed = [_figure(one) for one in value[:_LISTED]]
     rest = len(value) - len(listed)
     return (", ".join(listed) + (f" and {rest:,} more" if rest else "")) or "none"
@@ -124,7 +124,7 @@ def _figure(value: Any) -> str:
 
 def _mapping(value: Mapping[str, Any]) -> str:
     if "file" in value and "sha256" in value:
-        return f"{value['file']}, {counted(int(value.get('rows') or 0), 'row')}"
+        return f"{value['file']}, {count_of(int(value.get('rows') or 0), 'row')}"
     pairs = [f"{name}: {_figure(one)}" for name, one in list(value.items())[:_LISTED]]
     rest = len(value) - len(pairs)
     return (", ".join(pairs) + (f" and {rest:,} more" if rest else "")) or "none"

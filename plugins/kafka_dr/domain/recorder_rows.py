@@ -62,7 +62,7 @@ class PartitionSeen(NamedTuple):
     replicated: int | None = None
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """Where MirrorMaker 2's own records are read; a topic made anew under its name has another id."""
 
     topic_id: str
@@ -70,7 +70,7 @@ class Place(NamedTuple):
     partition: int
 
 
-class Newest(Generic[_K, _V]):
+class NewestRows(Generic[_K, _V]):
     """The newest value written down by key."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ def _units(text: str) -> list[int]:
     return [raw[i] << 8 | raw[i + 1] for i in range(0, len(raw), 2)]
 
 
-class Rows:
+class RecorderRows:
     """A sample's rows as columns; a column that a kind does not have is null."""
 
     def __init__(self, at: int) -> None:

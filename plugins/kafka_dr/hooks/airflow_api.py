@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.site.endpoint import Answer, JsonEndpoint
+from kafka_dr.hooks.site.endpoint import HttpAnswer, JsonEndpoint
 
 _PAGE = 100
 #: Airflow checked who it was before it took the name; its command line takes any name from the environment.
@@ -113,7 +113,7 @@ class AirflowApi:
     def _get(self, path: str, timeout: float) -> Any:
         return self._endpoint.accept(self._attempt(path, timeout), f"GET {path.partition('?')[0]}")
 
-    def _attempt(self, path: str, timeout: float) -> Answer:
+    def _attempt(self, path: str, timeout: float) -> HttpAnswer:
         """One GET; a refused token is renewed once, because tokens expire while a procedure waits for people."""
         answer = self._with_token(path, timeout)
         if answer.status == 401:
@@ -121,7 +121,7 @@ class AirflowApi:
             answer = self._with_token(path, timeout)
         return answer
 
-    def _with_token(self, path: str, timeout: float) -> Answer:
+    def _with_token(self, path: str, timeout: float) -> HttpAnswer:
         if self._token is None:
             self._token = self._new_token(timeout)
             self._endpoint.hide(self._token)

@@ -30,13 +30,13 @@ class Authority(Protocol):
         """Append one entry to the journal."""
 
 
-def record(authority: Authority, step: str, fact: Fact) -> None:
+def record_fact(authority: Authority, step: str, fact: Fact) -> None:
     """Append a fact to the journal as an entry of a step."""
     authority.write(step, fact.kind, fact.payload())
 
 
 @contextmanager
-def acting(authority: Authority, undo: Callable[[], object]) -> Iterator[None]:
+def acting_under(authority: Authority, undo: Callable[[], object]) -> Iterator[None]:
     """Hold the right just before a mutating call and just after it; what was done too late is undone."""
     authority.hold()
     try:

@@ -28,9 +28,9 @@ from kafka_dr.procedure.entries import (
     StepRefused,
     TryBegun,
     WatchedFact,
-    all_of,
+    facts_in,
     facts_of,
-    newest,
+    newest_fact,
 )
 from kafka_dr.vocabulary import Entry, Step
 
@@ -85,7 +85,7 @@ class Progress:
     def facts(self, fact: type[F], step: str | None = None) -> list[F]:
         """Every fact of a class that the run wrote, or one of its steps, in order."""
         only = step or (fact.steps[0] if len(fact.steps) == 1 else None)
-        return all_of(self._journal.entries(self._id, only, fact.kind), fact)
+        return facts_in(self._journal.entries(self._id, only, fact.kind), fact)
 
     def entries(self, kind: Entry | None = None) -> list[JournalEntry]:
         """What the run wrote, and the watcher of old sources for it, in order; all kinds, or one."""
@@ -217,7 +217,7 @@ class Progress:
         """The forecast or assessment that holds the plan; a refusal if the plan is not the one its digest names."""
         entry = self.outcome_entry(self.planning[0])
         if self._move is None or self._move[0] != entry.hash:
-            found = newest([entry], MovePlanned)
+            found = newest_fact([entry], MovePlanned)
             if found is None or digest_of(found.plan) != found.plan_digest:
                 raise Contradiction(
                     "The plan in the journal is not the one its digest names",

@@ -20,7 +20,7 @@ from kafka_dr.hooks.site.stop import StopHook
 from kafka_dr.procedure.approvals import Approvals
 from kafka_dr.procedure.artifacts import Artifacts
 from kafka_dr.procedure.authority import Authority, LeaseAuthority, WithoutUndo
-from kafka_dr.procedure.entries import ProcedureOpened, newest
+from kafka_dr.procedure.entries import ProcedureOpened, newest_fact
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.systems import Systems
 from kafka_dr.vocabulary import Entry, Step
@@ -41,7 +41,7 @@ class Identity:
 
 def opened_by(journal: Journal, procedure_id: str) -> ProcedureOpened | None:
     """What a procedure was opened with; None if it never was."""
-    return newest(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED), ProcedureOpened)
+    return newest_fact(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED), ProcedureOpened)
 
 
 class Run:

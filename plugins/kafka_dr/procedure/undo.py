@@ -25,7 +25,7 @@ from kafka_dr.procedure.entries import (
     SourceReturned,
     TargetOpened,
     TargetToOpen,
-    all_of,
+    facts_in,
 )
 from kafka_dr.vocabulary import Entry, Step
 
@@ -91,12 +91,12 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], c
         continues: another procedure had begun before this one; what that one stopped, its own return resumes.
     """
     known = list(entries)
-    if all_of(known, TargetOpened):
+    if facts_in(known, TargetOpened):
         return []
-    returned = max((n for n, entry in enumerate(known, 1) if all_of([entry], SourceReturned)), default=0)
+    returned = max((n for n, entry in enumerate(known, 1) if facts_in([entry], SourceReturned)), default=0)
     since = known[returned:]
     removed, added = removed_acl_entries(since), added_acl_entries(since, source)
-    hooks = dict.fromkeys(intent.asks_fence_hook for intent in all_of(since, FenceHookToAsk))
+    hooks = dict.fromkeys(intent.asks_fence_hook for intent in facts_in(since, FenceHookToAsk))
     names = _stopped(since, parts, continues)
     return [
         *([CloseTarget(removed)] if removed else []),
@@ -108,7 +108,7 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], c
 
 def removed_acl_entries(entries: Iterable[Line]) -> tuple[AclEntry, ...]:
     """The target's denials that the procedure meant to remove, each once."""
-    return tuple(dict.fromkeys(one for intent in all_of(entries, TargetToOpen) for one in intent.removes_acl_entries))
+    return tuple(dict.fromkeys(one for intent in facts_in(entries, TargetToOpen) for one in intent.removes_acl_entries))
 
 
 def added_acl_entries(entries: Iterable[Line], cluster: str) -> tuple[AclEntry, ...]:
@@ -116,15 +116,15 @@ def added_acl_entries(entries: Iterable[Line], cluster: str) -> tuple[AclEntry, 
 
     An intent that names no cluster is of a time when entries were added to the source only.
     """
-    intents = [intent for intent in all_of(entries, AclEntriesToAdd) if intent.cluster in (None, cluster)]
+    intents = [intent for intent in facts_in(entries, AclEntriesToAdd) if intent.cluster in (None, cluster)]
     return tuple(dict.fromkeys(one for intent in intents for one in intent.adds_acl_entries))
 
 
 def _stopped(entries: Collection[Line], parts: Collection[str], continues: bool) -> tuple[str, ...]:
     """Parts of the flow that the procedure or its watcher began to stop: all of them, unless it continues another."""
     stopping = [entry for entry in entries if entry.step in _STOPPING]
-    asked = {name for intent in all_of(stopping, ConnectorsToStop) for name in intent.stops_connectors}
-    asked |= {intent.stops_processes for intent in all_of(stopping, ProcessesToStop)}
+    asked = {name for intent in facts_in(stopping, ConnectorsToStop) for name in intent.stops_connectors}
+    asked |= {intent.stops_processes for intent in facts_in(stopping, ProcessesToStop)}
     if continues:
         return tuple(name for name in parts if name in asked)
     begun = any((entry.step, entry.kind) == (Step.STOP_MIRROR_MAKER, Entry.INTENT) for entry in stopping)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import TopicInfo
-from kafka_dr.hooks.brokers.record import Span
+from kafka_dr.hooks.brokers.record import OffsetSpan
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
@@ -68,7 +68,7 @@ class Side:
 
     answered: bool
     topics: Mapping[str, TopicInfo]
-    spans: Mapping[TopicPartition, Span]
+    spans: Mapping[TopicPartition, OffsetSpan]
 
 
 SILENT = Side(False, {}, {})

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.offsets.content_pairs import OwnPair, PairSearch, suffix_starts
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.recorder_rows import Kind, PartitionSeen, Rows
-from kafka_dr.hooks.brokers.record import Consumed, Span, record_of
+from kafka_dr.domain.recorder_rows import Kind, PartitionSeen, RecorderRows
+from kafka_dr.hooks.brokers.record import Consumed, OffsetSpan, record_of
 from kafka_dr.recorder.clients import ASK_SECONDS, Access
 
 #: Source records looked at in one turn of one sample, over all partitions.
@@ -25,7 +25,7 @@ _LEAST_SHARE = 1_000
 _LOOK_BACKS = (1, 16)
 
 
-class Newest(NamedTuple):
+class NewestRecords(NamedTuple):
     """The target's newest record of a partition, as far as it is compared."""
 
     offset: int
@@ -33,10 +33,10 @@ class Newest(NamedTuple):
     fingerprint: str
 
 
-class Quest(NamedTuple):
+class SourceSearch(NamedTuple):
     """What is looked for on the source: below its end, from each of these offsets in turn."""
 
-    newest: Newest
+    newest: NewestRecords
     end: int
     starts: tuple[int, ...]
 
@@ -59,7 +59,7 @@ class Pairing:
         """Queue changed partitions: the next samples search each to its end, even if it has become quiet."""
         self._owed.update(changed)
 
-    def write(self, rows: Rows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
+    def write(self, rows: RecorderRows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
         """Write a pair for each queued partition whose newest target record has none yet; return those without one.
 
         Args:
@@ -89,13 +89,14 @@ class Pairing:
 
     def _read_newest(
         self, wanted: Mapping[TopicPartition, PartitionSeen], ends_at: float
-    ) -> dict[TopicPartition, Newest]:
+    ) -> dict[TopicPartition, NewestRecords]:
         left = {TopicPartition(seen.target_topic, seen.partition): tp for tp, seen in wanted.items()}
         ends = {tp: seen.target_end for tp, seen in wanted.items() if seen.target_end is not None}
-        found: dict[TopicPartition, Newest] = {}
+        found: dict[TopicPartition, NewestRecords] = {}
         for back in _LOOK_BACKS:
             spans = {
-                there: Span(max(wanted[tp].target_start or 0, ends[tp] - back), ends[tp]) for there, tp in left.items()
+                there: OffsetSpan(max(wanted[tp].target_start or 0, ends[tp] - back), ends[tp])
+                for there, tp in left.items()
             }
             late: dict[TopicPartition, str] = {}
             for where, newest in self._access.target_records.scan(
@@ -107,13 +108,16 @@ class Pairing:
         return found
 
     def _find(
-        self, wanted: Mapping[TopicPartition, PartitionSeen], newest: Mapping[TopicPartition, Newest], ends_at: float
+        self,
+        wanted: Mapping[TopicPartition, PartitionSeen],
+        newest: Mapping[TopicPartition, NewestRecords],
+        ends_at: float,
     ) -> dict[TopicPartition, OwnPair]:
         """Pairs by partition. The source's ends are read after the target's records: their origins lie below."""
         ends = self._access.source.ends(list(newest), self._access.source_records.isolation, ASK_SECONDS)
         share = max(_LEAST_SHARE, _MOST_RECORDS // len(newest))
         quests = {
-            tp: Quest(
+            tp: SourceSearch(
                 one,
                 ends[tp],
                 suffix_starts(
@@ -128,7 +132,7 @@ class Pairing:
             # A partition that never comes to its end must leave time for the last turn.
             seconds = (ends_at - time.monotonic()) * (1 if turn == turns - 1 else 2 / 3)
             spans = {
-                tp: Span(quest.starts[turn], quest.end)
+                tp: OffsetSpan(quest.starts[turn], quest.end)
                 for tp, quest in quests.items()
                 if tp not in found and turn < len(quest.starts)
             }
@@ -137,9 +141,9 @@ class Pairing:
             self._owed.difference_update(tp for tp, pair in pairs.items() if pair or turn == len(quests[tp].starts) - 1)
         return found
 
-    def _in_turn(self, spans: Mapping[TopicPartition, Span]) -> dict[TopicPartition, Span]:
+    def _in_turn(self, spans: Mapping[TopicPartition, OffsetSpan]) -> dict[TopicPartition, OffsetSpan]:
         """As many as may be read, first those that have waited longest."""
-        chosen: dict[TopicPartition, Span] = {}
+        chosen: dict[TopicPartition, OffsetSpan] = {}
         records = 0
         for tp in sorted(spans, key=lambda tp: self._turns.get(tp, 0.0)):
             records += spans[tp].end - spans[tp].start
@@ -149,7 +153,7 @@ class Pairing:
         return chosen
 
     def _look_through(
-        self, spans: Mapping[TopicPartition, Span], quests: Mapping[TopicPartition, Quest], seconds: float
+        self, spans: Mapping[TopicPartition, OffsetSpan], quests: Mapping[TopicPartition, SourceSearch], seconds: float
     ) -> dict[TopicPartition, OwnPair | None]:
         """Pairs of the partitions that were read to their end, None where there is none."""
         searches = {tp: PairSearch(quests[tp].newest.offset) for tp in spans}
@@ -165,13 +169,15 @@ def _log(seen: PartitionSeen) -> tuple[TopicPartition, str | None, str | None]:
     return TopicPartition(seen.topic, seen.partition), seen.topic_id, seen.target_topic_id
 
 
-def _as_newest(message: Consumed) -> tuple[TopicPartition, Newest]:
-    return TopicPartition(message.topic(), message.partition()), Newest(
+def _as_newest(message: Consumed) -> tuple[TopicPartition, NewestRecords]:
+    return TopicPartition(message.topic(), message.partition()), NewestRecords(
         message.offset(), _glance(message), record_of(message).fingerprint()
     )
 
 
-def _comparing(newest: Mapping[TopicPartition, Newest]) -> Callable[[Consumed], tuple[TopicPartition, int, bool]]:
+def _comparing(
+    newest: Mapping[TopicPartition, NewestRecords],
+) -> Callable[[Consumed], tuple[TopicPartition, int, bool]]:
     """Makes of each source record its place, its offset, and whether it has the content of the target's newest one."""
 
     def compared(message: Consumed) -> tuple[TopicPartition, int, bool]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.recorder_rows import Kind, Newest, Positions, Rows, commits_partition
+from kafka_dr.domain.recorder_rows import Kind, NewestRows, Positions, RecorderRows, commits_partition
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import GroupInfo
@@ -27,7 +27,7 @@ class Groups:
 
     def __init__(self, source: KafkaCluster) -> None:
         self._source = source
-        self._states: Newest[str, tuple[int, str]] = Newest()
+        self._states: NewestRows[str, tuple[int, str]] = NewestRows()
         self._positions = Positions()
         self._commit_ends: dict[int, int] = {}
         self._owes_whole = True
@@ -36,7 +36,7 @@ class Groups:
         """The next listing that succeeds is a whole one."""
         self._owes_whole = True
 
-    def write(self, rows: Rows, source: Side, selects: Callable[[str], bool]) -> str:
+    def write(self, rows: RecorderRows, source: Side, selects: Callable[[str], bool]) -> str:
         """Write down what differs, or everything where that is owed; answers `WHOLE` or `CHANGED`.
 
         Args:
@@ -84,7 +84,7 @@ class Groups:
             held[group][topic, partition] = position
         return held
 
-    def _write_states(self, rows: Rows, groups: dict[str, GroupInfo], whole: bool) -> None:
+    def _write_states(self, rows: RecorderRows, groups: dict[str, GroupInfo], whole: bool) -> None:
         states = {name: (len(info.members), info.state) for name, info in groups.items()}
         for name, (members, state) in self._states.differing(states, whole).items():
             rows.add(Kind.GROUP, group=name, members=members, state=state)
@@ -92,7 +92,7 @@ class Groups:
             rows.add(Kind.GROUP, group=name, state="Gone")
             self._positions.forget(name)
 
-    def _write_positions(self, rows: Rows, held: dict[str, dict[tuple[str, int], int]], whole: bool) -> None:
+    def _write_positions(self, rows: RecorderRows, held: dict[str, dict[tuple[str, int], int]], whole: bool) -> None:
         differing = [
             (name, *tp, position)
             for name, all_of_it in held.items()

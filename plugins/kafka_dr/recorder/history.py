@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_dr.domain.recorder_rows import Kind, Place, sample_details
+from kafka_dr.domain.recorder_rows import Kind, RowPlace, sample_details
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.groups import WHOLE
 from kafka_dr.recorder.loop import SAMPLES, SCHEMA
@@ -65,7 +65,7 @@ class Recorded:
     source_at: int | None
     problems: tuple[str, ...]
     groups_at: int | None
-    read_to: Mapping[Place, int]
+    read_to: Mapping[RowPlace, int]
     gone: tuple[str, ...] = ()
     anew: tuple[str, ...] = ()
     flowed_back: bool = False
@@ -96,11 +96,11 @@ def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
             continue
         if unreached is not None:
             unreached = _still_unreached(unreached, table)
-        elif (found := recorded(tables)).source_at is not None and found.groups_at is not None:
+        elif (found := read_samples(tables)).source_at is not None and found.groups_at is not None:
             unreached = _unreached(found)
         if sum(map(len, tables)) > most_rows or (unreached is not None and unreached.empty):
             break
-    return recorded(tables)
+    return read_samples(tables)
 
 
 def _thinned(hour: pa.Table) -> pa.Table:
@@ -135,7 +135,7 @@ def _still_unreached(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFrame:
     return known[known["position"] < known["source_end_min"]][[*PARTITION, "position"]]
 
 
-def recorded(tables: Iterable[pa.Table]) -> Recorded:
+def read_samples(tables: Iterable[pa.Table]) -> Recorded:
     """What samples say, given in the order in which they were made."""
     whole = _frame(tables)
     rows = _since_begun_anew(whole)
@@ -169,7 +169,7 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
         source_at=source_at,
         problems=tuple(told[-1]["problems"]) if told else (),
         groups_at=last_listing.get("at"),
-        read_to={Place(*place): offset for *place, offset in last_listing.get("read_to") or ()},
+        read_to={RowPlace(*place): offset for *place, offset in last_listing.get("read_to") or ()},
         gone=gone,
         anew=tuple(sorted(_made_anew(whole, "target_topic_id").keys() - {*gone})),
         flowed_back=flowed_back_at >= 0 or all(one.get("flows_back") is None for one in told),

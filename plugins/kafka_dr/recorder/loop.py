@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from kafka_dr.domain.recorder_rows import COLUMNS, Rows
+from kafka_dr.domain.recorder_rows import COLUMNS, RecorderRows
 from kafka_dr.errors import ArchiveUnavailable
 from kafka_dr.hooks.archive import Archive
 
@@ -29,7 +29,7 @@ class Recording:
     def __init__(
         self,
         name: str,
-        look: Callable[[bool], Rows],
+        look: Callable[[bool], RecorderRows],
         archive: Archive,
         interval_seconds: float,
         retention: timedelta,

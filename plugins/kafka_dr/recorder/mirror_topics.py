@@ -16,10 +16,10 @@ from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import Decoded, decode_checkpoints, decode_offset_syncs
 from kafka_dr.domain.mirror_maker.naming import Naming
-from kafka_dr.domain.recorder_rows import Kind, Place, Rows, sample_details
+from kafka_dr.domain.recorder_rows import Kind, RecorderRows, RowPlace, sample_details
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.archive import Archive
-from kafka_dr.hooks.brokers.record import Consumed, Span
+from kafka_dr.hooks.brokers.record import Consumed, OffsetSpan
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.recorder.clients import ASK_SECONDS, Access, Side
 from kafka_dr.recorder.loop import SAMPLES
@@ -42,7 +42,7 @@ class MirrorTopics:
     """Reads a flow's syncs and checkpoints on from where they were read to."""
 
     def __init__(
-        self, flow: Flow, naming: Naming, access: Access, read_before: Callable[[], Mapping[Place, int]]
+        self, flow: Flow, naming: Naming, access: Access, read_before: Callable[[], Mapping[RowPlace, int]]
     ) -> None:
         """Nothing is read yet.
 
@@ -51,14 +51,14 @@ class MirrorTopics:
         """
         self._flow, self._naming, self._access = flow, naming, access
         self._read_before = read_before
-        self._read: dict[Place, int] | None = None
+        self._read: dict[RowPlace, int] | None = None
 
     @property
     def read_to(self) -> list[list[Any]] | None:
         """How far was read, for the sample's own row: places with the next offset; None where nobody knows yet."""
         return None if self._read is None else [[*place, offset] for place, offset in self._read.items()]
 
-    def write_syncs(self, rows: Rows, location: str | None, source: Side, target: Side) -> list[str]:
+    def write_syncs(self, rows: RecorderRows, location: str | None, source: Side, target: Side) -> list[str]:
         """Write new offset syncs and return problems with some; a side that did not answer is not read.
 
         Args:
@@ -83,7 +83,7 @@ class MirrorTopics:
             rows, Kind.SYNC, found, decode_offset_syncs([s.key for s in found], [s.value for s in found])
         )
 
-    def write_checkpoints(self, rows: Rows, target: Side) -> list[str]:
+    def write_checkpoints(self, rows: RecorderRows, target: Side) -> list[str]:
         """Write down new checkpoints; answers what is wrong with some of them."""
         found = self._new(self._access.target_records, target, self._naming.checkpoints_topic(self._flow.source))
         return self._write(
@@ -95,9 +95,9 @@ class MirrorTopics:
         if self._read is None:
             self._read = dict(self._read_before())
         info = side.topics.get(topic)
-        places = {TopicPartition(topic, p): Place(info.topic_id, topic, p) for p in info.partitions} if info else {}
+        places = {TopicPartition(topic, p): RowPlace(info.topic_id, topic, p) for p in info.partitions} if info else {}
         spans = reader.spans(places, ASK_SECONDS)
-        new = {tp: Span(max(span.start, self._read.get(places[tp], 0)), span.end) for tp, span in spans.items()}
+        new = {tp: OffsetSpan(max(span.start, self._read.get(places[tp], 0)), span.end) for tp, span in spans.items()}
         found = list(reader.scan(new, ASK_SECONDS, _MOST_RECORDS, take=_stated))
         counts, last = Counter(s.where for s in found), {s.where: s.offset for s in found}
         self._read |= {
@@ -105,7 +105,7 @@ class MirrorTopics:
         }
         return found
 
-    def _write(self, rows: Rows, kind: Kind, found: list[Statement], decoded: Decoded[Any]) -> list[str]:
+    def _write(self, rows: RecorderRows, kind: Kind, found: list[Statement], decoded: Decoded[Any]) -> list[str]:
         unreadable = {index for index, _ in decoded.malformed}
         sequence = [statement.offset for index, statement in enumerate(found) if index not in unreadable]
         columns: dict[str, list[object]] = {
@@ -129,7 +129,7 @@ def _stated(message: Consumed) -> Statement:
     )
 
 
-def read_so_far(archive: Archive) -> dict[Place, int]:
+def read_so_far(archive: Archive) -> dict[RowPlace, int]:
     """How far MirrorMaker 2's topics were read, by the newest sample that says it.
 
     Raises:
@@ -140,5 +140,5 @@ def read_so_far(archive: Archive) -> dict[Place, int]:
         for details in samples["details"].to_pylist():
             read_to = sample_details(details).get("read_to")
             if read_to is not None:
-                return {Place(*place): offset for *place, offset in read_to}
+                return {RowPlace(*place): offset for *place, offset in read_to}
     return {}

@@ -12,11 +12,11 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import decode_heartbeat
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.domain.mirror_maker.patterns import group_filter_of, topic_filter_of
-from kafka_dr.domain.recorder_rows import NONE_KEPT, Kind, Newest, PartitionSeen, Place, Rows
+from kafka_dr.domain.recorder_rows import NONE_KEPT, Kind, NewestRows, PartitionSeen, RecorderRows, RowPlace
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import TopicInfo
-from kafka_dr.hooks.brokers.record import Span
+from kafka_dr.hooks.brokers.record import OffsetSpan
 from kafka_dr.recorder.clients import ASK_SECONDS, SILENT, Access, Side
 from kafka_dr.recorder.content_pairing import Pairing
 from kafka_dr.recorder.groups import Groups
@@ -35,7 +35,7 @@ class Looker:
         naming: Naming,
         access: Access,
         interval_seconds: float = 10.0,
-        read_before: Callable[[], Mapping[Place, int]] = dict,
+        read_before: Callable[[], Mapping[RowPlace, int]] = dict,
     ) -> None:
         """Nothing is looked at yet.
 
@@ -53,17 +53,17 @@ class Looker:
         self._mirror_topics = MirrorTopics(flow, naming, access, read_before)
         self._replicated: dict[TopicPartition, int | None] | None = None
         self._source_answered = True
-        self._partitions: Newest[TopicPartition, PartitionSeen] = Newest()
-        self._gone: Newest[str, str] = Newest()
+        self._partitions: NewestRows[TopicPartition, PartitionSeen] = NewestRows()
+        self._gone: NewestRows[str, str] = NewestRows()
         self._missing: frozenset[str] = frozenset()
         self._groups = Groups(access.source)
         self._topic_ids: dict[str, str] = {}
         self._pairing = Pairing(access, _PAIRING_SHARE * interval_seconds)
         self._problems: list[str] = []
 
-    def look(self, whole: bool) -> Rows:
+    def look(self, whole: bool) -> RecorderRows:
         """One sample: what differs from what is known, or everything."""
-        rows, self._problems = Rows(int(time.time() * 1000)), []
+        rows, self._problems = RecorderRows(int(time.time() * 1000)), []
         states = self._connect()
         flows_back = self._flows_back()
         # The target first: records written between the two looks are in no pair of ends.
@@ -139,7 +139,7 @@ class Looker:
             partitions = wanted(topics)
             ends = cluster.ends(partitions, timeout=ASK_SECONDS)
             starts = cluster.starts(partitions, timeout=ASK_SECONDS)
-            return Side(True, topics, {tp: Span(starts[tp], ends[tp]) for tp in partitions})
+            return Side(True, topics, {tp: OffsetSpan(starts[tp], ends[tp]) for tp in partitions})
         return SILENT
 
     def _replicating(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
@@ -204,7 +204,7 @@ class Looker:
         kept = self._replicated.get(tp)
         return NONE_KEPT if kept is None else kept
 
-    def _look_for_gone(self, rows: Rows, source: Side, target: Side, whole: bool) -> None:
+    def _look_for_gone(self, rows: RecorderRows, source: Side, target: Side, whole: bool) -> None:
         """Write down topics of the flow that the source lacks in two samples in a row: deleted there, so no loss.
 
         A source that has none of them left has lost them all: that is what the record is kept for.
@@ -232,13 +232,13 @@ class Looker:
         }
         return {*named, *(tp.topic for tp in self._partitions.known), *self._gone.known}
 
-    def _read_mirror_topics(self, rows: Rows, source: Side, target: Side) -> None:
+    def _read_mirror_topics(self, rows: RecorderRows, source: Side, target: Side) -> None:
         with self._tolerating("offset syncs"):
             self._problems += self._mirror_topics.write_syncs(rows, self._syncs_location, source, target)
         with self._tolerating("checkpoints"):
             self._problems += self._mirror_topics.write_checkpoints(rows, target)
 
-    def _look_at_groups(self, rows: Rows, source: Side, whole: bool) -> str | None:
+    def _look_at_groups(self, rows: RecorderRows, source: Side, whole: bool) -> str | None:
         """Whether the groups were listed, and how; a source that is away was named, and is waited for once."""
         ids = {tp.topic: source.topics[tp.topic].topic_id for tp in source.spans}
         # With a topic made anew Kafka dropped its positions: one that is as high again must be told from them.

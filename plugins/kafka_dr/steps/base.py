@@ -29,7 +29,7 @@ from kafka_dr.errors import (
     SwitchbackError,
     SystemUnavailable,
 )
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     StepOutcome,
     TryBegun,
@@ -93,7 +93,7 @@ class JournaledStep:
 
     def record_failure(self, procedure: Run, error: SwitchbackError) -> None:
         """Write why the step did not do its work."""
-        record(procedure.authority, self.task_id, not_done(error))
+        record_fact(procedure.authority, self.task_id, not_done(error))
 
     def already_done(self, procedure: Run) -> bool:
         """Whether the step has an outcome, and none of its predecessors was done again since."""
@@ -108,7 +108,7 @@ class JournaledStep:
         # Before the turn, so that a forward step does not supersede a return under way; and after it, since one may
         # have begun.
         procedure.progress.refuse_if_going_back()
-        take_turn(procedure, woken)
+        take_new_epoch(procedure, woken)
         procedure.progress.refuse_if_going_back()
         procedure.progress.check_fence_clock()
         for step in sorted(self.upstream_task_ids):
@@ -120,10 +120,10 @@ class JournaledStep:
         attempt = getattr(context.get("ti"), "try_number", 1)
         begun = TryBegun(attempt=attempt)
         if begun not in procedure.progress.facts(TryBegun, self.task_id):
-            record(procedure.authority, self.task_id, begun)
+            record_fact(procedure.authority, self.task_id, begun)
 
 
-def take_turn(procedure: Run, woken: bool) -> None:
+def take_new_epoch(procedure: Run, woken: bool) -> None:
     """A process that begins takes a new epoch; one that was woken after a wait goes on under the newest."""
     if woken:
         procedure.authority.hold()
@@ -203,7 +203,7 @@ class ProcedureStep(JournaledStep, BaseOperator):
         self._tell_countdown(procedure)
         with bounded_by_fence(procedure) if self.bounded else nullcontext():
             outcome = self.act(procedure, context)
-        record(procedure.authority, self.task_id, outcome)
+        record_fact(procedure.authority, self.task_id, outcome)
         return {"done": self.task_id}
 
     def _tell_countdown(self, procedure: Run) -> None:

@@ -15,7 +15,7 @@ from kafka_dr.errors import (
     HookUnavailable,
     Refusal,
 )
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     AnswerIgnored,
     Approval,
@@ -74,7 +74,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
             self.begin(procedure, context)
             digest = self.digest(procedure)
             if digest is None:
-                record(procedure.authority, self.task_id, GatePassed(asked=False))
+                record_fact(procedure.authority, self.task_id, GatePassed(asked=False))
                 return {"done": self.task_id}
             refuse_unknown_starter(procedure)
             asked = self.question(procedure)
@@ -122,8 +122,8 @@ class ProcedureGate(JournaledStep, HITLOperator):
                     "Talk to the approver; start the procedure anew.",
                 )
             approval = self._approval(procedure, self.digest(procedure) or "", context)
-            record(procedure.authority, self.task_id, ApprovalGiven(**vars(approval)))
-            record(procedure.authority, self.task_id, GateApproved(asked=True, **vars(approval)))
+            record_fact(procedure.authority, self.task_id, ApprovalGiven(**vars(approval)))
+            record_fact(procedure.authority, self.task_id, GateApproved(asked=True, **vars(approval)))
             return {"done": self.task_id}
 
     def _approval(self, procedure: Run, digest: str, context: Any) -> Approval:
@@ -131,7 +131,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         try:
             return procedure.approvals.require(self.task_id, digest)
         except ApprovalMissing as error:
-            record(procedure.authority, self.task_id, AnswerIgnored(answer_ignored=error.seen))
+            record_fact(procedure.authority, self.task_id, AnswerIgnored(answer_ignored=error.seen))
             if getattr(context.get("ti"), "try_number", 1) > self.retries:
                 raise Refusal(
                     f"No answer to {self.task_id} counted",

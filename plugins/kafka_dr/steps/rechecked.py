@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.recheck import refuse_if_changed
+from kafka_dr.actions.recheck import recheck_preconditions
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 
 
-class ResumedStep(ProcedureStep):
+class RecheckedStep(ProcedureStep):
     """A step between zero lag and the opening; begun again after a crash, it first checks earlier steps' results."""
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
@@ -17,4 +17,4 @@ class ResumedStep(ProcedureStep):
         begun = procedure.progress.began(self.task_id) is not None
         super().begin(procedure, context, woken)
         if begun and not woken:
-            refuse_if_changed(procedure)
+            recheck_preconditions(procedure)

@@ -8,9 +8,9 @@ from typing import Any
 from kafka_dr.actions.old_source.armed_fence import telling_entries
 from kafka_dr.config.topology import Topology
 from kafka_dr.domain.fencing.armed_fence import (
-    Watch,
-    Watched,
-    watched,
+    WatchedSource,
+    WatchState,
+    watched_sources,
 )
 from kafka_dr.errors import LeaseLost
 from kafka_dr.hooks.journal.journal import Journal
@@ -51,7 +51,7 @@ class ArmedFenceAuthority:
     def hold(self) -> None:
         """Refuse once the source was given back, opened to clients or taken over; a fence in place does not refuse."""
         now = self._watch()
-        if now is None or now.state in (Watch.DISARMED, Watch.REOPENED):
+        if now is None or now.state in (WatchState.DISARMED, WatchState.REOPENED):
             raise LeaseLost(
                 "The old source is not to be fenced any more",
                 now.state.value if now else "never armed",
@@ -61,7 +61,7 @@ class ArmedFenceAuthority:
     def may_undo(self) -> bool:
         """Tell whether clients were let onto the source again, and no one who may own the fence took the pair since."""
         now = self._watch()
-        if now is None or now.state is not Watch.REOPENED or now.reopened_by is None:
+        if now is None or now.state is not WatchState.REOPENED or now.reopened_by is None:
             return False
         opened = opened_by(self._journal, now.reopened_by)
         if opened is None:
@@ -69,10 +69,10 @@ class ArmedFenceAuthority:
         lease = self._journal.lease(self._topology.pair_key(opened.source, opened.target))
         return lease is not None and lease.holder == now.reopened_by
 
-    def _watch(self) -> Watched | None:
+    def _watch(self) -> WatchedSource | None:
         return watch_over(self._journal, self._id)
 
 
-def watch_over(journal: Journal, procedure_id: str) -> Watched | None:
+def watch_over(journal: Journal, procedure_id: str) -> WatchedSource | None:
     """How far the watch over a procedure's source is, by the journal now."""
-    return watched(telling_entries(journal)).get(procedure_id)
+    return watched_sources(telling_entries(journal)).get(procedure_id)

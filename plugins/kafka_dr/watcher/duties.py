@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.old_source.armed_fence import telling_entries
 from kafka_dr.actions.old_source.lost_source_fence import fence_old_source, source_answers
-from kafka_dr.actions.old_source.writes_after_failover import accepted_since, log_ends, producers_since
+from kafka_dr.actions.old_source.writes_after_failover import log_ends, producers_since, writes_after_failover
 from kafka_dr.actions.replication.stop import STOPPED, stop_flow
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.config.topology import Flow
@@ -16,17 +16,17 @@ from kafka_dr.domain.fencing.armed_fence import (
     BY_ACL,
     ArmedFence,
     armed_fences,
-    unstopped,
+    unstopped_sources,
 )
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven, KafkaUnavailable, SwitchbackError
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     FenceDisarmed,
     OldMirrorMakerStopped,
     OldSourceAnswers,
     OldSourceFenced,
-    all_of,
+    facts_in,
 )
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
@@ -46,8 +46,8 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
     """
     answers = source_answers(procedure, ASK_SECONDS)
     if answers and fence.answers_since is None:
-        record(procedure.authority, STEP, OldSourceAnswers(answers_since=procedure.now()))
-    with side_by_side() as start:
+        record_fact(procedure.authority, STEP, OldSourceAnswers(answers_since=procedure.now()))
+    with run_concurrently() as start:
         # Beside the fence: a worker that is slow, or away, must not leave clients writing.
         stopping = start(stop_replication, procedure, answers)
         if not answers:
@@ -62,7 +62,7 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
                 "Keep clients from it by other means, or disarm it with a failback.",
             )
         since = _answers_since(procedure, fence) or fenced_at
-        accepted, first, states = accepted_since(procedure, topics), seen.result(), stopping.result()
+        accepted, first, states = writes_after_failover(procedure, topics), seen.result(), stopping.result()
     ends = None if first is None else procedure.artifacts.save("ends_when_seen", partitions_frame(first, "offset"))
     done = OldSourceFenced(
         source=fence.source,
@@ -78,7 +78,7 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
         mirror_maker_stopped=not not_stopped(states),
         **vars(accepted),
     )
-    record(procedure.authority, STEP, done)
+    record_fact(procedure.authority, STEP, done)
     if not not_stopped(states):
         tell_producers(procedure)
     return " ".join(
@@ -97,18 +97,18 @@ def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
     states = stop_replication(procedure, True)
     if not not_stopped(states):
         stopped = OldMirrorMakerStopped(source=fence.source, mirror_maker=states, mirror_maker_stopped=True)
-        record(procedure.authority, STEP, stopped)
+        record_fact(procedure.authority, STEP, stopped)
         tell_producers(procedure)
     return " ".join([f"{fence.source} is fenced", *not_stopped(states)])
 
 
 def tell_producers(procedure: Run) -> None:
     """Note who wrote meanwhile, as brokers know; last, as it takes seconds, and the fence and the list come first."""
-    every = all_of(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
+    every = facts_in(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
     done = [fact for fact in every if fact.procedure_id == procedure.id]
     producers = producers_since(procedure, done[-1].accepted) if done else None
     if producers is not None:
-        record(procedure.authority, STEP, producers)
+        record_fact(procedure.authority, STEP, producers)
 
 
 def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
@@ -161,14 +161,14 @@ def _ends_if_known(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition
         return None
 
 
-def disarm(procedure: Run, alias: str, reason: str) -> tuple[ArmedFence, ...]:
+def disarm_fences(procedure: Run, alias: str, reason: str) -> tuple[ArmedFence, ...]:
     """End every watch over a cluster that a procedure has fenced itself; returns what was disarmed.
 
     What the watcher added stays: it is part of that fence by now.
     """
     entries = telling_entries(procedure.journal)
-    ended = tuple(fence for fence in (*armed_fences(entries), *unstopped(entries)) if fence.source == alias)
+    ended = tuple(fence for fence in (*armed_fences(entries), *unstopped_sources(entries)) if fence.source == alias)
     for fence in ended:
         disarmed = FenceDisarmed(disarms_fence=fence.procedure_id, source=alias, reason=reason)
-        record(procedure.authority, STEP, disarmed)
+        record_fact(procedure.authority, STEP, disarmed)
     return ended

@@ -10,13 +10,13 @@ from kafka_dr.config.settings import Request
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.fencing.armed_fence import (
     MOVING,
-    Move,
+    ClientMove,
     last_moves,
 )
 from kafka_dr.errors import LeaseLost
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     LoopStopped,
 )
@@ -32,7 +32,9 @@ class MoveAuthority(ArmedFenceAuthority):
         move: what the journal said when this was made; None where it knows of no change of sides.
     """
 
-    def __init__(self, journal: Journal, topology: Topology, pair: str, procedure_id: str, move: Move | None) -> None:
+    def __init__(
+        self, journal: Journal, topology: Topology, pair: str, procedure_id: str, move: ClientMove | None
+    ) -> None:
         super().__init__(journal, topology, pair, procedure_id)
         self._move = move
 
@@ -50,12 +52,12 @@ class MoveAuthority(ArmedFenceAuthority):
         return False
 
 
-def last_move(journal: Journal, clusters: Iterable[str]) -> Move | None:
+def last_move(journal: Journal, clusters: Iterable[str]) -> ClientMove | None:
     """The change of sides of a pair that the journal tells of last."""
     return last_moves(moving_entries(journal)).get(frozenset(clusters))
 
 
-def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any) -> tuple[Run, Move | None]:
+def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any) -> tuple[Run, ClientMove | None]:
     """The run that last changed sides, to act against circling flows, and its move; never moved: along `flow`."""
     move = last_move(journal, (flow.source, flow.target))
     opened = opened_by(journal, move.procedure_id) if move else None
@@ -72,7 +74,7 @@ def moving_entries(journal: Journal) -> list[JournalEntry]:
     return sorted((entry for step in MOVING for entry in journal.entries(step=step)), key=lambda entry: entry.sequence)
 
 
-def circles(topology: Any) -> list[Flow]:
+def circling_flows(topology: Any) -> list[Flow]:
     """A flow of each pair that would copy in a circle with its reverse: only default naming protects from that."""
     if topology.naming.policy == "default":
         return []
@@ -83,7 +85,7 @@ def circles(topology: Any) -> list[Flow]:
     ]
 
 
-def stop_if_both_run(procedure: Run, move: Move | None) -> str:
+def stop_if_both_run(procedure: Run, move: ClientMove | None) -> str:
     """One look at a pair of flows; says what was seen or done, nothing where they do not run against each other.
 
     Raises:
@@ -91,7 +93,7 @@ def stop_if_both_run(procedure: Run, move: Move | None) -> str:
     """
     flow, reverse = procedure.flow, procedure.reverse_flow
     # The first again after the second: a procedure may just have stopped the one to start the other.
-    if reverse is None or not all(copies(procedure, one) for one in (flow, reverse, flow)):
+    if reverse is None or not all(may_copy(procedure, one) for one in (flow, reverse, flow)):
         return ""
     named = (
         f"{flow.source}->{flow.target} and {reverse.source}->{reverse.target} both run: they copy records in a circle"
@@ -102,7 +104,7 @@ def stop_if_both_run(procedure: Run, move: Move | None) -> str:
     seen_at = procedure.now()
     states = stop_flow(procedure, STEP, flow, ASK_SECONDS, STOP_SECONDS)
     seen = {"stopped": states, "flow": f"{flow.source}->{flow.target}", "seen_at": seen_at}
-    record(procedure.authority, STEP, LoopStopped(both_flows_run=seen))
+    record_fact(procedure.authority, STEP, LoopStopped(both_flows_run=seen))
     return " ".join(
         [
             f"{named}. Clients were moved to {flow.target} by {procedure.id}: {flow.source}->{flow.target} was stopped",
@@ -111,7 +113,7 @@ def stop_if_both_run(procedure: Run, move: Move | None) -> str:
     )
 
 
-def copies(procedure: Run, flow: Flow) -> bool:
+def may_copy(procedure: Run, flow: Flow) -> bool:
     """Whether anything of a flow may copy records now."""
     hook = procedure.systems.stop_hook(flow)
     if hook is not None:

@@ -19,7 +19,7 @@ from copy import copy
 from functools import cache, partial
 from typing import Any
 
-from kafka_dr.actions.concurrently import in_background
+from kafka_dr.actions.concurrently import run_in_background
 from kafka_dr.actions.old_source.armed_fence import telling_entries
 from kafka_dr.config.settings import Request, load_topology
 from kafka_dr.config.topology import Flow
@@ -27,7 +27,7 @@ from kafka_dr.connections import Connections
 from kafka_dr.domain.fencing.armed_fence import (
     ArmedFence,
     armed_fences,
-    unstopped,
+    unstopped_sources,
 )
 from kafka_dr.errors import SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.journal.journal import Journal
@@ -41,7 +41,7 @@ from kafka_dr.procedure.progress import NotYet, WaitLonger
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.watcher.authority import STEP, ArmedFenceAuthority
 from kafka_dr.watcher.duties import fence_if_it_answers, stop_if_it_answers
-from kafka_dr.watcher.loop_guard import circles, moved_run, stop_if_both_run
+from kafka_dr.watcher.loop_guard import circling_flows, moved_run, stop_if_both_run
 
 _LOOK_SECONDS = 1.0
 #: Flows that may not run against each other are looked at this often: a circle doubles its records about once a second.
@@ -52,7 +52,7 @@ _SIGN_SECONDS = 5.0
 _REFRESH_SECONDS = 60.0
 
 
-def watch(tell: Callable[[str], object]) -> None:
+def watch_sources(tell: Callable[[str], object]) -> None:
     """Look once a second, without end; `tell` takes a line whenever there is something new to say."""
     watcher = Watcher(tell)
     while True:
@@ -91,7 +91,7 @@ class Watcher:
         self._refresh()
         entries = telling_entries(self._journal)
         duties = [(fence, fence_if_it_answers) for fence in armed_fences(entries)]
-        duties += [(fence, stop_if_it_answers) for fence in unstopped(entries)]
+        duties += [(fence, stop_if_it_answers) for fence in unstopped_sources(entries)]
         self._begun = {about: look for about, look in self._begun.items() if not look.done()}
         for fence, duty in duties:
             # One whose last look is still under way is looked at again when that has ended.
@@ -103,14 +103,14 @@ class Watcher:
 
     def _begin(self, about: str, work: Callable[[], str]) -> None:
         if about not in self._begun:
-            self._begun[about] = in_background(partial(self._say, about, work))
+            self._begun[about] = run_in_background(partial(self._say, about, work))
 
     def _look_at_flows(self) -> None:
         """Every pair of flows that would copy the same topics back and forth."""
         if time.monotonic() < self._flows_due:
             return
         self._flows_due = time.monotonic() + _FLOWS_SECONDS
-        for flow in circles(self._topology):
+        for flow in circling_flows(self._topology):
             self._begin(f"{flow.source} and {flow.target}", partial(self._attend_flows, flow))
 
     def _attend_flows(self, flow: Flow) -> str:
@@ -165,7 +165,7 @@ class Watcher:
         if self._read_at is not None and time.monotonic() < self._read_at + _REFRESH_SECONDS:
             return
         try:
-            topology, remembered = load_topology(), remembering(self._connections())
+            topology, remembered = load_topology(), with_cached_connections(self._connections())
             self._journal = Journal(remembered.journal_url(topology.journal.connection))
             self._topology, self._remembered = topology, remembered
         except Exception:
@@ -174,7 +174,7 @@ class Watcher:
         self._read_at = time.monotonic()
 
 
-def remembering(connections: Connections) -> Connections:
+def with_cached_connections(connections: Connections) -> Connections:
     """The same connections, each asked for once."""
     made = copy(connections)
     vars(made).update({name: cache(getattr(connections, name)) for name in ("kafka", "login", "journal_url")})

@@ -20,11 +20,11 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response
 
-from kafka_dr.domain.evidence.live_status import InHand
+from kafka_dr.domain.evidence.live_status import ProcedureStatus
 from kafka_dr.errors import SwitchbackError
-from kafka_dr.pages import render
+from kafka_dr.pages import render_page
 from kafka_dr.procedure.run import Identity
-from kafka_dr.web.status_reader import Reading
+from kafka_dr.web.status_reader import StatusReader
 
 app = FastAPI(title="Switchback", docs_url=None, redoc_url=None, openapi_url=None)
 
@@ -40,7 +40,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "R
 @app.get("/")
 def each_pair(request: Request, user: GetUserDep) -> Response:
     """The procedure in hand for each pair of clusters, or the last one."""
-    return _page(request, lambda: _all_pairs(Reading.now(_readable_by(user)), ""))
+    return _page(request, lambda: _all_pairs(StatusReader.now(_readable_by(user)), ""))
 
 
 @app.get("/run")
@@ -49,14 +49,14 @@ def one_run(request: Request, user: GetUserDep, dag_id: str, run_id: str) -> Res
     may_read = _readable_by(user)
     if not may_read(dag_id):
         raise HTTPException(403, "You may not read this DAG's runs.")
-    return _page(request, lambda: _of_run(Reading.now(may_read), Identity(dag_id, run_id).procedure_id))
+    return _page(request, lambda: _of_run(StatusReader.now(may_read), Identity(dag_id, run_id).procedure_id))
 
 
 @app.get("/evidence/{procedure_id}")
-def evidence(user: GetUserDep, procedure_id: str) -> Response:
+def evidence_page(user: GetUserDep, procedure_id: str) -> Response:
     """The evidence page of a procedure."""
     try:
-        page = Reading.now(_readable_by(user)).evidence_page(procedure_id)
+        page = StatusReader.now(_readable_by(user)).evidence_page(procedure_id)
     except SwitchbackError as error:
         raise HTTPException(503, str(error)) from None
     if page is None:
@@ -79,17 +79,17 @@ def _readable_by(user: Any) -> Callable[[str], bool]:
     return may_read
 
 
-def _all_pairs(reading: Reading, note: str) -> tuple[Reading, list[InHand], str]:
+def _all_pairs(reading: StatusReader, note: str) -> tuple[StatusReader, list[ProcedureStatus], str]:
     found = reading.of_each_pair(datetime.now(UTC))
     return reading, found, note if found else _NOTHING
 
 
-def _of_run(reading: Reading, procedure_id: str) -> tuple[Reading, list[InHand], str]:
+def _of_run(reading: StatusReader, procedure_id: str) -> tuple[StatusReader, list[ProcedureStatus], str]:
     found = reading.procedure(procedure_id, datetime.now(UTC))
     return (reading, [found], "") if found else _all_pairs(reading, _NOT_THIS_RUN)
 
 
-def _page(request: Request, read: Callable[[], tuple[Reading, list[InHand], str]]) -> Response:
+def _page(request: Request, read: Callable[[], tuple[StatusReader, list[ProcedureStatus], str]]) -> Response:
     """The page of what was read; or of why nothing could be read."""
     try:
         reading, procedures, note = read()
@@ -101,7 +101,7 @@ def _page(request: Request, read: Callable[[], tuple[Reading, list[InHand], str]
         return _answer(503, procedures=[], note="", problem=f"{error}; the topology names it.")
 
 
-def _with_links(request: Request, reading: Reading, procedure: InHand) -> dict[str, Any]:
+def _with_links(request: Request, reading: StatusReader, procedure: ProcedureStatus) -> dict[str, Any]:
     ours = request.scope.get("root_path", "").rstrip("/")
     run = f"{ours.removesuffix(PREFIX)}/dags/{quote(procedure.dag_id, safe='')}/runs/{quote(procedure.run_id, safe='')}"
     answer = f"{run}/tasks/{procedure.question.step}/required_actions" if procedure.question else ""
@@ -112,5 +112,5 @@ def _with_links(request: Request, reading: Reading, procedure: InHand) -> dict[s
 def _answer(status: int, **values: Any) -> HTMLResponse:
     nonce = secrets.token_urlsafe(16)
     policy = f"{_CLOSED_DOORS}; script-src 'nonce-{nonce}'; connect-src 'self'"
-    page = render("live.html.j2", nonce=nonce, now=datetime.now(UTC), **values)
+    page = render_page("live.html.j2", nonce=nonce, now=datetime.now(UTC), **values)
     return HTMLResponse(page, status, headers={**_HEADERS, "Content-Security-Policy": policy})

@@ -10,14 +10,14 @@ from pathlib import Path
 from kafka_dr.config.settings import Topology, load_topology
 from kafka_dr.connections import Connections
 from kafka_dr.domain.canonical_json import read_json
-from kafka_dr.domain.evidence.live_status import InHand, in_hand
+from kafka_dr.domain.evidence.live_status import ProcedureStatus, live_status
 from kafka_dr.hooks.journal.journal import Journal
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,300}")
 PAGE, DATA = "evidence.html", "evidence.json"
 
 
-class Reading:
+class StatusReader:
     """The journal and the evidence, as they are now.
 
     Args:
@@ -28,17 +28,17 @@ class Reading:
         self._topology, self._journal, self._may_read = topology, journal, may_read
 
     @classmethod
-    def now(cls, may_read: Callable[[str], bool]) -> Reading:
+    def now(cls, may_read: Callable[[str], bool]) -> StatusReader:
         """From the topology that the environment names."""
         topology = load_topology()
         return cls(topology, Journal(Connections().journal_url(topology.journal.connection)), may_read)
 
-    def procedure(self, procedure_id: str, now: datetime) -> InHand | None:
+    def procedure(self, procedure_id: str, now: datetime) -> ProcedureStatus | None:
         """One procedure, unless it has not opened or may not be read."""
-        found = in_hand(procedure_id, self._journal.entries(procedure_id), now)
+        found = live_status(procedure_id, self._journal.entries(procedure_id), now)
         return found if found and found.dag_id and self._may_read(found.dag_id) else None
 
-    def of_each_pair(self, now: datetime) -> list[InHand]:
+    def of_each_pair(self, now: datetime) -> list[ProcedureStatus]:
         """The procedure that holds each pair of clusters, or held it last."""
         pairs = sorted({self._topology.pair_key(flow.source, flow.target) for flow in self._topology.flows})
         leases = [self._journal.lease(pair) for pair in pairs]

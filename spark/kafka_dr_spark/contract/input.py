@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 from kafka_dr_spark.contract.columns import Ints
 from kafka_dr_spark.contract.schemas import ContractBroken, check_columns, check_fields, check_values, column_names
 from kafka_dr_spark.contract.task_rows import FLOOR, NO_OFFSET, POSITION, SYNC, SYNC_BACK, TAGGED, TAKEN, Key, Packing
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.segment import Segment
 from kafka_dr_spark.stranded.search import NONE_KEPT, Returned
 from kafka_dr_spark.translation.by_segment import in_order
@@ -87,13 +87,13 @@ def open_dataset(folder: Path, name: str) -> ds.Dataset:
     return dataset
 
 
-def load_bounds(folder: Path, source_readable: bool) -> dict[Key, Bounds]:
+def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
     """Return the bounds of every partition; offsets of the source may be unknown only where it is unreadable."""
     table = open_dataset(folder, "bounds").to_table(columns=column_names("bounds"))
     check_values("bounds", table)
     if source_readable and (table["source_start"].null_count or table["cut_off"].null_count):
         raise ContractBroken("bounds: source_start and cut_off must be known where the source is readable")
-    found = {(row["topic"], row["partition"]): Bounds(**row) for row in table.to_pylist()}
+    found = {(row["topic"], row["partition"]): LogBounds(**row) for row in table.to_pylist()}
     if len(found) != len(table):
         raise ContractBroken(f"bounds: {len(table) - len(found)} partitions have more than one row")
     return found
@@ -113,7 +113,7 @@ def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
     return {key: in_order(key, numbered) for key, numbered in found.items()}
 
 
-def load_returned(folder: Path, bounds: dict[Key, Bounds]) -> dict[Key, Returned]:
+def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Returned]:
     """Return what is known of every partition of a returned cluster beside its bounds."""
     table = open_dataset(folder, "returned").to_table(columns=column_names("returned"))
     check_values("returned", table)
@@ -154,7 +154,7 @@ def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
     return found
 
 
-def records_at_most(extent: Extent, bounds: Bounds | None, limits: Limits) -> int:
+def records_at_most(extent: Extent, bounds: LogBounds | None, limits: Limits) -> int:
     """Return how many records of one side a partition's translation may read at most."""
     if bounds is None or not bounds.target_exists or not limits.source_readable:
         return 0
@@ -168,7 +168,7 @@ def task_count(partitions: int, cores: int) -> int:
     return max(1, min(partitions, max(cores, partitions // PARTITIONS_PER_TASK)))
 
 
-def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
+def spread_partitions(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
     """Give each partition a task so that the tasks weigh about the same: heaviest first, to the lightest task."""
     # Ties are broken by name, so that the same input is always spread alike.
     loads = np.zeros(tasks, np.int64)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from kafka_dr_spark.contract.digests import translation_digest
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema, check_fields
-from kafka_dr_spark.contract.task_rows import unpack
+from kafka_dr_spark.contract.task_rows import unpack_table
 from kafka_dr_spark.translation.task import REPORT, ROW
 
 MOST_LISTED = 100
@@ -43,7 +43,7 @@ def is_done(output: Path, input_digest: str) -> bool:
     return True
 
 
-def aside(output: Path) -> Path:
+def scratch_folder(output: Path) -> Path:
     """Return a fresh folder beside the output to write into."""
     folder = output.with_name(f"{output.name}.writing-{uuid.uuid4()}")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def write_rows(finished: Iterable[bytes], folder: Path) -> list[dict[str, Any]]:
     """
     reports: list[dict[str, Any]] = []
     with pq.ParquetWriter(folder / "translation.parquet", arrow_schema("translation")) as file:
-        for table in map(unpack, finished):
+        for table in map(unpack_table, finished):
             file.write_table(table.filter(pc.equal(table["kind"], ROW)).drop_columns("kind"))
             reports += _reports(table.filter(pc.equal(table["kind"], REPORT)))
     return sorted(reports, key=lambda one: (one["topic"], one["partition"]))
@@ -71,7 +71,7 @@ def _reports(rows: pa.Table) -> list[dict[str, Any]]:
     return [{"topic": row["topic"], "partition": row["partition"], **json.loads(row["evidence"])} for row in told]
 
 
-def publish(folder: Path, output: Path, summary: dict[str, Any], shape: str = "summary") -> None:
+def publish_output(folder: Path, output: Path, summary: dict[str, Any], shape: str = "summary") -> None:
     """Write the summary last and put the folder in its place; another copy of this job may have been faster."""
     check_fields(shape, summary)
     (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -83,7 +83,7 @@ def publish(folder: Path, output: Path, summary: dict[str, Any], shape: str = "s
         shutil.rmtree(folder)
 
 
-def summarise(reports: list[dict[str, Any]], input_digest: str) -> dict[str, Any]:
+def summarise_reports(reports: list[dict[str, Any]], input_digest: str) -> dict[str, Any]:
     """Put the partitions' reports together."""
     read = [one for one in reports if "read" in one]
     bounds = [one["bound_max"] for one in reports if one["bound_max"] is not None]

@@ -27,7 +27,7 @@ class ContractBroken(ValueError):
 
 
 @lru_cache
-def load(name: str) -> dict[str, Any]:
+def load_schema(name: str) -> dict[str, Any]:
     """Return one schema by its name, such as ``positions``."""
     text = resources.files("kafka_dr_spark.contract").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
@@ -37,18 +37,18 @@ def load(name: str) -> dict[str, Any]:
 @lru_cache
 def column_names(name: str) -> list[str]:
     """Return the column names of a tabular schema, in order."""
-    return [column["name"] for column in load(name)["columns"]]
+    return [column["name"] for column in load_schema(name)["columns"]]
 
 
 @lru_cache
 def arrow_schema(name: str) -> pa.Schema:
     """Return a tabular schema as Arrow's."""
-    return pa.schema([pa.field(c["name"], ARROW_TYPES[c["type"]], c["nullable"]) for c in load(name)["columns"]])
+    return pa.schema([pa.field(c["name"], ARROW_TYPES[c["type"]], c["nullable"]) for c in load_schema(name)["columns"]])
 
 
 def check_columns(name: str, seen: pa.Schema) -> None:
     """Raise ContractBroken unless ``seen`` has every column of the schema with its type; more columns are allowed."""
-    for column in load(name)["columns"]:
+    for column in load_schema(name)["columns"]:
         index = seen.get_field_index(column["name"])
         if index < 0:
             raise ContractBroken(f"{name}: column {column['name']} is missing; seen: {', '.join(seen.names)}")
@@ -60,7 +60,7 @@ def check_columns(name: str, seen: pa.Schema) -> None:
 
 def check_values(name: str, table: pa.Table | pa.RecordBatch) -> None:
     """Raise ContractBroken where a column that may not be null holds nulls, or a value is not of the listed ones."""
-    for column in load(name)["columns"]:
+    for column in load_schema(name)["columns"]:
         if column["name"] not in table.schema.names:
             continue
         values = table.column(column["name"])
@@ -83,7 +83,7 @@ def check_fields(name: str, document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ContractBroken(f"{name}: must be a JSON object, seen {type(document).__name__}")
     checked = dict(document)
-    for field in load(name)["fields"]:
+    for field in load_schema(name)["fields"]:
         if field["name"] not in checked:
             if field["required"]:
                 raise ContractBroken(f"{name}: field {field['name']} is missing")

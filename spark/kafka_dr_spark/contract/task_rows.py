@@ -65,20 +65,20 @@ class Packing:
         return packed
 
 
-def pack(rows: pa.Table) -> bytes:
+def pack_table(rows: pa.Table) -> bytes:
     """Return a table as one compressed Arrow stream, as it travels between driver and tasks."""
     packing = Packing()
     packing.add(rows)
     return packing.packed()
 
 
-def unpack(packed: bytes) -> pa.Table:
-    """Return the table that `pack` made a stream of."""
+def unpack_table(packed: bytes) -> pa.Table:
+    """Return the table that `pack_table` made a stream of."""
     with pa.ipc.open_stream(packed) as stream:
         return stream.read_all()
 
 
-class Rows:
+class TaskRows:
     """Neighbouring rows of a task's table. A slice of Arrow's costs more than a partition's few numbers are worth."""
 
     def __init__(self, columns: dict[str, pa.Array | Ints], start: int, end: int) -> None:
@@ -102,13 +102,13 @@ class Rows:
 
 
 #: A partition's tagged rows, by kind; positions are sorted by group.
-Kinds = list[Rows]
+Kinds = list[TaskRows]
 
 
 def no_rows() -> Kinds:
     """Return what a partition has of which no file says anything."""
     columns = {name: np.empty(0, np.int64) for name in "abcd"}
-    return [Rows(columns, 0, 0) for _ in TAKEN]
+    return [TaskRows(columns, 0, 0) for _ in TAKEN]
 
 
 def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
@@ -130,7 +130,7 @@ def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
     found = {}
     for row, key in enumerate(zip(names_of, partitions[edges].tolist())):
         parts = begins[row * len(TAKEN) : (row + 1) * len(TAKEN) + 1]
-        found[key] = [Rows(columns, start, end) for start, end in itertools.pairwise(parts)]
+        found[key] = [TaskRows(columns, start, end) for start, end in itertools.pairwise(parts)]
     return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Bounds:
+class LogBounds:
     """What is known of one source partition and its target; offsets as in the ``bounds`` schema."""
 
     topic: str
@@ -33,14 +33,14 @@ class Bounds:
         return f"{self.topic}-{self.partition}"
 
 
-class SourceBounds(Bounds):
+class SourceBounds(LogBounds):
     """Bounds whose source offsets are known."""
 
     source_start: int
     cut_off: int
 
 
-class TargetBounds(Bounds):
+class TargetBounds(LogBounds):
     """Bounds of a partition whose target exists."""
 
     target_start: int

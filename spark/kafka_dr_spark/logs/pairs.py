@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_dr_spark.contract.columns import Ints, Mask
-from kafka_dr_spark.logs.bounds import Bounds, TargetBounds
+from kafka_dr_spark.logs.bounds import LogBounds, TargetBounds
 from kafka_dr_spark.logs.segment import Segment
 
 UNUSABLE = np.iinfo(np.int64).max // 2
@@ -64,7 +64,7 @@ class Pairs:
         return f"{self.upstream[index]}->{self.downstream[index]}"
 
 
-def usable_pairs(upstream: Ints, downstream: Ints, sequence: Ints, bounds: Bounds, unwatched: bool = False) -> Pairs:
+def usable_pairs(upstream: Ints, downstream: Ints, sequence: Ints, bounds: LogBounds, unwatched: bool = False) -> Pairs:
     """Order syncs by time, discard what later ones contradict, and keep those inside both logs.
 
     Args:
@@ -98,7 +98,7 @@ def pair_below(pairs: Pairs, positions: Ints) -> Ints:
     return np.searchsorted(lowest_from_here, positions, side="right") - 1
 
 
-def stretches(pairs: Pairs, bounds: TargetBounds) -> tuple[Ints, Ints]:
+def lengths_after_pairs(pairs: Pairs, bounds: TargetBounds) -> tuple[Ints, Ints]:
     """Return the lengths on source and target of the stretch after each pair; the last one ends at both logs' ends.
 
     A source whose end is unknown gives the last stretch a length of -1, which equals none.

@@ -6,10 +6,10 @@ import numpy as np
 
 from kafka_dr_spark.contract.columns import Ints
 from kafka_dr_spark.logs.bounds import TargetBounds
-from kafka_dr_spark.logs.pairs import UNUSABLE, Pairs, stretches
+from kafka_dr_spark.logs.pairs import UNUSABLE, Pairs, lengths_after_pairs
 
 
-def longest_hiding_place(pairs: Pairs, bounds: TargetBounds, reach: int) -> Ints:
+def longest_undetected_restart(pairs: Pairs, bounds: TargetBounds, reach: int) -> Ints:
     """Return per pair, and for the logs' ends, the longest later stretch that may hide a restart (target records).
 
     UNUSABLE stands where a later pair is not above the pair on the source: how much lies below that one says little.
@@ -19,7 +19,7 @@ def longest_hiding_place(pairs: Pairs, bounds: TargetBounds, reach: int) -> Ints
     """
     if not len(pairs):
         return np.zeros(1, np.int64)
-    on_source, on_target = stretches(pairs, bounds)
+    on_source, on_target = lengths_after_pairs(pairs, bounds)
     # Without this exception one long stretch would make every older position read as much as the stretch is long.
     believed = (on_source == on_target) & (on_target > reach)
     suspect = np.where(believed, 0, on_target)
@@ -29,7 +29,7 @@ def longest_hiding_place(pairs: Pairs, bounds: TargetBounds, reach: int) -> Ints
     return np.append(np.where(lowest_later <= pairs.upstream, UNUSABLE, longest), 0)
 
 
-def top_for(pairs: Pairs, bounds: TargetBounds, hiding: Ints, lowest: Ints, proven: int | Ints) -> Ints:
+def upper_anchor(pairs: Pairs, bounds: TargetBounds, hiding: Ints, lowest: Ints, proven: int | Ints) -> Ints:
     """Return the first sufficient pair at or after ``lowest``, judged by pairs alone; one past the last: log ends.
 
     Args:
@@ -47,7 +47,7 @@ def repeats_known(pairs: Pairs, bounds: TargetBounds) -> int:
     """Return how many records the pairs prove to stand on the target more often than MirrorMaker 2 read the source."""
     if not len(pairs):
         return 0
-    on_source, on_target = stretches(pairs, bounds)
+    on_source, on_target = lengths_after_pairs(pairs, bounds)
     # Behind the last pair only a drained target without another writer lets the difference be read as repeats.
     counted = slice(None) if bounds.drained and not bounds.other_writer else slice(None, -1)
     return int(np.maximum(on_target[counted] - on_source[counted], 0).sum())

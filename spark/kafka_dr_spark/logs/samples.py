@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kafka_dr_spark.contract.columns import Ints
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.bounds import LogBounds
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Floors:
         return int(np.searchsorted(self.target_end, offset, side="right")) - 1
 
 
-def usable_floors(source_end: Ints, target_end: Ints, replicated: Ints, sampled_at: Ints, bounds: Bounds) -> Floors:
+def usable_floors(source_end: Ints, target_end: Ints, replicated: Ints, sampled_at: Ints, bounds: LogBounds) -> Floors:
     """Order floors by time, and keep those since any column last fell: earlier ones are of another log."""
     order = np.argsort(sampled_at, kind="stable")
     columns = [column[order].astype(np.int64) for column in (source_end, target_end, replicated, sampled_at)]

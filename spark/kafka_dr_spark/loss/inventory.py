@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from kafka_dr_spark.contract.digests import rows_digest
 from kafka_dr_spark.contract.schemas import arrow_schema, column_names
-from kafka_dr_spark.contract.task_rows import unpack
+from kafka_dr_spark.contract.task_rows import unpack_table
 from kafka_dr_spark.translation.case import SOURCE, TARGET
 
 #: Columns that say where something was written, not what is lost.
@@ -46,7 +46,9 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
         given: the job's input, with the groups' positions.
         folder: where to write.
     """
-    rows = pa.concat_tables([unpack(one) for one in made]).sort_by([("topic", "ascending"), ("partition", "ascending")])
+    rows = pa.concat_tables([unpack_table(one) for one in made]).sort_by(
+        [("topic", "ascending"), ("partition", "ascending")]
+    )
     loss = rows.filter(rows["losing"]).select(column_names("loss"))
     ahead = positions_ahead(loss, given)
     pq.write_table(loss, folder / "loss.parquet")
@@ -94,7 +96,7 @@ def rereads_by_group(rows: pa.Table) -> pa.Table:
     return pa.table(columns, names=column_names("rereads")).cast(arrow_schema("rereads"))
 
 
-def summarise(inventory: Inventory, partitions: int, input_digest: str) -> dict[str, Any]:
+def summarise_inventory(inventory: Inventory, partitions: int, input_digest: str) -> dict[str, Any]:
     """Return the figures of an inventory."""
     loss = inventory.loss
     listed = loss["records"].null_count == 0
@@ -107,26 +109,26 @@ def summarise(inventory: Inventory, partitions: int, input_digest: str) -> dict[
         "partitions": partitions,
         "losing": len(loss),
         "unknown": inventory.unknown,
-        "certain": total(loss.filter(pc.is_valid(loss["certain_to"]))["records"]) if listed else total(certain),
-        "possible": None if ends.null_count else total(ends),
-        "records": total(loss["records"]) if listed else None,
-        "bytes": total(loss["bytes"]) if listed else None,
+        "certain": sum_of(loss.filter(pc.is_valid(loss["certain_to"]))["records"]) if listed else sum_of(certain),
+        "possible": None if ends.null_count else sum_of(ends),
+        "records": sum_of(loss["records"]) if listed else None,
+        "bytes": sum_of(loss["bytes"]) if listed else None,
         "first_at": pc.min(loss["first_at"]).as_py(),
         "last_at": pc.max(loss["last_at"]).as_py(),
-        "aborted": total(loss["aborted"]) if listed else None,
-        "undecided": total(loss["undecided"]) if listed else None,
+        "aborted": sum_of(loss["aborted"]) if listed else None,
+        "undecided": sum_of(loss["undecided"]) if listed else None,
         "records_per_second": None if rate is None else round(rate),
         "groups_ahead": len(pc.unique(inventory.ahead["group"])),
         "positions_ahead": len(inventory.ahead),
         "rereads": {
             "bound": pc.max(inventory.rereads["bound"]).as_py(),
-            **{name: total(inventory.rereads[name]) for name in ("positions", "unknown", "may_have_moved")},
+            **{name: sum_of(inventory.rereads[name]) for name in ("positions", "unknown", "may_have_moved")},
         },
         "records_read": inventory.read,
     }
 
 
-def total(values: pa.ChunkedArray) -> int:
+def sum_of(values: pa.ChunkedArray) -> int:
     """Return the sum; of nothing it is 0."""
     return pc.sum(values).as_py() or 0
 

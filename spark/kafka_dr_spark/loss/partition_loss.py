@@ -23,7 +23,7 @@ import numpy as np
 
 from kafka_dr_spark.contract.columns import Ints
 from kafka_dr_spark.logs.pairs import Pairs
-from kafka_dr_spark.reading.matching import Records, content_codes, join
+from kafka_dr_spark.reading.matching import Records, content_codes, join_records
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, FullCase, Search, both_known, target_known
 
 
@@ -36,7 +36,7 @@ class Unbroken(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LastSeen:
+class PartitionLastSeen:
     """What the recorder saw of a partition last, and where it read the source whole.
 
     Attributes:
@@ -81,7 +81,7 @@ class Loss:
     evidence: str
 
 
-def loss_of(case: Case, seen: LastSeen | None) -> Search:
+def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
     """Tell what a partition loses.
 
     Args:
@@ -103,7 +103,7 @@ def loss_of(case: Case, seen: LastSeen | None) -> Search:
             case.bounds.cut_off,
             "offset syncs speak of an older log on the target, and nobody recorded what went with it",
         )
-    pairs, stored = plausible(case), -1 if seen is None or seen.replicated is None else seen.replicated
+    pairs, stored = plausible_pairs(case), -1 if seen is None or seen.replicated is None else seen.replicated
     least = Loss(
         max(highest_confirmed(pairs), stored) + 1,
         None,
@@ -115,7 +115,7 @@ def loss_of(case: Case, seen: LastSeen | None) -> Search:
     claims = yield from _claims(case, pairs, seen)
     if claims.contradicted(least.from_offset):
         claims, least = (
-            Claims([], claims.kept),
+            LossClaims([], claims.kept),
             replace(
                 least,
                 from_offset=stored + 1,
@@ -125,7 +125,7 @@ def loss_of(case: Case, seen: LastSeen | None) -> Search:
     return _counted(case, seen, claims, least)
 
 
-def plausible(case: Case) -> Pairs:
+def plausible_pairs(case: Case) -> Pairs:
     """Return pairs that agree with all samples: what is below the target's end is from below the source's end."""
     pairs, floors = case.pairs, case.floors
     if not len(floors):
@@ -143,7 +143,7 @@ def highest_confirmed(pairs: Pairs) -> int:
     return int(np.max(pairs.upstream[:-1][(further >= 0) & (further <= 2 * along)], initial=-1))
 
 
-class Claim(NamedTuple):
+class LossClaim(NamedTuple):
     """The source's next ``records`` records from ``upstream`` on are on the target, if what it rests on is true."""
 
     upstream: int
@@ -156,11 +156,11 @@ class Claim(NamedTuple):
         return self.upstream + self.records
 
 
-class Claims(NamedTuple):
+class LossClaims(NamedTuple):
     """Claims of the last two pairs and of Connect; `below`: offset above all mirrored records, None if unknown."""
 
-    stated: list[Claim]
-    kept: Claim | None = None
+    stated: list[LossClaim]
+    kept: LossClaim | None = None
     below: int | None = None
 
     def contradicted(self, confirmed: int) -> bool:
@@ -168,7 +168,7 @@ class Claims(NamedTuple):
         return self.below is not None and max([confirmed, *(claim.end for claim in self.stated)]) > self.below
 
 
-def _claims(case: Case, pairs: Pairs, seen: LastSeen) -> Search:
+def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
     """Return the last two pairs' and Connect's earlier claims, as far as they and what follows are first copies.
 
     What the target took since a sample are copies of records above what Connect kept then. All copies of these are read
@@ -185,15 +185,15 @@ def _claims(case: Case, pairs: Pairs, seen: LastSeen) -> Search:
         or not target_known(case)
         or not case.may_read(TARGET, case.bounds.boundary - start)
     ):
-        return Claims([])
+        return LossClaims([])
     (tail,) = yield from case.fetch(case.window(TARGET, start, case.bounds.boundary))
     if tail is None or not tail.size():
-        return Claims([])
+        return LossClaims([])
     again = np.delete(tail.offsets, np.unique(content_codes(tail), return_index=True)[1])
     new_from = int(np.max(again + 1, initial=start))
     counts = [(i, int(np.sum(tail.offsets >= pairs.downstream[i]))) for i in last if pairs.downstream[i] >= new_from]
     stated = [
-        Claim(int(pairs.upstream[i]), count, f"{count - 1} records follow {pairs.name(i)} on the target")
+        LossClaim(int(pairs.upstream[i]), count, f"{count - 1} records follow {pairs.name(i)} on the target")
         for i, count in counts
     ]
     below, since = (
@@ -201,14 +201,16 @@ def _claims(case: Case, pairs: Pairs, seen: LastSeen) -> Search:
         (-1 if sample < 0 else int(case.floors.target_end[sample])),
     )
     if since < new_from:
-        return Claims(stated, None, below)
+        return LossClaims(stated, None, below)
     count = int(np.sum(tail.offsets >= since))
-    return Claims(
-        stated, Claim(kept + 1, count, f"{count} records followed on the target once Connect had kept {kept}"), below
+    return LossClaims(
+        stated,
+        LossClaim(kept + 1, count, f"{count} records followed on the target once Connect had kept {kept}"),
+        below,
     )
 
 
-def _counted(case: Case, seen: LastSeen, claims: Claims, least: Loss) -> Loss:
+def _counted(case: Case, seen: PartitionLastSeen, claims: LossClaims, least: Loss) -> Loss:
     """What two pairs claim both, or Connect alone, if it is more than the least.
 
     To the record where that is all there can be; or, where nobody knows, where both pairs claim the same, and the
@@ -218,7 +220,7 @@ def _counted(case: Case, seen: LastSeen, claims: Claims, least: Loss) -> Loss:
     told = max(
         [*both, *([claims.kept] if claims.kept else [])],
         key=lambda claim: claim.end,
-        default=Claim(least.from_offset, 0, least.evidence),
+        default=LossClaim(least.from_offset, 0, least.evidence),
     )
     agreed = (
         bool(both)
@@ -239,7 +241,11 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
         stored: the last replicated offset that Connect keeps, None where it keeps none.
     """
     first = (
-        max(highest_confirmed(plausible(case)), -1 if stored is None else stored, (case.bounds.source_start or 0) - 1)
+        max(
+            highest_confirmed(plausible_pairs(case)),
+            -1 if stored is None else stored,
+            (case.bounds.source_start or 0) - 1,
+        )
         + 1
     )
     least = Loss(first, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
@@ -273,12 +279,12 @@ def _enough_of_the_source(case: FullCase, lowest: int, first: int, count: int) -
         parts += [part for part in (yield from case.fetch(case.window(SOURCE, start, end))) if part]
         # Not every offset holds a record: what is left to find is looked for in twice as many.
         start, end = end, min(case.bounds.cut_off, end + 2 * (end - first) + 1)
-    return join(parts)
+    return join_records(parts)
 
 
 def _found_again(case: Case, here: Records, there: Records, first: int) -> Loss:
     """Tell the loss by content: certain copies where only new records have it, possible ones by order."""
-    codes = content_codes(join([here, there]))
+    codes = content_codes(join_records([here, there]))
     ours, theirs = codes[: here.size()], codes[here.size() :]
     new, offsets = ours[here.offsets >= first], here.offsets[here.offsets >= first]
     distinct, places = np.unique(new, return_index=True)

@@ -20,7 +20,7 @@ from kafka_dr_spark.reading.matching import Records, content_codes
 from kafka_dr_spark.translation.case import TARGET, Case, Search, TargetCase
 
 
-def ceilings(case: TargetCase, positions: Ints) -> tuple[Ints, Ints]:
+def first_sample_after(case: TargetCase, positions: Ints) -> tuple[Ints, Ints]:
     """Return per position the first sample with it replicated, and the target's end then (else the boundary)."""
     reached = np.searchsorted(case.floors.replicated, positions)
     return reached, np.append(case.floors.target_end, case.bounds.boundary)[reached]
@@ -32,7 +32,7 @@ def rereads_at_most(case: TargetCase, positions: Ints, targets: Ints) -> Search:
     Where more than one sampling interval lies between the target position and the ceiling, the target's records are
     counted there.
     """
-    reached, highest = ceilings(case, positions)
+    reached, highest = first_sample_after(case, positions)
     bounds = np.maximum(highest - targets, 0)
     begun = np.searchsorted(case.floors.target_end, targets, side="right") - 1
     counted = {}
@@ -60,7 +60,7 @@ def rereads_before_translation(case: TargetCase, positions: Ints, moved: Mask) -
     below = np.searchsorted(case.floors.source_end, positions, side="right") - 1
     # Without a sample below, the index -1 takes what was appended.
     lowest = np.maximum(np.append(case.floors.target_end, 0)[below], known.target_start)
-    bounds: Ints = np.maximum(np.where(moved, known.boundary, ceilings(case, positions)[1]) - lowest, 0)
+    bounds: Ints = np.maximum(np.where(moved, known.boundary, first_sample_after(case, positions)[1]) - lowest, 0)
     return bounds
 
 

@@ -17,20 +17,20 @@ from kafka_dr_spark.contract.task_rows import (
     STRETCH,
     Key,
     Kinds,
-    Rows,
-    pack,
+    TaskRows,
+    pack_table,
     split_by_partition,
-    unpack,
+    unpack_table,
 )
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.samples import Floors
-from kafka_dr_spark.loss.partition_loss import LastSeen, Loss, Unbroken, loss_of, loss_with_source
+from kafka_dr_spark.loss.partition_loss import Loss, PartitionLastSeen, Unbroken, loss_of, loss_with_source
 from kafka_dr_spark.loss.reread_bounds import rereads_before_translation
 from kafka_dr_spark.reading.record_files import list_stranded
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, Search, Window, target_known
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, ReadWindow, Search, target_known
 from kafka_dr_spark.translation.partition import answers_without_reading, first_available
-from kafka_dr_spark.translation.task import case_of, drive
+from kafka_dr_spark.translation.task import case_of, drive_searches
 
 #: What is told of a partition that was read and holds nothing beyond.
 NOTHING = {"records": 0, "bytes": 0, "aborted": 0, "undecided": 0}
@@ -63,7 +63,7 @@ def seen_of(key: Key, kinds: Kinds) -> Seen:
 class AssessmentTask:
     """Assesses the partitions of one Spark task. Instances travel to the workers; so do the client settings inside."""
 
-    def __init__(self, bounds: dict[Key, Bounds], limits: Limits, access: KafkaAccess, folder: str) -> None:
+    def __init__(self, bounds: dict[Key, LogBounds], limits: Limits, access: KafkaAccess, folder: str) -> None:
         """Prepare.
 
         Args:
@@ -74,7 +74,7 @@ class AssessmentTask:
 
     def __call__(self, packed: bytes) -> bytes:
         """Turn packed `TAGGED` rows into packed rows of `output_schema`."""
-        return pack(self.assess(unpack(packed)))
+        return pack_table(self.assess(unpack_table(packed)))
 
     def assess(self, rows: pa.Table) -> pa.Table:
         """Turn `TAGGED` rows into one row a partition: loss where it may lose records, else only counts."""
@@ -82,7 +82,9 @@ class AssessmentTask:
         cases = {key: case_of(kinds, self._bounds[key], self._limits) for key, kinds in tables.items()}
         seen = {key: seen_of(key, kinds) for key, kinds in tables.items()}
         with WindowReader(self._access, self._limits) as reader:
-            losses = dict(zip(cases, drive([self._search(cases[key], seen[key]) for key in cases], reader.read)))
+            losses = dict(
+                zip(cases, drive_searches([self._search(cases[key], seen[key]) for key in cases], reader.read))
+            )
         listed = self._listed(losses, seen) if self._limits.source_readable else {}
         made = [
             row_of(key, cases[key], seen[key], losses[key], listed.get(key, {}), self._limits)
@@ -94,12 +96,12 @@ class AssessmentTask:
     def _search(self, case: Case, seen: Seen) -> Search:
         if self._limits.source_readable:
             return loss_with_source(case, seen.replicated)
-        return loss_of(case, LastSeen(seen.source_end, seen.replicated, seen.without_gaps))
+        return loss_of(case, PartitionLastSeen(seen.source_end, seen.replicated, seen.without_gaps))
 
     def _listed(self, losses: dict[Key, Loss], seen: dict[Key, Seen]) -> dict[Key, dict[str, Any]]:
         """Write what the source holds beyond what was replicated, and tell of each partition what was written."""
         windows = {
-            key: Window(SOURCE, *key, loss.from_offset, end)
+            key: ReadWindow(SOURCE, *key, loss.from_offset, end)
             for key, loss in losses.items()
             if (end := self._bounds[key].cut_off) is not None and loss.from_offset < end
         }
@@ -154,12 +156,15 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
         "exact": limits.source_readable and loss.certain_to == end,
         "sampled_at": seen.sampled_at,
     }
-    row |= {"written_since": written_since(case.floors, loss.from_offset), "records_per_second": growth(case.floors)}
+    row |= {
+        "written_since": written_since(case.floors, loss.from_offset),
+        "records_per_second": source_growth(case.floors),
+    }
     row |= {"losing": not (final and end is not None and loss.from_offset >= end)}
     return row | {f"read_{side}": count for side, count in case.read.items()}
 
 
-def rereads_of(case: Case, rows: Rows) -> dict[str, list[Any]]:
+def rereads_of(case: Case, rows: TaskRows) -> dict[str, list[Any]]:
     """Return groups, most rereads known before translation (None: maybe no position), and who may have moved on."""
     positions, moved = rows.numbers("a"), rows.numbers("c") == 1
     # A cut-off that is no proof of what the target holds is none for the translation either.
@@ -182,7 +187,7 @@ def written_since(floors: Floors, offset: int) -> int | None:
     return None if index < 0 else int(floors.sampled_at[index])
 
 
-def growth(floors: Floors) -> float | None:
+def source_growth(floors: Floors) -> float | None:
     """Return how many records a second the source grew by at the last samples; None where fewer than two tell."""
     if len(floors) < 2:
         return None

@@ -27,7 +27,7 @@ class Prints(NamedTuple):
     tombstone: Mask
 
 
-def fingerprints(
+def record_fingerprints(
     keys: list[bytes | None], values: list[bytes | None], headers: list[Headers | None], times: Ints
 ) -> tuple[Hashes, Hashes]:
     """Return two 64-bit halves, equal for equal records; null differs from empty, and fields cannot run together.

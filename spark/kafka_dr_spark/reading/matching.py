@@ -63,7 +63,7 @@ def no_records() -> Records:
     return Records._make(np.empty(0, dtype) for dtype in (np.int64, np.uint64, np.uint64, np.uint64, np.bool_))
 
 
-def join(parts: list[Records]) -> Records:
+def join_records(parts: list[Records]) -> Records:
     """Put parts of one partition together, given in offset order."""
     return Records._make(np.concatenate(columns) for columns in zip(no_records(), *parts))
 
@@ -90,7 +90,7 @@ def occurrence_from_end(codes: Ints) -> Ints:
 
 def match_from_end(source: Records, target: Records) -> Ints:
     """Return for each source record the target offset of its counterpart, ABSENT where the target has none."""
-    codes = content_codes(join([source, target]))
+    codes = content_codes(join_records([source, target]))
     return match_codes_from_end(codes[: source.size()], codes[source.size() :], target.offsets)
 
 

@@ -19,8 +19,14 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, 
 from kafka_dr_spark.contract.columns import Ints, Mask
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema
 from kafka_dr_spark.reading.fingerprints import Headers
-from kafka_dr_spark.reading.windows import KafkaAccess, OpenWindow, WindowReader, runs, uncollected
-from kafka_dr_spark.translation.case import SOURCE, Limits, Window
+from kafka_dr_spark.reading.windows import (
+    KafkaAccess,
+    OpenWindow,
+    WindowReader,
+    partition_runs,
+    without_garbage_collection,
+)
+from kafka_dr_spark.translation.case import SOURCE, Limits, ReadWindow
 
 #: Of a partition, until they are written down together: whichever is reached first.
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
@@ -56,7 +62,7 @@ class Chosen(NamedTuple):
 class Listed(OpenWindow):
     """A window whose records go to a file of their own; only what counts them stays."""
 
-    def __init__(self, window: Window, path: Path, chosen: Chosen | None = None) -> None:
+    def __init__(self, window: ReadWindow, path: Path, chosen: Chosen | None = None) -> None:
         super().__init__(window)
         self.path, self.bytes, self._reached, self._chosen = path, 0, window.start, chosen
         self._rows: list[pa.Table] = []
@@ -180,8 +186,8 @@ class ListingReader(WindowReader):
     """Lists windows of the source, many partitions at once."""
 
     def write(
-        self, windows: Mapping[Window, Path], chosen: Mapping[Window, Chosen] | None = None
-    ) -> dict[Window, dict[str, Any]]:
+        self, windows: Mapping[ReadWindow, Path], chosen: Mapping[ReadWindow, Chosen] | None = None
+    ) -> dict[ReadWindow, dict[str, Any]]:
         """Write the records of each window to its file, and tell what is in it; one window a partition.
 
         Args:
@@ -192,7 +198,7 @@ class ListingReader(WindowReader):
             for window, path in windows.items()
         }
         self._bytes_kept = 0
-        with uncollected():
+        with without_garbage_collection():
             self._read_side(SOURCE, dict(self._listed))
         return {one.window: one.close() for one in self._listed.values()}
 
@@ -210,7 +216,7 @@ class ListingReader(WindowReader):
     def _take_rows(self, records: list[Message], pending: dict[tuple[str, int], OpenWindow]) -> list[tuple[str, int]]:
         """Hand records to their windows as rows; return those that are complete, which are pending no more."""
         rows, finished = rows_of(records), []
-        for name, where in runs(records):
+        for name, where in partition_runs(records):
             if name in pending and self._listed[name].add_rows(rows.slice(where.start, where.stop - where.start)):
                 del pending[name]
                 finished.append(name)
@@ -238,9 +244,9 @@ def list_stranded(
     access: KafkaAccess,
     limits: Limits,
     folder: Path,
-    stable_ends: Mapping[Window, int | None],
-    chosen: Mapping[Window, Chosen] | None = None,
-) -> dict[Window, dict[str, Any]]:
+    stable_ends: Mapping[ReadWindow, int | None],
+    chosen: Mapping[ReadWindow, Chosen] | None = None,
+) -> dict[ReadWindow, dict[str, Any]]:
     """Write the records of windows of the source, and list the uncommitted ones apart; return what was written.
 
     Args:
@@ -249,7 +255,7 @@ def list_stranded(
         chosen: of a window of which not all records are wanted.
     """
     told = write_records(access, limits, folder / STRANDED, list(stable_ends), chosen)
-    states = uncommitted(access, limits, told, stable_ends)
+    states = uncommitted_records(access, limits, told, stable_ends)
     return {
         window: {**about, **_apart(states.get(window), folder / UNCOMMITTED / name_of(window.topic, window.partition))}
         for window, about in told.items()
@@ -260,11 +266,11 @@ def write_records(
     access: KafkaAccess,
     limits: Limits,
     folder: Path,
-    windows: list[Window],
-    chosen: Mapping[Window, Chosen] | None = None,
-) -> dict[Window, dict[str, Any]]:
+    windows: list[ReadWindow],
+    chosen: Mapping[ReadWindow, Chosen] | None = None,
+) -> dict[ReadWindow, dict[str, Any]]:
     """Write the records of windows of the source, a file a partition; tell what is in each."""
-    told: dict[Window, dict[str, Any]] = {}
+    told: dict[ReadWindow, dict[str, Any]] = {}
     with ListingReader(access, limits) as reader:
         for start in range(0, len(windows), AT_ONCE):
             told |= reader.write(
@@ -287,12 +293,12 @@ def _apart(states: pa.Table | None, path: Path) -> dict[str, Any]:
     return {**counts, "uncommitted_sha256": sha256_of(path)}
 
 
-def uncommitted(
+def uncommitted_records(
     access: KafkaAccess,
     limits: Limits,
-    listed: Mapping[Window, dict[str, Any]],
-    stable_ends: Mapping[Window, int | None],
-) -> dict[Window, pa.Table]:
+    listed: Mapping[ReadWindow, dict[str, Any]],
+    stable_ends: Mapping[ReadWindow, int | None],
+) -> dict[ReadWindow, pa.Table]:
     """Return by window the records that no transaction has committed, where there are any.
 
     Where every offset holds a record and the last stable offset is the end, no transaction ever ended or is open there.
@@ -312,7 +318,7 @@ def uncommitted(
     return {w: table for w, table in found.items() if len(table)}
 
 
-def _states(window: Window, offsets: Ints, committed: Ints, stable_end: int) -> pa.Table:
+def _states(window: ReadWindow, offsets: Ints, committed: Ints, stable_end: int) -> pa.Table:
     left = np.setdiff1d(offsets, committed)
     states = np.where(left < stable_end, "aborted", "undecided")
     columns = {

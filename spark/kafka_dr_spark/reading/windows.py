@@ -15,9 +15,9 @@ from typing import Any, Self
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kafka_dr_spark.reading.fingerprints import NO_PRINTS, Headers, Prints, fingerprints, key_fingerprints
-from kafka_dr_spark.reading.matching import Records, join
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, Window
+from kafka_dr_spark.reading.fingerprints import NO_PRINTS, Headers, Prints, key_fingerprints, record_fingerprints
+from kafka_dr_spark.reading.matching import Records, join_records
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, ReadWindow
 
 NEARBY = 500
 # How long a log may seem to end below a window before this is believed; a high watermark can lag for a moment.
@@ -88,7 +88,7 @@ class KafkaAccess:
 class OpenWindow:
     """What has been read of one window so far."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: ReadWindow) -> None:
         self.window = window
         self.offsets: list[int] = []
         self._held: list[Message] = []
@@ -160,7 +160,7 @@ def take_prints(windows: list[OpenWindow]) -> None:
     )
     times[~np.repeat([one.window.with_timestamps for one in windows], counts)] = 0
     found = (
-        *fingerprints(keys, values, headers, times),
+        *record_fingerprints(keys, values, headers, times),
         *(key_fingerprints(keys, values) if keyed else (np.zeros(len(keys), np.uint64), np.zeros(len(keys), np.bool_))),
     )
     ends = np.cumsum(counts).tolist()
@@ -168,14 +168,14 @@ def take_prints(windows: list[OpenWindow]) -> None:
         one.keep(Prints(*(column[start:end] for column in found)))
 
 
-def together(windows: list[OpenWindow]) -> Iterator[list[OpenWindow]]:
+def group_windows(windows: list[OpenWindow]) -> Iterator[list[OpenWindow]]:
     """Put windows together whose records fit into memory at once."""
     for start in range(0, len(windows), WINDOWS_AT_ONCE):
         yield windows[start : start + WINDOWS_AT_ONCE]
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Suspend garbage collection: scanning millions of cycle-free messages would take a third of the time."""
     collecting = gc.isenabled()
     gc.disable()
@@ -205,18 +205,18 @@ class WindowReader:
         for consumer in self._consumers.values():
             consumer.close()
 
-    def read(self, windows: list[Window]) -> list[Records]:
+    def read(self, windows: list[ReadWindow]) -> list[Records]:
         """Return the records of each window, in the order of the windows."""
-        came: dict[Window, Records] = {}
-        with uncollected():
-            for wave in waves(windows):
+        came: dict[ReadWindow, Records] = {}
+        with without_garbage_collection():
+            for wave in window_waves(windows):
                 came.update(zip(wave, self._read_wave(wave)))
-        by_partition: dict[tuple[str, str, int], list[Window]] = {}
+        by_partition: dict[tuple[str, str, int], list[ReadWindow]] = {}
         for window in came:
             by_partition.setdefault(window[:3], []).append(window)
         return [_cut_out(window, came, by_partition) for window in windows]
 
-    def _read_wave(self, wave: list[Window]) -> list[Records]:
+    def _read_wave(self, wave: list[ReadWindow]) -> list[Records]:
         sides = {
             side: {(w.topic, w.partition): self.opened(w) for w in wave if w.side == side} for side in (SOURCE, TARGET)
         }
@@ -225,7 +225,7 @@ class WindowReader:
             reads = [pool.submit(self._read_side, side, dict(pending)) for side, pending in sides.items() if pending]
         for read in reads:
             read.result()
-        for some in together([one for opened in sides.values() for one in opened.values()]):
+        for some in group_windows([one for opened in sides.values() for one in opened.values()]):
             take_prints(some)
         return [sides[window.side][window.topic, window.partition].records() for window in wave]
 
@@ -251,7 +251,7 @@ class WindowReader:
     ) -> list[tuple[str, int]]:
         """Hand messages to their windows; return those that are complete, which are pending no more."""
         finished, records = [], list(map(is_, map(Message.error, messages), repeat(None)))
-        for (topic, partition, is_record), where in runs(messages, records):
+        for (topic, partition, is_record), where in partition_runs(messages, records):
             name = topic, partition
             one, together = pending.get(name), messages[where]
             ends = [] if is_record else _ends(side, name, together, one)
@@ -294,7 +294,7 @@ class WindowReader:
             )
 
 
-def runs(messages: list[Message], *more: list[Any]) -> Iterator[tuple[tuple[Any, ...], slice]]:
+def partition_runs(messages: list[Message], *more: list[Any]) -> Iterator[tuple[tuple[Any, ...], slice]]:
     """Yield runs of one topic and partition, alike in more columns too: work per run, not record, halves the time."""
     columns: list[list[Any]] = [list(map(Message.topic, messages)), list(map(Message.partition, messages)), *more]
     starts = sorted({0, *chain.from_iterable(map(_turns, columns))}) if messages else []
@@ -325,16 +325,16 @@ def _is_end(side: str, name: tuple[str | None, int | None], error: KafkaError) -
     raise WindowUnreadable(f"{where}: {error.name()}")
 
 
-def waves(windows: list[Window]) -> list[list[Window]]:
+def window_waves(windows: list[ReadWindow]) -> list[list[ReadWindow]]:
     """Put windows into waves of at most one per side and partition, those that lie close together read as one."""
-    merged: list[Window] = []
+    merged: list[ReadWindow] = []
     for window in sorted(set(windows)):
         last = merged[-1] if merged else None
         if last and last[:3] == window[:3] and window.start <= last.end + NEARBY:
             merged[-1] = last._replace(end=max(last.end, window.end))
         else:
             merged.append(window)
-    ordered: list[list[Window]] = []
+    ordered: list[list[ReadWindow]] = []
     turn: dict[tuple[str, str, int], int] = {}
     for window in merged:
         number = turn[window[:3]] = turn.get(window[:3], -1) + 1
@@ -345,7 +345,7 @@ def waves(windows: list[Window]) -> list[list[Window]]:
 
 
 def _cut_out(
-    window: Window, came: dict[Window, Records], by_partition: dict[tuple[str, str, int], list[Window]]
+    window: ReadWindow, came: dict[ReadWindow, Records], by_partition: dict[tuple[str, str, int], list[ReadWindow]]
 ) -> Records:
     holding = next(w for w in by_partition[window[:3]] if w.start <= window.start and window.end <= w.end)
-    return join([came[holding].between(window.start, window.end)])
+    return join_records([came[holding].between(window.start, window.end)])

@@ -11,7 +11,7 @@ from kafka_dr_spark.reading.matching import (
     ABSENT,
     Records,
     content_codes,
-    join,
+    join_records,
     match_codes_from_end,
 )
 
@@ -39,7 +39,7 @@ class Both:
 
     def __init__(self, ours: Records, theirs: Records) -> None:
         self.ours, self.theirs = ours, theirs
-        codes = content_codes(join([ours, theirs]))
+        codes = content_codes(join_records([ours, theirs]))
         self._mine, self._others = codes[: ours.size()], codes[ours.size() :]
         self._distinct, self._contents = (int(np.max(some, initial=-1)) + 1 for some in (self._mine, codes))
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from kafka_dr_spark.contract.columns import Ints, Mask
 from kafka_dr_spark.contract.schemas import ContractBroken
-from kafka_dr_spark.loss.partition_loss import highest_confirmed, plausible, where_copies_begin
+from kafka_dr_spark.loss.partition_loss import highest_confirmed, plausible_pairs, where_copies_begin
 from kafka_dr_spark.reading.matching import (
     Records,
     last_of_key,
@@ -59,7 +59,7 @@ class Returned:
 
 
 @dataclass(frozen=True)
-class Stranded:
+class StrandedRecords:
     """What of one partition is stranded, in source offsets.
 
     Attributes:
@@ -96,7 +96,7 @@ class Certain(NamedTuple):
     stated: int
 
 
-class Span(NamedTuple):
+class LogSpan(NamedTuple):
     """What is compared of a partition.
 
     Attributes:
@@ -128,7 +128,7 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
     if known.copied_back:
         at = (case.bounds.target_start, case.bounds.boundary) if both_known(case) else (0, 0)
         older, told = yield from _only_here(case, (bounds.source_start, bounds.cut_off), at)
-        return Stranded(bounds.cut_off, older=older, evidence=told)
+        return StrandedRecords(bounds.cut_off, older=older, evidence=told)
     found = yield from _below_the_copies(case, known, whole)
     if known.deleted_to is None or known.deleted_to <= bounds.cut_off:
         return found
@@ -144,18 +144,18 @@ def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
     """Tell what is stranded of what the source held before the flow back wrote to it."""
     begin = min(max(case.bounds.source_start, known.source_from, known.decided_to), case.bounds.cut_off)
     if not both_known(case):
-        return Stranded(begin, evidence="the target has no such partition")
+        return StrandedRecords(begin, evidence="the target has no such partition")
     bounds = case.bounds
     proven = known.proven_end if known.proven_end is not None and known.proven_end <= bounds.cut_off else None
     if proven is not None and not whole:
-        return Stranded(
+        return StrandedRecords(
             max(begin, proven), evidence="everything below was proven to be on the target when clients left"
         )
     stated = max(begin, stated_by_others(case, known) if proven is None else proven)
     certain = Certain(begin if proven is None else max(begin, proven), stated)
     # Also what lies below the begin: of records that are alike, its copies are not those of what follows.
     cuts = bounds.source_start > known.source_from, bounds.target_start > known.target_from
-    all_of_it = Span(
+    all_of_it = LogSpan(
         max(bounds.source_start, known.source_from), max(bounds.target_start, known.target_from), begin, *cuts
     )
     for span in [*([] if whole else narrow_span(case, known, stated)), all_of_it]:
@@ -189,7 +189,7 @@ def _uncompared(case: Case, certain: Certain) -> Search:
     index = yield from proven_floor(case, case.pairs, len(case.pairs) - 1)
     borne_out = 0 if index < 0 else int(case.pairs.upstream[index]) + 1
     told = f"sync {case.pairs.name(index)}" if index >= 0 else "where the log begins"
-    return Stranded(
+    return StrandedRecords(
         max(certain.proven, min(certain.stated, borne_out)),
         exact=False,
         evidence=f"too much to compare: from {told} on",
@@ -201,10 +201,10 @@ def stated_by_others(case: FullCase, known: Returned) -> int:
     kept = -1 if known.replicated is None else known.replicated
     if case.bounds.recreated or kept >= case.bounds.cut_off:
         return 0
-    return max(highest_confirmed(plausible(case)), kept) + 1
+    return max(highest_confirmed(plausible_pairs(case)), kept) + 1
 
 
-def narrow_span(case: FullCase, known: Returned, first: int) -> list[Span]:
+def narrow_span(case: FullCase, known: Returned, first: int) -> list[LogSpan]:
     """Return spans enough to compare, from a sample before the last replicated record; [] without one.
 
     That record's copy lies behind the sample: a source that lost its tail has none like it.
@@ -216,10 +216,10 @@ def narrow_span(case: FullCase, known: Returned, first: int) -> list[Span]:
     start, lowest = where_copies_begin(case, first - 1)
     if start is None or lowest < known.source_from or start < known.target_from:
         return []
-    return [Span(max(lowest, case.bounds.source_start), start, int(floors.source_end[index]))]
+    return [LogSpan(max(lowest, case.bounds.source_start), start, int(floors.source_end[index]))]
 
 
-def _compared(case: FullCase, known: Returned, span: Span, certain: Certain, whole: bool) -> Search:
+def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, whole: bool) -> Search:
     """Read a span of both logs and tell what of it is stranded; None if that is too much to read."""
     bounds, committed = case.bounds, case.limits.isolation == "read_committed"
     end = min(bounds.cut_off, known.stable_end) if committed else bounds.cut_off
@@ -249,7 +249,7 @@ def _compared(case: FullCase, known: Returned, span: Span, certain: Certain, who
     unproven = (
         span.source_cut or span.target_cut or bounds.source_compacted or bounds.target_compacted or bounds.recreated
     )
-    return Stranded(
+    return StrandedRecords(
         from_offset=min(max(stated, reached), bounds.cut_off),
         missing=np.union1d(offsets[missing & ~gone], ours.offsets[left]),
         older=offsets[gone] if whole else _NONE,
@@ -262,7 +262,7 @@ def _compared(case: FullCase, known: Returned, span: Span, certain: Certain, who
     )
 
 
-def _places(case: Case, span: Span, both: Both) -> Places:
+def _places(case: Case, span: LogSpan, both: Both) -> Places:
     """Return where copies of the source's records can stand.
 
     As many of its records as lie below one have copies below that one's, if nothing was taken from either log. Where

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 
 from kafka_dr_spark.contract.digests import rows_digest
 from kafka_dr_spark.contract.schemas import arrow_schema, column_names
-from kafka_dr_spark.contract.task_rows import Key, Kinds, no_rows, pack, split_by_partition, unpack
+from kafka_dr_spark.contract.task_rows import Key, Kinds, no_rows, pack_table, split_by_partition, unpack_table
 from kafka_dr_spark.logs.bounds import SourceBounds
-from kafka_dr_spark.loss.inventory import total
+from kafka_dr_spark.loss.inventory import sum_of
 from kafka_dr_spark.reading.record_files import STRANDED, Chosen, list_stranded, write_records
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
-from kafka_dr_spark.stranded.search import Returned, Stranded, stranded_of
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, Window
-from kafka_dr_spark.translation.task import case_of, drive, portions
+from kafka_dr_spark.stranded.search import Returned, StrandedRecords, stranded_of
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, ReadWindow
+from kafka_dr_spark.translation.task import case_of, drive_searches, task_portions
 
 #: Folder of the records that were replicated and are not on the target any more.
 OLDER = "older"
@@ -60,18 +60,18 @@ class SearchTask:
     def __call__(self, part: tuple[list[Key], bytes]) -> bytes:
         """Turn partitions and their packed `TAGGED` rows into packed rows of `output_schema`."""
         keys, packed = part
-        return pack(self.search(keys, split_by_partition(unpack(packed))))
+        return pack_table(self.search(keys, split_by_partition(unpack_table(packed))))
 
     def search(self, keys: list[Key], tables: dict[Key, Kinds]) -> pa.Table:
         """Return one row a partition."""
         cases = {key: case_of(tables.get(key) or no_rows(), self._bounds[key], self._limits) for key in keys}
-        found: dict[Key, Stranded] = {}
+        found: dict[Key, StrandedRecords] = {}
         with WindowReader(self._access, self._limits) as reader:
-            for some in portions(
+            for some in task_portions(
                 {key: weight_of(self._bounds[key], self._returned[key]) for key in keys}, COMPARED_AT_ONCE
             ):
                 started = [stranded_of(cases[key], self._returned[key], self._limits.whole) for key in some]
-                found |= zip(some, drive(started, reader.read))
+                found |= zip(some, drive_searches(started, reader.read))
         listed, older = self._listed(found), self._older(found)
         rows = [
             row_of(key, cases[key], found[key], listed.get(key, _NOTHING), older.get(key, _NOTHING)) for key in keys
@@ -83,7 +83,7 @@ class SearchTask:
         """What no transaction has committed is listed, too, also where MirrorMaker 2 does not mirror it."""
         return replace(self._limits, isolation="read_uncommitted")
 
-    def _listed(self, found: dict[Key, Stranded]) -> dict[Key, dict[str, Any]]:
+    def _listed(self, found: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
         """Write the stranded records."""
         windows = {
             key: one
@@ -99,10 +99,10 @@ class SearchTask:
         told = list_stranded(self._access, self._all_of_it, self._folder, stable_ends, chosen)
         return {key: told[window] for key, window in windows.items() if self._holds(STRANDED, told[window])}
 
-    def _older(self, found: dict[Key, Stranded]) -> dict[Key, dict[str, Any]]:
+    def _older(self, found: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
         """Write the records that the target has no more."""
         windows = {
-            key: Window(SOURCE, *key, int(told.older[0]), int(told.older[-1]) + 1)
+            key: ReadWindow(SOURCE, *key, int(told.older[0]), int(told.older[-1]) + 1)
             for key, told in found.items()
             if len(told.older)
         }
@@ -134,10 +134,10 @@ def weight_of(bounds: SourceBounds, known: Returned) -> int:
     return max(bounds.cut_off - bounds.source_start, 0) + max(theirs, 0) + max(since, 0)
 
 
-def stranded_window(key: Key, told: Stranded, bounds: SourceBounds) -> Window | None:
+def stranded_window(key: Key, told: StrandedRecords, bounds: SourceBounds) -> ReadWindow | None:
     """Return the stretch of the source that holds all stranded records; None where there are none for certain."""
     last = int(told.missing[-1]) + 1 if len(told.missing) else 0
-    window = Window(SOURCE, *key, told.frontier, last if told.rest == 0 else bounds.cut_off)
+    window = ReadWindow(SOURCE, *key, told.frontier, last if told.rest == 0 else bounds.cut_off)
     return window if window.start < window.end else None
 
 
@@ -149,7 +149,9 @@ def output_schema() -> pa.Schema:
     )
 
 
-def row_of(key: Key, case: Case, told: Stranded, listed: dict[str, Any], older: dict[str, Any]) -> dict[str, Any]:
+def row_of(
+    key: Key, case: Case, told: StrandedRecords, listed: dict[str, Any], older: dict[str, Any]
+) -> dict[str, Any]:
     """Return a partition's row."""
     row = {
         name: listed.get(name)
@@ -184,22 +186,24 @@ def row_of(key: Key, case: Case, told: Stranded, listed: dict[str, Any], older: 
 
 def write_findings(made: Iterable[bytes], folder: Path) -> pa.Table:
     """Write stranded_summary.parquet from the packed rows of all tasks, and return them in order."""
-    rows = pa.concat_tables([unpack(one) for one in made]).sort_by([("topic", "ascending"), ("partition", "ascending")])
+    rows = pa.concat_tables([unpack_table(one) for one in made]).sort_by(
+        [("topic", "ascending"), ("partition", "ascending")]
+    )
     pq.write_table(rows.select(column_names(_SUMMARY)), folder / f"{_SUMMARY}.parquet")
     return rows
 
 
-def summarise(rows: pa.Table, input_digest: str) -> dict[str, Any]:
+def summarise_stranded(rows: pa.Table, input_digest: str) -> dict[str, Any]:
     """Return the figures of all rows."""
     told = rows.select([name for name in column_names(_SUMMARY) if name not in _PLACES])
     return {
         "digest": rows_digest(told),
         "input_digest": input_digest,
         "partitions": len(rows),
-        "stranding": total(pc.cast(pc.greater(rows["records"], 0), pa.int64())),
-        "inexact": total(pc.cast(pc.invert(rows["exact"]), pa.int64())),
-        **{name: total(rows[name]) for name in _COUNTS},
+        "stranding": sum_of(pc.cast(pc.greater(rows["records"], 0), pa.int64())),
+        "inexact": sum_of(pc.cast(pc.invert(rows["exact"]), pa.int64())),
+        **{name: sum_of(rows[name]) for name in _COUNTS},
         "first_at": pc.min(rows["first_at"]).as_py(),
         "last_at": pc.max(rows["last_at"]).as_py(),
-        "records_read": {side: total(rows[f"read_{side}"]) for side in (SOURCE, TARGET)},
+        "records_read": {side: sum_of(rows[f"read_{side}"]) for side in (SOURCE, TARGET)},
     }

@@ -14,10 +14,18 @@ from __future__ import annotations
 import numpy as np
 
 from kafka_dr_spark.contract.columns import Ints, Mask
-from kafka_dr_spark.logs.pairs import Pairs, pair_below, stretches
-from kafka_dr_spark.logs.restarts import longest_hiding_place, top_for
-from kafka_dr_spark.reading.matching import ABSENT, Records, first_copies, join, last_of_key, match_from_end, no_records
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCase, Search, refused
+from kafka_dr_spark.logs.pairs import Pairs, lengths_after_pairs, pair_below
+from kafka_dr_spark.logs.restarts import longest_undetected_restart, upper_anchor
+from kafka_dr_spark.reading.matching import (
+    ABSENT,
+    Records,
+    first_copies,
+    join_records,
+    last_of_key,
+    match_from_end,
+    no_records,
+)
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCase, Search, refused_answer
 
 
 def proven_floor(case: Case, pairs: Pairs, index: int) -> Search:
@@ -97,13 +105,13 @@ class Stretch:
         while True:
             if not (yield from self._read_source(self.upper(self.top)[0])):
                 return False
-            hiding = longest_hiding_place(self.pairs, self.case.bounds, self.case.limits.reach)
+            hiding = longest_undetected_restart(self.pairs, self.case.bounds, self.case.limits.reach)
             proven = self.view().between(int(self.positions[-1]), self.source_end).size()
             if hiding[self.top] <= proven and (proven or self.at_the_end):
                 self.unproven_until = None
                 return True
             known = self.case.bounds
-            higher = int(top_for(self.pairs, known, hiding, np.array([self.top + 1]), proven + 1)[0])
+            higher = int(upper_anchor(self.pairs, known, hiding, np.array([self.top + 1]), proven + 1)[0])
             if self.upper(higher)[0] - self.source_end > self.case.left[SOURCE]:
                 self.unproven_until = self._last_hiding_end(proven)
                 return True
@@ -111,7 +119,7 @@ class Stretch:
 
     def _last_hiding_end(self, proven: int) -> int:
         known = self.case.bounds
-        on_target = stretches(self.pairs, known)[1]
+        on_target = lengths_after_pairs(self.pairs, known)[1]
         ends_at = np.append(self.pairs.upstream[1:], known.cut_off)
         hiding = (on_target > proven) | (ends_at <= self.pairs.upstream[self.top])
         last = self.top + int(np.flatnonzero(hiding[self.top :])[-1])
@@ -123,7 +131,7 @@ class Stretch:
         if not self.case.may_read(SOURCE, end - self.source_end):
             return False
         (more,) = yield from self.case.fetch(self.case.window(SOURCE, self.source_end, end))
-        self.source, self.source_end = join([self.source, more]), end
+        self.source, self.source_end = join_records([self.source, more]), end
         return True
 
     def _match(self) -> Search:
@@ -155,7 +163,7 @@ class Stretch:
         if not self.case.may_read(TARGET, self.target_from - low):
             return False
         (more,) = yield from self.case.fetch(self.case.window(TARGET, low, self.target_from))
-        self.target, self.target_from = join([more or no_records(), self.target]), low
+        self.target, self.target_from = join_records([more or no_records(), self.target]), low
         return True
 
     def _top_holds(self) -> bool:
@@ -280,7 +288,7 @@ def refuse_hole(case: Case, view: Records, row: int) -> Answer:
         if case.bounds.drained or case.segment.closed
         else "unread record (the partition is not drained)"
     )
-    return refused(f"{what} at source offset {int(view.offsets[row])} is not on the target")
+    return refused_answer(f"{what} at source offset {int(view.offsets[row])} is not on the target")
 
 
 def raised_over(case: Case, cut: int) -> str | None:

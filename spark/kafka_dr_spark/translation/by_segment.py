@@ -24,7 +24,7 @@ from kafka_dr_spark.logs.pairs import WHOLE, Pairs, usable_pairs
 from kafka_dr_spark.logs.restarts import repeats_known
 from kafka_dr_spark.logs.samples import Floors
 from kafka_dr_spark.logs.segment import Segment
-from kafka_dr_spark.translation.case import Answer, Case, TargetCase, noted, refused, target_known
+from kafka_dr_spark.translation.case import Answer, Case, TargetCase, noted_answer, refused_answer, target_known
 from kafka_dr_spark.translation.partition import answer_without_reading, first_available, note_raised
 
 #: Source offsets, target offsets and sequence of offset syncs.
@@ -134,7 +134,7 @@ class Partition:
             if early is not None and early.class_ == "REFUSED":
                 told[position] = early
             elif contradiction:
-                told[position] = refused(contradiction)
+                told[position] = refused_answer(contradiction)
             else:
                 answer = (
                     self._below_all(whole.bounds)
@@ -201,13 +201,13 @@ class Partition:
         begin = f"nearest: target offset {known.target_start}, where the segment of the position begins"
         answer = found or Answer(known.target_start, "NEAREST", size == 0, size, begin)
         if answer.target_position is not None and answer.target_position < whole.target_start:
-            answer = noted(
+            answer = noted_answer(
                 answer._replace(target_position=whole.target_start),
                 f"raised to the target's log start {whole.target_start}",
             )
         if end is not None and position > end:
             until = self.parts[number + 1].segment.source_from
-            answer = noted(
+            answer = noted_answer(
                 answer,
                 f"the records from source offset {end} to {until} stayed on the source: none of them is on the target",
             )

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeGuard
 
-from kafka_dr_spark.logs.bounds import Bounds, FullBounds, SourceBounds, TargetBounds
+from kafka_dr_spark.logs.bounds import FullBounds, LogBounds, SourceBounds, TargetBounds
 from kafka_dr_spark.logs.pairs import WHOLE, Pairs
 from kafka_dr_spark.logs.samples import Floors
 from kafka_dr_spark.logs.segment import Segment
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     clamped: str | None = None
 
 
-class Window(NamedTuple):
+class ReadWindow(NamedTuple):
     """A stretch of one partition to read: offsets ``start`` to ``end``, exclusive.
 
     ``with_timestamps`` and ``with_keys`` say what the fingerprints cover.
@@ -43,22 +43,22 @@ class Window(NamedTuple):
 
 # A search is a generator: it yields windows, is sent their records in the same order, and returns its result.
 # Whoever drives it can read the windows of many partitions at once.
-Search = Generator[list[Window], list[Records], Any]
+Search = Generator[list[ReadWindow], list[Records], Any]
 
 
-def refused(reason: str) -> Answer:
+def refused_answer(reason: str) -> Answer:
     """Return the answer that leaves the decision to a person."""
     return Answer(None, "REFUSED", False, None, reason)
 
 
-def noted(answer: Answer, note: str) -> Answer:
+def noted_answer(answer: Answer, note: str) -> Answer:
     """Return an answer that says first how its place differs from what was asked for; a refusal has no place."""
     if answer.class_ == "REFUSED":
         return answer
     return answer._replace(clamped=f"{note}; {answer.clamped}" if answer.clamped else note)
 
 
-def by_policy(policy: str, bounds: Bounds) -> Answer:
+def by_policy(policy: str, bounds: LogBounds) -> Answer:
     """Return what a group's own policy says where there is no evidence at all."""
     start, end = bounds.target_start, bounds.boundary
     if policy == "earliest" and start is not None and end is not None:
@@ -66,7 +66,7 @@ def by_policy(policy: str, bounds: Bounds) -> Answer:
         return Answer(start, "POLICY", size == 0, size, "policy earliest: no sync and no readable source")
     if policy == "boundary" and end is not None:
         return Answer(end, "POLICY", False, None, "policy boundary: no sync and no readable source")
-    return refused(f"policy {policy}: no sync and no readable source")
+    return refused_answer(f"policy {policy}: no sync and no readable source")
 
 
 @dataclass
@@ -99,7 +99,7 @@ class Case:
         cut: source records whose copies the target's retention has deleted.
     """
 
-    bounds: Bounds
+    bounds: LogBounds
     pairs: Pairs
     limits: Limits
     floors: Floors = field(default_factory=Floors)
@@ -129,14 +129,14 @@ class Case:
         start = begin if floor is None and not self.target_cut else floor
         return None if start is None or begin is None or start < begin or self.bounds.target_compacted else start
 
-    def window(self, side: str, start: int, end: int) -> Window:
+    def window(self, side: str, start: int, end: int) -> ReadWindow:
         """Return a window of this partition on one side."""
         known = self.bounds
         topic = known.topic if side == SOURCE else known.target_topic
         with_keys = known.target_compacted or known.source_compacted
-        return Window(side, topic, known.partition, start, end, known.compare_timestamps, with_keys)
+        return ReadWindow(side, topic, known.partition, start, end, known.compare_timestamps, with_keys)
 
-    def fetch(self, *windows: Window) -> Search:
+    def fetch(self, *windows: ReadWindow) -> Search:
         """Ask for windows and count what came; what is empty is not asked for."""
         asked = [window for window in windows if window.start < window.end]
         came = iter((yield asked) if asked else [])

@@ -21,7 +21,14 @@ import numpy as np
 
 from kafka_dr_spark.contract.columns import Ints, Mask
 from kafka_dr_spark.logs.pairs import Pairs
-from kafka_dr_spark.reading.matching import ABSENT, Records, content_codes, join, match_codes_from_end, no_records
+from kafka_dr_spark.reading.matching import (
+    ABSENT,
+    Records,
+    content_codes,
+    join_records,
+    match_codes_from_end,
+    no_records,
+)
 from kafka_dr_spark.translation.by_content import proven_pairs, raised_over, refuse_hole, report_missing
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCase, Search
 
@@ -53,7 +60,7 @@ class _Matched:
 
     def __init__(self, case: FullCase, copies: Records, originals: Records) -> None:
         self._case, self._copies, self._originals = case, copies, originals
-        codes = content_codes(join([copies, originals]))
+        codes = content_codes(join_records([copies, originals]))
         self._ours, self._theirs = codes[: copies.size()], codes[copies.size() :]
         self._size = int(codes.max(initial=-1)) + 1
         known = case.bounds

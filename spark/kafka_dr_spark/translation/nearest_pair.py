@@ -17,16 +17,18 @@ import numpy as np
 
 from kafka_dr_spark.contract.columns import Ints
 from kafka_dr_spark.logs.bounds import TargetBounds
-from kafka_dr_spark.logs.pairs import Pairs, pair_below, stretches
+from kafka_dr_spark.logs.pairs import Pairs, lengths_after_pairs, pair_below
 from kafka_dr_spark.reading.matching import content_codes, match_from_end, no_records, occurrence_from_end
 from kafka_dr_spark.translation.by_content import proven_floor
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, FullCase, Search, TargetCase, refused
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, FullCase, Search, TargetCase, refused_answer
 
 
 def nearest_pairs(case: TargetCase, positions: Ints) -> Search:
     """Answer ascending positions from the nearest proven pair at or below each."""
     if not case.bounds.drained:
-        return [refused("not drained, and too much to read: nothing proves what is on the target")] * len(positions)
+        return [refused_answer("not drained, and too much to read: nothing proves what is on the target")] * len(
+            positions
+        )
     below = pair_below(case.pairs, positions)
     proven = {}
     for index in np.unique(below):
@@ -69,22 +71,22 @@ def nearest_place(
     # A cleaner on the source may have removed the records of the pairs: they limit nothing then.
     if bounds.source_compacted:
         bound = bounds.boundary - target
-    elif exact_pairs and hit and (unique or last_hiding_end(pairs, bounds, index) is None):
+    elif exact_pairs and hit and (unique or last_undetected_restart_end(pairs, bounds, index) is None):
         return target, 0, "SYNC", name
     else:
         upper = bounds.boundary if index + 1 >= len(pairs) else int(pairs.downstream[index + 1])
-        bound = max(upper, 0 if unique else last_hiding_end(pairs, bounds, index + 1) or 0) - target
+        bound = max(upper, 0 if unique else last_undetected_restart_end(pairs, bounds, index + 1) or 0) - target
     return target, bound, "NEAREST", f"nearest: {name}"
 
 
-def last_hiding_end(pairs: Pairs, bounds: TargetBounds, first: int) -> int | None:
+def last_undetected_restart_end(pairs: Pairs, bounds: TargetBounds, first: int) -> int | None:
     """Return the end of the last stretch that may hide a restart from before pair ``first``, None if none.
 
     Only the stretches from that pair on are looked at.
     """
     if first >= len(pairs):
         return None
-    on_source, on_target = (lengths[first:] for lengths in stretches(pairs, bounds))
+    on_source, on_target = (lengths[first:] for lengths in lengths_after_pairs(pairs, bounds))
     even = on_source == on_target
     certain = np.where(even, on_target, 1)
     records_to_start = 1 + np.cumsum(certain) - certain
@@ -129,7 +131,7 @@ def after_last_copy(case: FullCase) -> Search:
                 f"right after the last copy of source record {last.offsets[0]}",
             )
         if start == known.target_start or span > case.left[TARGET]:
-            return refused(f"the source's last record at offset {last.offsets[0]} is not on the target")
+            return refused_answer(f"the source's last record at offset {last.offsets[0]} is not on the target")
         span *= 8
 
 
@@ -195,7 +197,7 @@ def first_unsettled(pairs: Pairs, bounds: TargetBounds) -> int | None:
     The stretch before the first pair has the index -1. A stretch is settled once as many different later records are
     known beyond its start as it has records in all.
     """
-    on_source, on_target = stretches(pairs, bounds)
+    on_source, on_target = lengths_after_pairs(pairs, bounds)
     if len(np.unique(pairs.upstream)) < pairs.downstream[0] - bounds.target_start:
         return -1
     for index in np.flatnonzero(on_source != on_target):

@@ -11,7 +11,7 @@ import numpy as np
 
 from kafka_dr_spark.contract.columns import Ints
 from kafka_dr_spark.logs.pairs import pair_below
-from kafka_dr_spark.logs.restarts import longest_hiding_place, top_for
+from kafka_dr_spark.logs.restarts import longest_undetected_restart, upper_anchor
 from kafka_dr_spark.translation.by_content import Stretch, proven_pairs
 from kafka_dr_spark.translation.case import (
     Answer,
@@ -20,8 +20,8 @@ from kafka_dr_spark.translation.case import (
     Search,
     TargetCase,
     both_known,
-    noted,
-    refused,
+    noted_answer,
+    refused_answer,
     target_known,
 )
 from kafka_dr_spark.translation.from_samples import from_floors
@@ -36,11 +36,11 @@ def answer_without_reading(case: Case, position: int) -> Answer | None:
     """Return the answer that bounds alone give for a position, None where records or pairs must be looked at."""
     known = case.bounds
     if known.recreated:
-        return refused("the topic was recreated: its syncs speak of another log")
+        return refused_answer("the topic was recreated: its syncs speak of another log")
     if position < 0:
-        return refused(f"position {position} is not an offset")
+        return refused_answer(f"position {position} is not an offset")
     if known.cut_off is not None and position > known.cut_off:
-        return refused(f"position {position} is beyond the source's log end {known.cut_off}")
+        return refused_answer(f"position {position} is beyond the source's log end {known.cut_off}")
     if not known.target_exists:
         return _without_target(case)
     at_the_end = known.cut_off is not None and max(position, known.source_start or 0) == known.cut_off
@@ -63,21 +63,21 @@ def _without_target(case: Case) -> Answer:
     known = case.bounds
     if known.cut_off is not None and known.source_start == known.cut_off:
         return Answer(0, "END", True, 0, "source partition holds nothing and the target partition does not exist")
-    return refused(
+    return refused_answer(
         f"target partition {known.target_topic}-{known.partition} does not exist while the source has records"
     )
 
 
-def plan(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
+def plan_reads(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
     """Group ascending positions into stretches to read, each with the index of its upper anchor.
 
     The upper anchor is the first pair above which no later stretch is long enough to hide a restart from below the
     position, judged by the pairs alone; stretches that overlap on the source become one.
     """
     pairs, known = case.pairs, case.bounds
-    hiding = longest_hiding_place(pairs, known, case.limits.reach)
+    hiding = longest_undetected_restart(pairs, known, case.limits.reach)
     upstream = np.append(pairs.upstream, known.cut_off)
-    tops = top_for(pairs, known, hiding, pair_below(pairs, positions) + 1, proven=0)
+    tops = upper_anchor(pairs, known, hiding, pair_below(pairs, positions) + 1, proven=0)
     near = case.limits.near * (1 if known.complete else NEAR_WHEN_INCOMPLETE)
     tops[(known.cut_off - positions <= near) | (not known.drained)] = len(pairs)
     starts = np.flatnonzero(np.append(True, positions[1:] > np.maximum.accumulate(upstream[tops])[:-1]))
@@ -97,7 +97,7 @@ def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[
     return kept
 
 
-def searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
+def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
     """Return the searches that answer ascending positions, each with the positions it answers."""
     if not len(positions) or not target_known(case):
         return []
@@ -106,7 +106,7 @@ def searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
     if not (both_known(case) and case.limits.source_readable):
         sampled = len(case.floors) or case.segment.closed
         return [(positions, from_floors(case, positions) if sampled else without_source(case, positions))]
-    planned = within_limit(case, plan(case, positions))
+    planned = within_limit(case, plan_reads(case, positions))
     inside = np.concatenate([group for group, _ in planned]) if planned else positions[:0]
     rest = np.setdiff1d(positions, inside)
     found = [(group, _by_content(case, group, top)) for group, top in planned]
@@ -149,4 +149,4 @@ def note_raised(case: Case, position: int, answer: Answer) -> Answer:
     start = case.bounds.source_start
     if start is None or position >= start:
         return answer
-    return noted(answer, f"position raised to the source's log start {start}")
+    return noted_answer(answer, f"position raised to the source's log start {start}")

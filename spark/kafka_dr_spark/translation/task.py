@@ -22,25 +22,25 @@ from kafka_dr_spark.contract.task_rows import (
     SYNC_BACK,
     Key,
     Kinds,
-    Rows,
-    pack,
+    TaskRows,
+    pack_table,
     split_by_partition,
-    unpack,
+    unpack_table,
 )
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.pairs import usable_pairs
 from kafka_dr_spark.logs.samples import usable_floors
 from kafka_dr_spark.logs.segment import Segment
 from kafka_dr_spark.reading.matching import Records
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
 from kafka_dr_spark.translation.by_segment import Partition, Syncs, partition_of
-from kafka_dr_spark.translation.case import Answer, Case, Limits, Search, Window, by_policy, refused
-from kafka_dr_spark.translation.partition import answers_without_reading, first_available, note_raised, searches
+from kafka_dr_spark.translation.case import Answer, Case, Limits, ReadWindow, Search, by_policy, refused_answer
+from kafka_dr_spark.translation.partition import answers_without_reading, first_available, note_raised, plan_searches
 
 ROW, REPORT = "row", "report"
 # Fingerprints take some 40 bytes a record, and twice that while they are matched.
 AT_ONCE = 8_000_000
-Read = Callable[[list[Window]], list[Records]]
+Read = Callable[[list[ReadWindow]], list[Records]]
 
 
 @lru_cache
@@ -49,10 +49,10 @@ def output_schema() -> pa.Schema:
     return arrow_schema("translation").append(pa.field("kind", pa.string(), False))
 
 
-def drive(started: list[Search], read: Read) -> list[Any]:
+def drive_searches(started: list[Search], read: Read) -> list[Any]:
     """Run searches side by side: the windows they ask for in one round are read together."""
     results: list[Any] = [None] * len(started)
-    asking: dict[int, list[Window]] = {}
+    asking: dict[int, list[ReadWindow]] = {}
 
     def advance(number: int, records: list[Records] | None) -> None:
         """Give a search its records and note what it asks for next, or its result."""
@@ -81,8 +81,8 @@ def translate_cases(
         answers[key] = answers_without_reading(case, positions)
         unanswered = np.array([p for p, answer in answers[key].items() if answer is None], np.int64)
         wanted = np.unique(first_available(case, unanswered))
-        started += [(key, group, search) for group, search in searches(case, wanted)]
-    for (key, group, _), found in zip(started, drive([search for _, _, search in started], read)):
+        started += [(key, group, search) for group, search in plan_searches(case, wanted)]
+    for (key, group, _), found in zip(started, drive_searches([search for _, _, search in started], read)):
         _spread(cases[key][0], answers[key], dict(zip(group.tolist(), found)))
     return answers
 
@@ -112,7 +112,7 @@ def _spread(case: Case, answers: dict[int, Answer | None], found: dict[int, Answ
             answers[position] = note_raised(case, position, first)
 
 
-def portions(weights: dict[Key, int], most: int) -> Iterator[list[Key]]:
+def task_portions(weights: dict[Key, int], most: int) -> Iterator[list[Key]]:
     """Put partitions together that weigh no more than ``most``; one that is heavier stands alone."""
     portion: list[Key] = []
     weight = 0
@@ -131,7 +131,7 @@ class PartitionTask:
 
     def __init__(
         self,
-        bounds: dict[Key, Bounds],
+        bounds: dict[Key, LogBounds],
         limits: Limits,
         access: KafkaAccess,
         segments: dict[Key, tuple[Segment, ...]] | None = None,
@@ -145,7 +145,7 @@ class PartitionTask:
 
     def __call__(self, packed: bytes) -> bytes:
         """Turn packed `TAGGED` rows into packed rows of `output_schema`."""
-        return pack(self.translate(unpack(packed)))
+        return pack_table(self.translate(unpack_table(packed)))
 
     def translate(self, rows: pa.Table) -> pa.Table:
         """Turn `TAGGED` rows of positions and syncs into translation rows and reports."""
@@ -161,7 +161,7 @@ class PartitionTask:
             known, lowest = self._bounds.get(key), int(kinds[POSITION].numbers("a").min())
             span = min(known.cut_off - lowest, self._limits.content_limit) if known and known.cut_off else 0
             weights[key] = 2 * max(span, 0) * len(self._segments.get(key, " "))
-        for some in portions(weights, AT_ONCE):
+        for some in task_portions(weights, AT_ONCE):
             yield {key: tables[key] for key in some}
 
     def _translate(self, given: dict[Key, Kinds], read: Read) -> Iterator[pa.RecordBatch]:
@@ -191,11 +191,11 @@ class PartitionTask:
         return partition_of(case, self._segments.get(key, ()), known, back)
 
 
-def _syncs(rows: Rows) -> Syncs:
+def _syncs(rows: TaskRows) -> Syncs:
     return rows.numbers("a"), rows.numbers("b"), rows.numbers("c")
 
 
-def case_of(kinds: Kinds, bounds: Bounds, limits: Limits) -> Case:
+def case_of(kinds: Kinds, bounds: LogBounds, limits: Limits) -> Case:
     """Return what a partition's tagged rows say of it."""
     source_end, target_end, replicated, sampled_at = (kinds[FLOOR].numbers(name) for name in "abcd")
     floors = usable_floors(source_end, target_end, replicated, sampled_at, bounds)
@@ -206,7 +206,7 @@ def case_of(kinds: Kinds, bounds: Bounds, limits: Limits) -> Case:
     return Case(bounds, pairs, limits, floors)
 
 
-def finished_rows(key: Key, rows: Rows, case: Case | None, answers: dict[int, Answer | None]) -> pa.Table:
+def finished_rows(key: Key, rows: TaskRows, case: Case | None, answers: dict[int, Answer | None]) -> pa.Table:
     """Join the answers back to the groups: one row per group, in the translation's columns."""
     names = rows.column("name")
     if len(names) > 1 and pc.any(pc.equal(names[1:], names[:-1])).as_py():
@@ -241,7 +241,7 @@ def of_those_that_moved(columns: dict[str, pa.Array], moved: pa.Array, case: Cas
 
 def _answer_for(case: Case | None, answers: dict[int, Answer | None], position: int, policy: str) -> Answer:
     if case is None:
-        return refused("no bounds were given for this partition")
+        return refused_answer("no bounds were given for this partition")
     return answers[position] or note_raised(case, position, by_policy(policy, case.bounds))
 
 

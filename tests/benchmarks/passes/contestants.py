@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.environment.jvm import java
+from lab.environment.jvm import java_program
 from lab.install.jars import PROJECT, jars_folder
 from lab.install.spark_warm_up import spark_environment
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters
@@ -131,7 +131,7 @@ def java_line(peer: str, *arguments: str, heap: str = "3g") -> list[str]:
     """Return the command of a Java peer, launched from its source."""
     quiet = PROJECT / "lab" / "log4j2.properties"
     return [
-        java(),
+        java_program(),
         f"-Xmx{heap}",
         f"-Dlog4j2.configurationFile={quiet}",
         "-Dlab.log=/dev/null",

@@ -20,7 +20,7 @@ import pytest
 from lab.containers.compose import ContainerLab, Stack
 from lab.containers.round_trips import ContainerRoundTrips
 from lab.containers.stack import ROOT
-from lab.environment.airflow_api import AirflowApi
+from lab.environment.airflow_api import AirflowClient
 from lab.environment.progress import wait_until
 from lab.errors import LabError
 from lab.rehearsal.round_trip import Leaving, Returning
@@ -107,7 +107,7 @@ def test_every_kind_of_container_comes_back(rehearsal: ContainerRoundTrips) -> N
 
 def test_the_scheduler_killed_in_translate_offsets(rehearsal: ContainerRoundTrips) -> None:
     """Tasks die with it; it comes back, and the run completes or returns, judged."""
-    api, killed = AirflowApi.of(rehearsal.lab, "operator"), threading.Event()
+    api, killed = AirflowClient.of(rehearsal.lab, "operator"), threading.Event()
 
     def kill_at_work() -> None:
         ends_at = time.monotonic() + 900

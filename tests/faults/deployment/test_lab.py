@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from lab.environment.bring_up import up
-from lab.environment.connect import call, flow_is_stopped
+from lab.environment.connect import call_worker, flow_is_stopped
 from lab.environment.progress import wait_until
 from lab.environment.state import Lab
 from lab.environment.take_down import down
@@ -47,7 +47,7 @@ def test_a_killed_broker_comes_back_with_its_records(lab: Lab) -> None:
 
 def test_up_does_not_undo_what_a_procedure_did(lab: Lab) -> None:
     """`up` starts no stopped connector and raises no lifted fence."""
-    assert call(lab, "standby", "PUT", "/connectors/primary-to-standby-source/stop").ok
+    assert call_worker(lab, "standby", "PUT", "/connectors/primary-to-standby-source/stop").ok
     wait_until(lambda: flow_is_stopped(lab, "standby"), "the connector to stop", SECONDS)
     up(lab.root, airflow=False)
     assert flow_is_stopped(lab, "standby")

@@ -17,7 +17,7 @@ import yaml
 from kafka_dr.hooks.journal.journal import Journal
 
 from lab.environment import airflow_settings
-from lab.environment.airflow_api import Refused
+from lab.environment.airflow_api import RequestRefused
 from lab.environment.bring_up import up
 from lab.environment.state import Lab
 from lab.environment.take_down import down
@@ -73,7 +73,7 @@ def approved_if_asked(run: AttackedRun) -> None:
     """Some runs end before they ask."""
     try:
         run.answered("approver")
-    except (TimeoutError, Refused):
+    except (TimeoutError, RequestRefused):
         return
 
 
@@ -135,7 +135,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
             'org.apache.kafka.common.config.ConfigException: Invalid value ScramLoginModule required password="{}"; for'
             " sasl.jaas.config\n\tat x.Y.z(Y.java:1)"
         )
-        good, settings = airflow_settings.connections, airflow_settings.own_environment
+        good, settings = airflow_settings.airflow_connections, airflow_settings.own_environment
         kept: dict[str, Any] = {}
 
         def connections(lab: Lab) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
             return plant(lab, kept["secrets"], kept["parrots"], good)
 
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(airflow_settings, "connections", connections)
+        patch.setattr(airflow_settings, "airflow_connections", connections)
         patch.setattr(airflow_settings, "own_environment", lambda lab: settings(lab) | {"SPARK_CONF_DIR": str(events)})
         up(lab.root)
         seed(lab)

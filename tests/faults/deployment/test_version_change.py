@@ -20,9 +20,9 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry, Step
 
 from lab.checker.readers import ClusterReader
-from lab.environment.airflow_api import AirflowApi, Refused
+from lab.environment.airflow_api import AirflowClient, RequestRefused
 from lab.environment.state import Lab
-from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal, until
+from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal, wait_for
 from lab.rehearsal.run import procedure_id, proposed_values
 from tests.faults.support.scene import until as awaited
 from tests.faults.support.world import World
@@ -65,7 +65,7 @@ class VersionChange:
         self.rehearsal.start_clients()
         self.world = World(self.lab, sorted(self.rehearsal.truth.positions))
         self.journal = Journal(f"sqlite:///{self.lab.journal}")
-        self.api = AirflowApi.of(self.lab, "operator")
+        self.api = AirflowClient.of(self.lab, "operator")
         self.run_id = self.procedure_id = ""
 
     def close(self) -> None:
@@ -97,13 +97,13 @@ class VersionChange:
 
     def answer_gates(self) -> None:
         """Answer what is asked now, as the approver; a gate that has not parked yet is answered at the next look."""
-        approver = AirflowApi.of(self.lab, "approver")
+        approver = AirflowClient.of(self.lab, "approver")
         for gate in approver.open_gates(DAG_ID, self.run_id):
             time.sleep(1.5)
             try:
                 values = proposed_values(gate.get("params") or {})
                 approver.answer(DAG_ID, self.run_id, gate["task_instance"], gate["options"][0], values)
-            except Refused as refusal:
+            except RequestRefused as refusal:
                 print(f"not answered: {refusal}", flush=True)
 
     def _wrote(self, step: Step, kind: Entry, meanwhile: Callable[[], object] = lambda: None) -> bool:
@@ -112,7 +112,7 @@ class VersionChange:
 
     def _ended(self) -> bool:
         self.answer_gates()
-        return AirflowApi.of(self.lab, "operator").run(DAG_ID, self.run_id)["state"] in ("success", "failed")
+        return AirflowClient.of(self.lab, "operator").run(DAG_ID, self.run_id)["state"] in ("success", "failed")
 
     def _airflow(self) -> list[psutil.Process]:
         """Airflow's components and the tasks they started; the lab's other processes have another home."""
@@ -157,10 +157,10 @@ def test_it_is_rolled_back(change: VersionChange) -> None:
     change.kill_behind_the_stop(fails=True)
     evidence = change.finish()
     assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
-    assert until(lambda: all(change.world.look()[part] == world[part] for part in parts), 30)
+    assert wait_for(lambda: all(change.world.look()[part] == world[part] for part in parts), 30)
     reader = ClusterReader(SOURCE, change.rehearsal.status)
     counts = reader.partitions()
     places = [(topic, p) for topic in change.rehearsal._client_topics for p in range(counts[topic])]
     before = sum(reader.ends(places).values())
-    assert until(lambda: sum(reader.ends(places).values()) > before, 30), "clients write nothing on the source"
+    assert wait_for(lambda: sum(reader.ends(places).values()) > before, 30), "clients write nothing on the source"
     assert change.journal.verify() is None

@@ -17,11 +17,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec, ResourceType
 from kafka_dr.actions.fencing.acl_fence import probe_answers
 from kafka_dr.errors import DeadlinePassed, FenceNotProven, Refusal
-from kafka_dr.hooks.brokers.record_writer import Accepted
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.vocabulary import Entry, Step
 
 from lab.environment import brokers
-from lab.environment.jvm import command, properties_text, run_to_end
+from lab.environment.jvm import java_command, properties_text, run_to_end
 from lab.environment.ports import free_ports
 from lab.environment.progress import wait_until
 from lab.environment.state import ALIASES, write_private
@@ -152,12 +152,12 @@ def test_a_probes_write_is_refused_on_every_broker(stage: Stage) -> None:
     _start_second_broker(stage)
     procedure = stage.procedure("brokers")
     stage.run(procedure, *BEFORE_THE_FENCE)
-    assert {type(answer) for answer in probe_answers(procedure).values()} == {Accepted}
+    assert {type(answer) for answer in probe_answers(procedure).values()} == {WriteAccepted}
     figures = stage.run(procedure, Step.FENCE_PRODUCERS)
     assert figures["brokers_refusing"] == [1, 2] and figures["fenced_at"]
     assert stage.give_back(procedure)["probe_refused_by"] == {}
     answers = probe_answers(procedure)
-    assert sorted(answers) == [1, 2] and {type(answer) for answer in answers.values()} == {Accepted}
+    assert sorted(answers) == [1, 2] and {type(answer) for answer in answers.values()} == {WriteAccepted}
 
 
 def _start_second_broker(stage: Stage) -> None:
@@ -173,9 +173,12 @@ def _start_second_broker(stage: Stage) -> None:
     path = lab.home / "arguments" / "broker-second.properties"
     write_private(path, properties_text(brokers._properties(lab, "primary") | own))
     format_as = ["format", "-t", lab.load().cluster_ids["primary"], "-c", str(path)]
-    run_to_end("format-second", command(lab, "format-second", "256m", "kafka.tools.StorageTool", *format_as))
+    run_to_end("format-second", java_command(lab, "format-second", "256m", "kafka.tools.StorageTool", *format_as))
     lab.processes.start(
-        "broker-second", command(lab, "broker-second", "512m", "kafka.Kafka", str(path)), dict(os.environ), lab.home
+        "broker-second",
+        java_command(lab, "broker-second", "512m", "kafka.Kafka", str(path)),
+        dict(os.environ),
+        lab.home,
     )
     wait_until(
         lambda: len(stage.admin().list_topics(timeout=5).brokers) == 2,

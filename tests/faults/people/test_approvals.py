@@ -17,7 +17,7 @@ import requests
 import yaml
 from kafka_dr.domain.canonical_json import digest_of
 
-from lab.environment.airflow_api import Refused
+from lab.environment.airflow_api import RequestRefused
 from lab.environment.bring_up import up
 from lab.environment.take_down import down
 from lab.errors import LabError
@@ -132,17 +132,17 @@ def test_one_question_has_one_answer(lab: AttackedLab) -> None:
             lambda: run.forge(run.gate, {"chosen_options": ["Approve"]}, "viewer"),
             lambda: run.clear(run.gate, "viewer"),
         ):
-            with pytest.raises(Refused) as seen:
+            with pytest.raises(RequestRefused) as seen:
                 act()
             assert seen.value.status == 403
         for chosen, status in ((["approve"], 400), (["Approve "], 400), (["Approve", "Reject"], 400), ([], 422)):
-            with pytest.raises(Refused) as seen:
+            with pytest.raises(RequestRefused) as seen:
                 run.answer("approver", chosen_options=chosen)
             assert seen.value.status == status
         with frozen_scheduler(lab):
             run.answer("approver", "Reject")
             for user in ("approver", "operator"):
-                with pytest.raises(Refused) as seen:
+                with pytest.raises(RequestRefused) as seen:
                     run.answer(user, "Approve")
                 assert seen.value.status == 409
         evidence = run.ended()
@@ -283,7 +283,7 @@ def approved_if_asked(run: AttackedRun) -> None:
     """The run may end before it asks."""
     try:
         run.answered("approver")
-    except (TimeoutError, Refused):
+    except (TimeoutError, RequestRefused):
         return
 
 
@@ -342,7 +342,7 @@ def test_a_plan_changed_behind_the_question_is_not_the_approved_one(
 
 def rejected_unless_ended(run: AttackedRun) -> dict[str, Any]:
     """The evidence of a run that ends by itself, or asks again and is then rejected."""
-    with suppress(TimeoutError, Refused):
+    with suppress(TimeoutError, RequestRefused):
         run.answered("approver", "Reject")
     return run.ended()
 

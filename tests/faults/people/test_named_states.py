@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
-from kafka_dr.domain.readiness.plan import cell
+from kafka_dr.domain.readiness.plan import table_cell
 
 from lab.environment.brokers import start_broker
 from lab.environment.connect import connector_name, start_worker
@@ -255,7 +255,7 @@ def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene)
         == opened.payload["cool_down"]
     )
     question = urgent.questions["approve_failover"]
-    assert f"**{cell(first.procedure_id)} ended as returned at " in question
+    assert f"**{table_cell(first.procedure_id)} ended as returned at " in question
     assert "The starter does not wait for that, because:** the site burns" in question
     evidence = scene.give_back(urgent)
     assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]

@@ -18,8 +18,8 @@ import pytest
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry, Step
 
-from lab.environment.airflow_api import AirflowApi
-from lab.environment.airflow_settings import environment, write_passwords
+from lab.environment.airflow_api import AirflowClient
+from lab.environment.airflow_settings import airflow_environment, write_passwords
 from lab.environment.bring_up import up
 from lab.environment.state import Lab
 from lab.rehearsal.planned import Rehearsal
@@ -35,7 +35,7 @@ SECONDS = 300.0
 def command(lab: Lab, *arguments: str) -> Iterator[OnTerminal]:
     """The command on a terminal, with the lab's environment."""
     argv = [sys.executable, "-m", "kafka_dr.commands.run_procedure", *arguments]
-    with OnTerminal(argv, environment(lab) | {"PYTHONPATH": str(ROOT / "plugins")}) as terminal:
+    with OnTerminal(argv, airflow_environment(lab) | {"PYTHONPATH": str(ROOT / "plugins")}) as terminal:
         yield terminal
 
 
@@ -277,7 +277,7 @@ def _left_by_scheduler(lab: Lab) -> str:
 
 def _end_in_airflow(lab: Lab, run_id: str) -> str:
     """Wait until Airflow's own run has ended; how."""
-    api, ends_at = AirflowApi.of(lab, "operator"), time.monotonic() + SECONDS
+    api, ends_at = AirflowClient.of(lab, "operator"), time.monotonic() + SECONDS
     while (state := api.run("planned_failover", run_id)["state"]) not in ("success", "failed"):
         assert time.monotonic() < ends_at, f"the run is {state}"
         time.sleep(1)
@@ -286,7 +286,7 @@ def _end_in_airflow(lab: Lab, run_id: str) -> str:
 
 def _until_fenced(lab: Lab) -> str:
     """Start and approve a run in Airflow, and wait until clients are fenced."""
-    operator, approver = AirflowApi.of(lab, "operator"), AirflowApi.of(lab, "approver")
+    operator, approver = AirflowClient.of(lab, "operator"), AirflowClient.of(lab, "approver")
     run_id = operator.trigger("planned_failover", CONF)
     ends_at = time.monotonic() + SECONDS
     while not (gates := approver.open_gates("planned_failover", run_id)):

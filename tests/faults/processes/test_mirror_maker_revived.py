@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from lab.checker.readers import ClusterReader
-from lab.environment.connect import call, connector_name
+from lab.environment.connect import call_worker, connector_name
 from lab.rehearsal.planned import SOURCE, TARGET
 from lab.workload.ground_truth import Acknowledgement
 from tests.faults.source.test_source_frozen import Thaw
@@ -29,7 +29,7 @@ COPIES_WITHIN_SECONDS = 10.0
 def asked(scene: LostScene, beside: str, method: str, what: str) -> requests.Response | None:
     """What a worker answers about a connector; None where it does not, or not yet."""
     try:
-        answer = call(scene.lab, beside, method, f"/connectors/{what}")
+        answer = call_worker(scene.lab, beside, method, f"/connectors/{what}")
     except requests.RequestException:
         return None
     return answer if answer.ok else None

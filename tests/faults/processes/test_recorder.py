@@ -24,7 +24,7 @@ from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.history import Recorded, last_known
 from kafka_dr.recorder.loop import SAMPLES
 
-from lab.environment.brokers import admin
+from lab.environment.brokers import admin_client
 from lab.environment.connect import start_worker
 from lab.environment.state import Lab
 from lab.rehearsal.planned import SOURCE, TARGET
@@ -137,7 +137,7 @@ def test_a_killed_recorder_is_started_again(fresh_lab: Callable[..., Path], tmp_
         }
         print(f"seconds without a sample: {away}", flush=True)
         rehearsal.load.stop()
-        syncs = log_end(admin(lab, TARGET), SYNCS_TOPIC)
+        syncs = log_end(admin_client(lab, TARGET), SYNCS_TOPIC)
         rehearsal.await_samples()
         assert len(recorders(lab)) == 1
         left = halves(lab)
@@ -228,7 +228,7 @@ def killed_worker(scene: LostScene) -> None:
 def recreated_topic(scene: LostScene) -> None:
     """What was recorded of the topic before speaks of another log, and counts no more."""
     lab = scene.lab
-    there, here = admin(lab, TARGET), admin(lab, SOURCE)
+    there, here = admin_client(lab, TARGET), admin_client(lab, SOURCE)
     make(lab, OLD_RECORDS)
     until(lambda: log_end(there, RECREATED) == OLD_RECORDS, f"{RECREATED} on {TARGET}", SECONDS)
     until(
@@ -258,7 +258,7 @@ def recreated_topic(scene: LostScene) -> None:
 
 def make(lab: Lab, records: int) -> None:
     """The topic, with records, on the source; one that was just deleted may still be there for a moment."""
-    client = admin(lab, SOURCE)
+    client = admin_client(lab, SOURCE)
     until(lambda: RECREATED not in client.list_topics(timeout=SECONDS).topics, f"{RECREATED} gone")
     client.create_topics([NewTopic(RECREATED, 1, 1)])[RECREATED].result(SECONDS)
     producer, said = Producer({**lab.client_properties(SOURCE, "admin"), "log_level": 0}), list[object]()

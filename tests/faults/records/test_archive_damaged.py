@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_dr.domain.plain_text import moment
+from kafka_dr.domain.plain_text import format_moment
 from kafka_dr.hooks.journal.journal import Journal
 
 from lab.checker import Finding, Verdict
@@ -183,7 +183,7 @@ def test_the_recorder_was_off_for_five_minutes(damaged: DamagedRounds) -> None:
     assert seen["recorded_at"] <= damaged.rehearsal.died_at - 1000 * OFF_SECONDS
     assert (
         f"The recorder's last sample of {SOURCE} was made at"
-        f" {moment(datetime.fromtimestamp(seen['recorded_at'] / 1000, UTC).isoformat())}"
+        f" {format_moment(datetime.fromtimestamp(seen['recorded_at'] / 1000, UTC).isoformat())}"
         in run.questions["approve_data_loss"]
     )
     assert re.search(

@@ -9,7 +9,7 @@ from typing import Any
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry
 
-from lab.environment.connect import call, connector_name
+from lab.environment.connect import call_worker, connector_name
 from lab.environment.state import Lab
 from lab.rehearsal.round_trip import Leaving
 from tests.faults.support import always_on
@@ -24,7 +24,7 @@ STOPPED_SECONDS = 30.0
 
 def connector(lab: Lab, source: str, target: str, method: str, what: str) -> Any:
     """Ask the worker that runs a flow about its source connector, or tell it something."""
-    return call(lab, target, method, f"/connectors/{connector_name(source, target, 'source')}/{what}")
+    return call_worker(lab, target, method, f"/connectors/{connector_name(source, target, 'source')}/{what}")
 
 
 def stands(lab: Lab, source: str, target: str) -> bool:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_dr.domain.readiness.plan import cell
+from kafka_dr.domain.readiness.plan import table_cell
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry
 
 from lab.checker import Verdict
 from lab.checker.client_behaviour import beyond_cut_off, late_acknowledgements
-from lab.checker.evidence_file import milliseconds, offsets
+from lab.checker.evidence_file import offsets_by_partition, wall_clock_milliseconds
 from lab.checker.readers import REFUSALS, ClusterReader
 from lab.environment.bring_up import up
 from lab.environment.take_down import down
@@ -117,7 +117,7 @@ def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Calla
         assert min(verdict.figures[name] for name in ("positions", "acknowledged_by_load", "new_records_consumed")) > 0
         assert evidence["continues"] == {"procedure_id": died.run.procedure_id, "fenced": after != FORECAST}
         assert (
-            f"**This continues {cell(died.run.procedure_id)}.** Taken from it as proven:"
+            f"**This continues {table_cell(died.run.procedure_id)}.** Taken from it as proven:"
             in run.questions["approve_data_loss"]
         )
         PROVEN[after](scene, died, run, evidence, verdict)
@@ -154,8 +154,8 @@ def ends_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any]
     assert evidence["plan"]["inventory"]["possible"] >= verdict.figures["not_on_target"]
     acknowledged = list(scene.rehearsal.make_ledger().periods[0].acknowledged.values())
     assert [
-        *beyond_cut_off(acknowledged, offsets(evidence["cut_off"])),
-        *late_acknowledgements(acknowledged, milliseconds(told["fenced_at"])),
+        *beyond_cut_off(acknowledged, offsets_by_partition(evidence["cut_off"])),
+        *late_acknowledgements(acknowledged, wall_clock_milliseconds(told["fenced_at"])),
     ] == []
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from lab.checker import Verdict
-from lab.checker.evidence_file import milliseconds
+from lab.checker.evidence_file import wall_clock_milliseconds
 from lab.checker.loss_rows import loss_rows
 from lab.checker.readers import ClusterReader, Place
 from lab.rehearsal.planned import SOURCE, TARGET
@@ -88,7 +88,7 @@ def test_what_a_thawed_source_took_is_listed(step: str, fresh_lab: Callable[...,
         verdict = scene.judged(evidence) if completed else Verdict()
         scene.rehearsal.stop()
         told = list(scene.rehearsal.make_ledger().periods[0].acknowledged.values())
-        fenced_at = milliseconds(fence["fenced_at"])
+        fenced_at = wall_clock_milliseconds(fence["fenced_at"])
         since = [one for one in told if thaw.at < one.at and one.offset >= thaw.ends[one.topic, one.partition]]
         assert (
             unlisted(scene, evidence, fence, run, since if completed else [one for one in since if one.at <= fenced_at])

@@ -16,10 +16,10 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka_dr.vocabulary import PROBE_TOPIC
 
 from lab.checker.readers import ClusterReader
-from lab.clients.drain_hook import serving
+from lab.clients.drain_hook import serve_hooks
 from lab.environment.bring_up import up
-from lab.environment.brokers import admin
-from lab.environment.connect import call, connector_name
+from lab.environment.brokers import admin_client
+from lab.environment.connect import call_worker, connector_name
 from lab.environment.state import Lab
 from lab.environment.take_down import down
 from lab.rehearsal.planned import SOURCE, TARGET
@@ -93,7 +93,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LostScene]:
         up(state, airflow=False)
         made = LostScene(state, tmp_path_factory.mktemp("scene"), rate=0, recorded=False, clients=False)
         always_on.start(made.lab, always_on.WATCHER)
-        client = admin(made.lab, SOURCE)
+        client = admin_client(made.lab, SOURCE)
         for future in client.create_topics(
             [NewTopic(topic, 1, 1) for topic in (PROBE_TOPIC, APPLICATIONS_TOPIC)]
         ).values():
@@ -108,7 +108,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LostScene]:
 def application(scene: LostScene) -> Iterator[Application]:
     """The application's source probe, answering."""
     made = Application(scene.lab)
-    with serving(scene.lab.drain_url, made):
+    with serve_hooks(scene.lab.drain_url, made):
         yield made
 
 
@@ -158,7 +158,7 @@ def seen(here: str, connect: str, application: str) -> dict[str, set[str]]:
 def set_limit(scene: LostScene, operation: AlterConfigOpType) -> None:
     """Have topics that anybody writes to refuse every record by size, or take records again."""
     client, resources = (
-        admin(scene.lab, SOURCE),
+        admin_client(scene.lab, SOURCE),
         [
             ConfigResource(
                 ResourceType.TOPIC,
@@ -183,7 +183,7 @@ def without_writes(scene: LostScene) -> Iterator[None]:
         set_limit(scene, AlterConfigOpType.DELETE)
         # The task that wrote heartbeats has failed: its producer gives up what is too large.
         again = f"/connectors/{connector_name(TARGET, SOURCE, 'heartbeat')}/restart?includeTasks=true&onlyFailed=true"
-        until(lambda: call(scene.lab, SOURCE, "POST", again).ok, "the heartbeats' task to be started again")
+        until(lambda: call_worker(scene.lab, SOURCE, "POST", again).ok, "the heartbeats' task to be started again")
 
 
 @contextmanager

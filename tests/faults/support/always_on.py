@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from lab.environment.processes import sightings
+from lab.environment.processes import list_processes
 from lab.environment.progress import wait_until
 from lab.environment.state import Lab
 from tests.faults.support.stepping import ROOT, product_environment
@@ -28,7 +28,7 @@ def stop(lab: Lab, dag_id: str) -> None:
     if leader is not None:
         os.killpg(leader, signal.SIGTERM)
         wait_until(
-            lambda: not any(seen.session == leader and seen.state != "Z" for seen in sightings()),
+            lambda: not any(seen.session == leader and seen.state != "Z" for seen in list_processes()),
             f"{dag_id} to end",
             SECONDS,
         )

@@ -25,9 +25,9 @@ from confluent_kafka.admin import (
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry
 
-from lab.environment.airflow_api import AirflowApi
-from lab.environment.airflow_settings import environment
-from lab.environment.connect import call
+from lab.environment.airflow_api import AirflowClient
+from lab.environment.airflow_settings import airflow_environment
+from lab.environment.connect import call_worker
 from lab.environment.state import ALIASES, Lab
 from lab.rehearsal.run import procedure_id
 from lab.workload.seeding import await_mirrored
@@ -75,7 +75,7 @@ class AttackedLab(Lab):
         self.attacked, self.alive = attacked, ALIASES
 
 
-class User(AirflowApi):
+class User(AirflowClient):
     """One of the lab's users, who may send what no page offers."""
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
@@ -106,7 +106,7 @@ class AttackedRun:
         run_id = f"by_hand_{time.time_ns()}"
         dag_id = attacked_on(lab).dag_id
         argv = [*"-m airflow dags trigger".split(), dag_id, "--conf", conf, "--run-id", run_id]
-        own = environment(lab) | {"LOGNAME": as_name, "USER": as_name}
+        own = airflow_environment(lab) | {"LOGNAME": as_name, "USER": as_name}
         subprocess.run([sys.executable, *argv], env=own, cwd=lab.airflow_home, check=True, capture_output=True)
         return cls(lab, run_id)
 
@@ -313,7 +313,7 @@ def world(lab: Lab) -> dict[str, Any]:
     for alias in alive:
         admin = AdminClient({**lab.client_properties(alias, "admin"), "log_level": 0})
         # A flow whose source is dead cannot be resumed, whoever stopped it; nothing of that is irreversible.
-        connectors = call(lab, alias, "GET", "/connectors?expand=status").json() if alive == ALIASES else {}
+        connectors = call_worker(lab, alias, "GET", "/connectors?expand=status").json() if alive == ALIASES else {}
         topics = sorted(name for name in admin.list_topics(timeout=30).topics if not name.startswith("__"))
         found[alias] = {
             "acls": sorted(map(str, admin.describe_acls(acl_filter()).result(30))),

@@ -23,8 +23,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kafka_dr.domain.mirror_maker.mirror_records import Malformed, decode_offset_sync
 
-from lab.environment.brokers import admin
-from lab.environment.connect import call, connector_name
+from lab.environment.brokers import admin_client
+from lab.environment.connect import call_worker, connector_name
 from lab.environment.state import Lab
 from lab.rehearsal.planned import SOURCE, TARGET
 from tests.faults.support.scene import until
@@ -78,7 +78,7 @@ class SyncsDamage:
 
     def __init__(self, lab: Lab) -> None:
         self._properties = {**lab.client_properties(TARGET, "admin"), "log_level": 0}
-        self._admin = admin(lab, TARGET)
+        self._admin = admin_client(lab, TARGET)
         self.records = self._read()
 
     def _read(self) -> list[Raw]:
@@ -136,7 +136,7 @@ class Topics:
     """Topics of the target that are deleted and made again."""
 
     def __init__(self, lab: Lab) -> None:
-        self._lab, self._admin = lab, admin(lab, TARGET)
+        self._lab, self._admin = lab, admin_client(lab, TARGET)
 
     def made_again_by_mirror_maker(self, name: str) -> None:
         """Delete a mirrored topic under load, and wait until there is another one with records in it."""
@@ -144,7 +144,7 @@ class Topics:
         source = connector_name(SOURCE, TARGET, "source")
 
         def flows() -> bool:
-            call(self._lab, TARGET, "POST", f"/connectors/{source}/restart?includeTasks=true&onlyFailed=true")
+            call_worker(self._lab, TARGET, "POST", f"/connectors/{source}/restart?includeTasks=true&onlyFailed=true")
             return self._id(name) not in (None, before) and bool(log_end(self._admin, name))
 
         until(flows, f"{name} made again and mirrored", _SECONDS, 2.0)

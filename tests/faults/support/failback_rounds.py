@@ -8,9 +8,9 @@ from typing import Any
 
 from kafka_dr.hooks.journal.journal import Journal
 
-from lab.checker import RoundTripExhibits, Trip, TripJudge, Verdict
+from lab.checker import RoundTripCheck, RoundTripObserved, Trip, Verdict
 from lab.checker.round_trip.observed import FAILBACK
-from lab.rehearsal.planned import uncollected
+from lab.rehearsal.planned import without_garbage_collection
 from lab.rehearsal.round_trip import Leaving
 from lab.rehearsal.unplanned import Accident
 from tests.faults.support import always_on
@@ -61,8 +61,8 @@ class FailbackRounds(Rounds):
         """The judge's verdict on the undisturbed run."""
         self.rehearsal.ledger.turn(HOME, self.rehearsal.ledger.now.begun_at + 1)
         self.trip.evidence, self.trip.folder = evidence, self.lab.evidence / evidence["procedure_id"]
-        with uncollected():
-            return TripJudge(RoundTripExhibits(self.rehearsal.ledger, self.trip, self.lab.status())).judge()
+        with without_garbage_collection():
+            return RoundTripCheck(RoundTripObserved(self.rehearsal.ledger, self.trip, self.lab.status())).judge()
 
     def fresh(self) -> Run:
         """A new run in the world before: no journal knows of an earlier one."""

@@ -37,7 +37,7 @@ from kafka_dr.hooks.journal.journal import Journal
 from lab.checker.readers import ClusterReader
 from lab.environment.bring_up import up
 from lab.environment.brokers import start_broker
-from lab.environment.connect import call, connector_name, start_worker
+from lab.environment.connect import call_worker, connector_name, start_worker
 from lab.environment.state import Lab
 from lab.environment.take_down import down
 from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal
@@ -257,7 +257,7 @@ class Scene:
 
     def _connectors(self) -> dict[str, list[str]]:
         names = [connector_name(SOURCE, TARGET, kind) for kind in ("source", "checkpoint")]
-        found = {name: call(self.lab, TARGET, "GET", f"/connectors/{name}/status").json() for name in names}
+        found = {name: call_worker(self.lab, TARGET, "GET", f"/connectors/{name}/status").json() for name in names}
         return {
             name: sorted({status["connector"]["state"], *(task["state"] for task in status["tasks"])})
             for name, status in found.items()
@@ -542,7 +542,7 @@ class Scene:
         seen = self.world.look()
         if seen["positions"] or self.changed(0.0):
             for name in self._forward():
-                call(self.lab, TARGET, "POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
+                call_worker(self.lab, TARGET, "POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
             wanted = {
                 "acls": self.found["acls"],
                 "positions": {},

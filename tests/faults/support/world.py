@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from lab.environment.connect import FLOWS, call, connector_name
+from lab.environment.connect import FLOWS, call_worker, connector_name
 from lab.environment.state import ALIASES, Lab
 from tests.support.lab_clients import acl_filter
 
@@ -112,7 +112,7 @@ class World:
         ]
 
     def _state(self, host: str, name: str) -> str:
-        return call(self.lab, host, "GET", f"/connectors/{name}/status").json()["connector"]["state"]
+        return call_worker(self.lab, host, "GET", f"/connectors/{name}/status").json()["connector"]["state"]
 
     def _reach(self, host: str, name: str, state: str) -> None:
         verb = {"STOPPED": "stop", "PAUSED": "pause", "RUNNING": "resume"}[state]
@@ -121,7 +121,7 @@ class World:
             # A worker that is just closing the clients of a dead source does not answer in time; it does what it was
             # told all the same.
             with suppress(requests.Timeout):
-                call(self.lab, host, "PUT", f"/connectors/{name}/{verb}")
+                call_worker(self.lab, host, "PUT", f"/connectors/{name}/{verb}")
             assert time.monotonic() < ends_at, f"{name} does not {verb}"
             time.sleep(0.3)
 
@@ -129,7 +129,7 @@ class World:
         if self.source not in self.alive:
             return []
         name = connector_name(self.target, self.source, "source")
-        kept = call(self.lab, self.source, "GET", f"/connectors/{name}/offsets").json()["offsets"]
+        kept = call_worker(self.lab, self.source, "GET", f"/connectors/{name}/offsets").json()["offsets"]
         # Of heartbeats it grows whenever the flow runs: it is MirrorMaker 2's alone.
         return sorted(
             json.dumps(entry, sort_keys=True)

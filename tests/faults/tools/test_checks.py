@@ -146,6 +146,10 @@ HOUSE = [
         ("functions_are_short", LAB, functions(900, 31), "", "p90 31"),
         ("functions_are_short", LAB, functions(9000, 11), "", "median 11"),
         ("a_docstring_begins_with_a_short_line", LAB, f'"""{"x" * 111}"""\n'),
+        ("folders_hold_few_modules", "lab/environment/mutant.py", '"""One."""\n'),
+        ("files_are_short", LAB, "NUMBER = 1\n" * 401),
+        ("a_function_is_verb_and_object", LAB, "def one() -> None:\n    pass\n"),
+        ("a_class_name_means_one_thing", LAB, "class KafkaCluster:\n    pass\n"),
         ("no_module_hides_another", "lab/utils.py", '"""One."""\n'),
         # In two parts: a search of the sources for these words must find none.
         ("nothing_is_left_to_do_and_no_source_is_named", LAB, "# TO" + "DO: one\n"),

@@ -72,7 +72,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], JobsWithou
 
     def make(bench: Any) -> JobsWithoutSpark:
         jobs = JobsWithoutSpark(bench)
-        monkeypatch.setattr(spark_jobs, "submit", jobs.submit)
+        monkeypatch.setattr(spark_jobs, "submit_job", jobs.submit)
         monkeypatch.setattr(WindowReader, "read", lambda self, windows: jobs.read(windows))
         # Listing the source's records needs a real one; what is listed is tested with the job.
         monkeypatch.setattr(AssessmentTask, "_listed", lambda self, losses, seen: {})

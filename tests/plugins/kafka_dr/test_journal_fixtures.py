@@ -18,11 +18,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from fastapi.testclient import TestClient
 from kafka_dr.actions.clients import removed_entries
 from kafka_dr.actions.fencing.acl_fence import added_entries
-from kafka_dr.actions.loss.takeover import Proven, what_was_proven
+from kafka_dr.actions.loss.takeover import ProvenFacts, what_was_proven
 from kafka_dr.actions.restore import committed_by, snapshot_of, undone_procedure
 from kafka_dr.config.settings import Request, load_topology
 from kafka_dr.connections import Connections
-from kafka_dr.domain.evidence.live_status import in_hand
+from kafka_dr.domain.evidence.live_status import live_status
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.steps.shared.close_procedure import CloseProcedure
@@ -215,7 +215,7 @@ def test_the_journal_is_read(fixture: Fixture, client: TestClient) -> None:
 def test_the_live_status_follows_every_entry(fixture: Fixture) -> None:
     """A journal that ends at any of the procedure's entries has a status, from the one that opened it on."""
     entries = fixture.load(fixture.rows).entries(fixture.id)
-    known = [in_hand(fixture.id, entries[:number], entries[number - 1].at) for number in range(1, len(entries) + 1)]
+    known = [live_status(fixture.id, entries[:number], entries[number - 1].at) for number in range(1, len(entries) + 1)]
     opened = bool(fixture.entries(fixture.id, Step.OPEN_PROCEDURE, Entry.OPENED))
     assert {status is not None for status in known} == {opened}
     assert (known[-1].outcome if known[-1] else fixture.evidence["outcome"]) == fixture.evidence["outcome"]
@@ -238,7 +238,7 @@ def back_was_begun(fixture: Fixture) -> bool:
     return bool(fixture.entries(fixture.id, Step.RETURN_TO_SOURCE, Entry.INTENT))
 
 
-def assert_all_proven(proven: Proven, figures: dict[str, Any]) -> None:
+def assert_all_proven(proven: ProvenFacts, figures: dict[str, Any]) -> None:
     """Cut-off, positions and boundary have as many rows as their steps said."""
     assert proven.doubts == ()
     assert len(proven.cut_off) == figures[Step.FENCE_PRODUCERS]["cut_off"]["rows"]

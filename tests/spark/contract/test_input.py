@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from kafka_dr_spark.contract import input as sources
-from kafka_dr_spark.contract.task_rows import unpack
+from kafka_dr_spark.contract.task_rows import unpack_table
 
 from tests.spark.mock_clusters import write_input
 
@@ -29,9 +29,9 @@ def test_every_row_goes_to_its_partitions_task_once(tmp_path: Path, monkeypatch:
         (extents[topic, partition].lowest <= position <= extents[topic, partition].highest)
         for _, topic, partition, position in POSITIONS
     )
-    tasks_of = sources.spread({key: extent.rows for key, extent in extents.items()}, 3)
+    tasks_of = sources.spread_partitions({key: extent.rows for key, extent in extents.items()}, 3)
     came = [
-        [tuple(row.values()) for row in unpack(packed).to_pylist()]
+        [tuple(row.values()) for row in unpack_table(packed).to_pylist()]
         for packed in sources.packed_for_tasks(rows, tasks_of, 3)
     ]
     assert [{tasks_of[row[0], row[1]] for row in of_task} for of_task in came] == [{0}, {1}, {2}]

@@ -17,7 +17,7 @@ from kafka_dr_spark.contract.schemas import (
     check_columns,
     check_fields,
     check_values,
-    load,
+    load_schema,
 )
 from kafka_dr_spark.translation.case import Limits
 
@@ -73,7 +73,7 @@ def test_every_schema_can_be_loaded() -> None:
         "positions syncs bounds translation job summary returned stranded_summary stranded_figures segments "
         "syncs_back kept"
     ).split():
-        schema = load(name)
+        schema = load_schema(name)
         assert schema["name"] == name
         assert all(one["meaning"] for one in schema.get("columns", schema.get("fields")))
 
@@ -124,10 +124,10 @@ def test_arguments_override_the_job(tmp_path: Path) -> None:
 def test_partitions_are_spread_evenly() -> None:
     """The heaviest partitions go to different tasks, and the same input is always spread alike."""
     weights = {("t", n): weight for n, weight in enumerate([100, 1, 1, 99, 50, 49])}
-    tasks = sources.spread(weights, 3)
+    tasks = sources.spread_partitions(weights, 3)
     loads = [sum(weights[key] for key, task in tasks.items() if task == one) for one in range(3)]
     assert max(loads) - min(loads) <= 2
-    assert sources.spread(dict(reversed(weights.items())), 3) == tasks
+    assert sources.spread_partitions(dict(reversed(weights.items())), 3) == tasks
 
 
 def test_settings_files_must_be_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

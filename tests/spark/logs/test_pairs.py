@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.pairs import UNUSABLE, Pairs, pair_below, usable_pairs
-from kafka_dr_spark.logs.restarts import longest_hiding_place, repeats_known, top_for
+from kafka_dr_spark.logs.restarts import longest_undetected_restart, repeats_known, upper_anchor
 from kafka_dr_spark.logs.samples import Floors, usable_floors
 
-BOUNDS = Bounds("t", 0, "t", 0, 10_000, 0, 12_000, True, True, False, False, False, True, False)
+BOUNDS = LogBounds("t", 0, "t", 0, 10_000, 0, 12_000, True, True, False, False, False, True, False)
 
 
-def pairs_of(*pairs: tuple[int, int], bounds: Bounds = BOUNDS) -> Pairs:
+def pairs_of(*pairs: tuple[int, int], bounds: LogBounds = BOUNDS) -> Pairs:
     """Make pairs in the order given."""
     u, d = (np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1))
     return usable_pairs(u, d, np.arange(len(pairs)), bounds)
@@ -84,15 +84,15 @@ def test_a_stretch_of_equal_length_is_believed_only_beyond_reach() -> None:
     """An even stretch within reach may hide a restart that a gap makes up for; a longer one is believed."""
     bounds = replace(BOUNDS, cut_off=1001, boundary=1001)
     pairs = pairs_of((0, 0), (100, 100), (1000, 1000), bounds=bounds)
-    assert longest_hiding_place(pairs, bounds, reach=2000).tolist() == [900, 900, 0, 0]
-    assert longest_hiding_place(pairs, bounds, reach=500).tolist() == [100, 0, 0, 0]
+    assert longest_undetected_restart(pairs, bounds, reach=2000).tolist() == [900, 900, 0, 0]
+    assert longest_undetected_restart(pairs, bounds, reach=500).tolist() == [100, 0, 0, 0]
 
 
 def test_a_pair_with_lower_pairs_after_it_is_no_upper_anchor() -> None:
     """A pair from before a restart cannot close a stretch that the restart may have copied again."""
     bounds = replace(BOUNDS, cut_off=301, boundary=351)
     pairs = pairs_of((100, 100), (200, 200), (150, 210), (300, 350), bounds=bounds)
-    hiding = longest_hiding_place(pairs, bounds, reach=10)
+    hiding = longest_undetected_restart(pairs, bounds, reach=10)
     assert (hiding == UNUSABLE).tolist() == [False, True, False, False, False]
 
 
@@ -101,9 +101,9 @@ def test_the_upper_anchor_lies_above_every_hiding_place() -> None:
     bounds = replace(BOUNDS, cut_off=2000, boundary=2300)
     steps = [(100, 100), (200, 200), (300, 300), (400, 700), *((n, n + 300) for n in range(500, 2000, 100))]
     pairs = pairs_of(*steps, bounds=bounds)
-    hiding = longest_hiding_place(pairs, bounds, reach=0)
+    hiding = longest_undetected_restart(pairs, bounds, reach=0)
     below = pair_below(pairs, np.array([150]))
-    assert pairs.name(int(top_for(pairs, bounds, hiding, below + 1, proven=0)[0])) == "400->700"
+    assert pairs.name(int(upper_anchor(pairs, bounds, hiding, below + 1, proven=0)[0])) == "400->700"
 
 
 def test_known_repeats_are_counted() -> None:

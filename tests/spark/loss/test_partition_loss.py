@@ -8,26 +8,26 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.pairs import Pairs, usable_pairs
 from kafka_dr_spark.logs.samples import Floors
 from kafka_dr_spark.loss.partition_loss import (
-    LastSeen,
     Loss,
+    PartitionLastSeen,
     Unbroken,
     highest_confirmed,
     loss_of,
     loss_with_source,
-    plausible,
+    plausible_pairs,
 )
 from kafka_dr_spark.translation.case import Case, Limits
-from kafka_dr_spark.translation.task import drive
+from kafka_dr_spark.translation.task import drive_searches
 
 from tests.spark.log_model import Cell, World, kept_at_most, make_world
 from tests.support.examples import examples
 
 
-def last_seen(dice: Random, world: World) -> LastSeen | None:
+def last_seen(dice: Random, world: World) -> PartitionLastSeen | None:
     """Return a recorder's last sample at some length of the target, of a source that held all that was mirrored."""
     if dice.random() < 0.1:
         return None
@@ -41,7 +41,7 @@ def last_seen(dice: Random, world: World) -> LastSeen | None:
         if all(cell.record is not None for cell in world.source[at:stop]):
             stretches.append(Unbroken(at, stop, -1))
         at = stop
-    return LastSeen(end, None if stored < 0 else stored, tuple(sorted(stretches)))
+    return PartitionLastSeen(end, None if stored < 0 else stored, tuple(sorted(stretches)))
 
 
 def own_pair(world: World, length: int, end: int) -> list[Unbroken]:
@@ -90,7 +90,7 @@ def assessed(alphabet: int, limit: int, seed: int, damage: bool = False) -> tupl
     if damage:
         one_bit_flipped(dice, world)
     case = world.case(content_limit=limit, source_readable=False)
-    (told,) = drive([loss_of(case, seen)], lambda windows: [world.records(w) for w in windows])
+    (told,) = drive_searches([loss_of(case, seen)], lambda windows: [world.records(w) for w in windows])
     return world, told
 
 
@@ -138,16 +138,16 @@ def flooded(wrong_syncs: int, seed: int) -> tuple[World, Loss]:
     dice, world = Random(seed), None
     while world is None or not ends_in_a_first_copy(world) or any(cell.record is None for cell in world.source):
         world = make_world(dice.randint(5, 40), dice, drained=False, recorded=True)
-    seen = last_seen(dice, world) or LastSeen(None, None)
+    seen = last_seen(dice, world) or PartitionLastSeen(None, None)
     mirrored = max([cell.record for cell in world.target if cell.record is not None], default=-1)
     end = dice.randint(mirrored + 1, world.bounds.cut_off)
-    seen = LastSeen(end, seen.replicated, tuple(own_pair(world, len(world.target), end)))
+    seen = PartitionLastSeen(end, seen.replicated, tuple(own_pair(world, len(world.target), end)))
     for _ in range(wrong_syncs if world.syncs else 0):
         sync = list(dice.choice(world.syncs))
         sync[dice.randrange(2)] ^= 1 << dice.randrange(4)
         world.syncs.append(tuple(sync))
     case = world.case(content_limit=100, source_readable=False)
-    (told,) = drive([loss_of(case, seen)], lambda windows: [world.records(w) for w in windows])
+    (told,) = drive_searches([loss_of(case, seen)], lambda windows: [world.records(w) for w in windows])
     return world, told
 
 
@@ -176,7 +176,7 @@ def compared(alphabet: int, limit: int, seed: int, damage: bool) -> tuple[World,
     if damage:
         one_bit_flipped(dice, world)
     case = world.case(content_limit=limit)
-    (told,) = drive(
+    (told,) = drive_searches(
         [loss_with_source(case, stored.replicated if stored else None)],
         lambda windows: [world.records(w) for w in windows],
     )
@@ -204,8 +204,8 @@ def pairs_of(*pairs: tuple[int, int], floors: tuple[tuple[int, int, int], ...] =
     """Those of the pairs that samples, each of a source end, a target end and what Connect kept, do not contradict."""
     upstream, downstream = (np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1))
     seen = Floors(*(np.array([floor[i] for floor in floors], np.int64) for i in (0, 1, 2)))
-    bounds = Bounds("t", 0, "t", 0, None, 0, 10_000, False, False, False, False, False, True, False)
-    return plausible(Case(bounds, Pairs(upstream, downstream), Limits(), seen))
+    bounds = LogBounds("t", 0, "t", 0, None, 0, 10_000, False, False, False, False, False, True, False)
+    return plausible_pairs(Case(bounds, Pairs(upstream, downstream), Limits(), seen))
 
 
 def test_what_the_next_sync_does_not_bear_out_counts_for_nothing() -> None:
@@ -225,13 +225,13 @@ def test_what_the_next_sync_does_not_bear_out_counts_for_nothing() -> None:
 def loss_by_syncs(*syncs: tuple[int, int]) -> Loss:
     """What is lost by Connect's 1,500 and these syncs in their order, where nobody recorded."""
     upstream, downstream = (np.array([sync[i] for sync in syncs], np.int64) for i in (0, 1))
-    bounds = Bounds("t", 0, "t", None, None, 0, 400, False, False, False, False, False, True, False)
+    bounds = LogBounds("t", 0, "t", None, None, 0, 400, False, False, False, False, False, True, False)
     case = Case(
         bounds,
         usable_pairs(upstream, downstream, np.arange(len(syncs)), bounds, unwatched=True),
         Limits(source_readable=False),
     )
-    return drive([loss_of(case, LastSeen(None, 1_500))], lambda windows: [])[0]
+    return drive_searches([loss_of(case, PartitionLastSeen(None, 1_500))], lambda windows: [])[0]
 
 
 def test_syncs_of_an_older_copy_leave_nothing_known_where_nobody_recorded() -> None:
@@ -252,10 +252,12 @@ def test_where_the_target_holds_what_was_not_read_nothing_is_certain() -> None:
         [Cell(n, n, n) for n in range(100)],
         [Cell(n, 70 + n, 70 + n) for n in range(30)],
         [],
-        Bounds("t", 0, "t", 0, 100, 0, 30, False, False, False, False, False, True, False),
+        LogBounds("t", 0, "t", 0, 100, 0, 30, False, False, False, False, False, True, False),
         True,
     )
-    (told,) = drive([loss_with_source(world.case(), None)], lambda windows: [world.records(w) for w in windows])
+    (told,) = drive_searches(
+        [loss_with_source(world.case(), None)], lambda windows: [world.records(w) for w in windows]
+    )
     assert (told.from_offset, told.certain_to) == (0, None)
 
 

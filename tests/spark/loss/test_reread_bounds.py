@@ -8,13 +8,13 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.pairs import Pairs
 from kafka_dr_spark.logs.samples import Floors
 from kafka_dr_spark.loss.reread_bounds import rereads_at_most, rereads_before_translation
 from kafka_dr_spark.reading.matching import Records
-from kafka_dr_spark.translation.case import Case, Limits, Window
-from kafka_dr_spark.translation.task import drive
+from kafka_dr_spark.translation.case import Case, Limits, ReadWindow
+from kafka_dr_spark.translation.task import drive_searches
 
 from tests.spark.log_model import Cell, World, verdict_by_record
 from tests.support.examples import examples
@@ -109,7 +109,7 @@ def recorded_flow(
         if turn == 3 * slow and dice.random() < pairs and (pair := flow.newest_pair()):
             syncs.append(pair)
         grown.append(len(flow.target))
-    bounds = Bounds("t", 0, "t", 0, None, 0, len(flow.target), False, False, False, False, False, True, False)
+    bounds = LogBounds("t", 0, "t", 0, None, 0, len(flow.target), False, False, False, False, False, True, False)
     world = World(flow.source, flow.target, syncs, bounds, unique, floors=floors, runs=flow.begun)
     return Recorded(world, grown)
 
@@ -121,7 +121,7 @@ def bounds_of(told: Recorded, **limits: int) -> dict[int, int]:
         return {}
     positions = list(range(len(world.source) + 1))
     answers = world.translate(positions, source_readable=False, **limits)
-    world.bounds = Bounds(**{**vars(world.bounds), "cut_off": len(world.source)})
+    world.bounds = LogBounds(**{**vars(world.bounds), "cut_off": len(world.source)})
     # Below the first sample, and without a pair, each group's policy decides.
     answers = {position: answer for position, answer in answers.items() if answer}
     before = rereads_before_translation(
@@ -176,7 +176,7 @@ def test_with_samples_the_bound_is_about_what_one_interval_brought(
 def case_of(*samples: tuple[int, int], boundary: int = 1000) -> Case:
     """A partition of which Connect kept N when the target ended at D."""
     kept, ends = (np.array(column, np.int64) for column in zip(*samples))
-    bounds = Bounds("t", 0, "t", 0, None, 0, boundary, False, False, False, False, False, True, False)
+    bounds = LogBounds("t", 0, "t", 0, None, 0, boundary, False, False, False, False, False, True, False)
     return Case(bounds, Pairs(*[np.empty(0, np.int64)] * 2), Limits(), Floors(ends, ends, kept, ends))
 
 
@@ -184,13 +184,13 @@ def told_by(case: Case, position: int, target: int, recurring: int = 0) -> tuple
     """The bound of one position, and what was read; so many of these records have a content from before."""
     read = []
 
-    def reader(windows: list[Window]) -> list[Records]:
+    def reader(windows: list[ReadWindow]) -> list[Records]:
         read.extend((w.start, w.end) for w in windows)
         offsets = np.arange(windows[0].start, windows[0].end)
         content = np.where(np.arange(len(offsets)) < recurring, offsets + recurring, offsets).astype(np.uint64)
         return [Records(offsets, content, content, content, np.zeros(len(offsets), np.bool_))]
 
-    (bounds,) = drive([rereads_at_most(case, np.array([position]), np.array([target]))], reader)
+    (bounds,) = drive_searches([rereads_at_most(case, np.array([position]), np.array([target]))], reader)
     return int(bounds[0]), read
 
 

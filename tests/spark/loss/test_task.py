@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema, check_columns, check_values
-from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SEEN, STRETCH, SYNC, TAGGED, pack, unpack
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SEEN, STRETCH, SYNC, TAGGED, pack_table, unpack_table
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.samples import Floors
-from kafka_dr_spark.loss.inventory import Inventory, loss_digest, summarise, write_inventory
-from kafka_dr_spark.loss.task import AssessmentTask, growth, output_schema, written_since
+from kafka_dr_spark.loss.inventory import Inventory, loss_digest, summarise_inventory, write_inventory
+from kafka_dr_spark.loss.task import AssessmentTask, output_schema, source_growth, written_since
 from kafka_dr_spark.reading.windows import KafkaAccess
 from kafka_dr_spark.translation.case import Limits
 
@@ -26,7 +26,9 @@ def tagged(*rows: tuple) -> bytes:
     """Tagged rows of topic, partition, kind, a position's group, and numbers, packed."""
     named = [(*row[:4], "earliest", *row[4:]) if row[2] == POSITION else (*row[:3], "", "", *row[3:]) for row in rows]
     filled = [(*row, *[-1] * (len(TAGGED) - len(row))) for row in named]
-    return pack(pa.table([pa.array(column, field.type) for column, field in zip(zip(*filled), TAGGED)], schema=TAGGED))
+    return pack_table(
+        pa.table([pa.array(column, field.type) for column, field in zip(zip(*filled), TAGGED)], schema=TAGGED)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +51,9 @@ def assessed(
     for name in ("stranded", "uncommitted"):
         (folder / name).mkdir(parents=True)
     ends = {0: (200, 160), 1: (50, 50)}
-    bounds = {("orders", p): Bounds(**bounds_row("orders", p, *ends[p], drained=drained)) for p in ends}
+    bounds = {("orders", p): LogBounds(**bounds_row("orders", p, *ends[p], drained=drained)) for p in ends}
     task = AssessmentTask(bounds, Limits(**limits), KafkaAccess(source.config, target.config), str(folder))
-    return {row["partition"]: row for row in unpack(task(tagged(*rows))).to_pylist()}
+    return {row["partition"]: row for row in unpack_table(task(tagged(*rows))).to_pylist()}
 
 
 ROWS = [
@@ -198,7 +200,7 @@ def test_what_groups_may_be_given_again_is_told_before_anything_is_translated(cl
 def test_time_and_growth_by_samples() -> None:
     """Growth is measured over a minute; one sample tells none."""
     floors = Floors(*(np.array(column) for column in ((0, 100, 700), (0, 90, 600), (-1, 5, 9), (0, 40_000, 100_000))))
-    assert growth(floors) == 10.0 and growth(Floors()) is None
+    assert source_growth(floors) == 10.0 and source_growth(Floors()) is None
     assert [written_since(floors, offset) for offset in (0, 99, 100, 5_000)] == [0, 0, 40_000, 100_000]
 
 
@@ -213,7 +215,7 @@ def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> Non
     groups = {"groups": ["a", "b", "c"], "bounds": [9, 4, None], "moved": [False, True, False]}
     first = row | groups | {"losing": True, "read_source": 0, "read_target": 7}
     second = first | {"partition": 1, "losing": False, "groups": ["c"], "bounds": [2], "moved": [True]}
-    made = pack(pa.Table.from_pylist([first, second], schema=output_schema()))
+    made = pack_table(pa.Table.from_pylist([first, second], schema=output_schema()))
     positions = [("b", "t", 0, 12), ("a", "t", 0, 31), ("c", "t", 0, 10), ("c", "t", 1, 99)]
     given = write_input(tmp_path / "in", positions, [], [])
     inventory = write_inventory([made], given, tmp_path)
@@ -222,7 +224,7 @@ def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> Non
     ]
     found = [tuple(one.values()) for one in inventory.rereads.to_pylist()]
     assert found == [("a", 9, 1, 0, 0), ("b", 4, 1, 0, 1), ("c", 2, 2, 1, 1)]
-    figures = summarise(inventory, 2, "input")
+    figures = summarise_inventory(inventory, 2, "input")
     assert figures["rereads"] == {"bound": 9, "positions": 4, "unknown": 1, "may_have_moved": 2}
     assert (
         figures["losing"],
@@ -247,7 +249,7 @@ def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:
     """All figures are zero."""
     tables = [arrow_schema(name).empty_table() for name in ("loss", "ahead", "rereads")]
     empty = Inventory(*tables, {"source": 0, "target": 0}, 0)
-    figures = summarise(empty, 3, "input")
+    figures = summarise_inventory(empty, 3, "input")
     assert figures["rereads"] == {"bound": None, "positions": 0, "unknown": 0, "may_have_moved": 0}
     assert [
         figures[name]
@@ -261,7 +263,7 @@ def test_only_what_is_certain_counts_as_certain() -> None:
     unread = [LOSS | dict(zip(LISTED, row)) for row in ((10, 15), (20, 15), (0, None))]
     ahead, rereads = (arrow_schema(name).empty_table() for name in ("ahead", "rereads"))
     told = [
-        summarise(Inventory(pa.Table.from_pylist(rows, schema=SCHEMA), ahead, rereads, {}, 0), 3, "input")
+        summarise_inventory(Inventory(pa.Table.from_pylist(rows, schema=SCHEMA), ahead, rereads, {}, 0), 3, "input")
         for rows in (read, unread)
     ]
     found = [(figures["certain"], figures["records"], figures["bytes"], figures["possible"]) for figures in told]

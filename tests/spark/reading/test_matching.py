@@ -11,7 +11,7 @@ from kafka_dr_spark.reading.matching import (
     ABSENT,
     Records,
     first_copies,
-    join,
+    join_records,
     last_of_key,
     match_from_end,
     no_records,
@@ -90,7 +90,7 @@ def test_everything_matched_follows_the_first_copy(source: str, target: str) -> 
 
 def test_parts_are_joined_and_cut() -> None:
     """A window cut out of joined parts is what was asked for."""
-    whole = join([log("ab"), log("cd", start=2)])
+    whole = join_records([log("ab"), log("cd", start=2)])
     assert whole.between(1, 3).offsets.tolist() == [1, 2]
     assert whole.same_content(1, log("b"), 0) is True
     assert whole.same_content(1, log("c"), 0) is False

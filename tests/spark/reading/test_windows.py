@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 from kafka_dr_spark.reading import windows
-from kafka_dr_spark.reading.fingerprints import fingerprints
-from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader, WindowUnreadable, waves
-from kafka_dr_spark.translation.case import Limits, Window
+from kafka_dr_spark.reading.fingerprints import record_fingerprints
+from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader, WindowUnreadable, window_waves
+from kafka_dr_spark.translation.case import Limits, ReadWindow
 
 from tests.spark.mock_clusters import MockCluster
 
@@ -34,7 +34,7 @@ def reader(clusters: tuple[MockCluster, MockCluster]) -> WindowReader:
 
 def test_windows_of_both_sides_hold_the_same_records(reader: WindowReader) -> None:
     """The same records have the same fingerprints on both sides, at their own offsets."""
-    ours, theirs = reader.read([Window("source", "orders", 1, 50, 60), Window("target", "orders", 1, 60, 70)])
+    ours, theirs = reader.read([ReadWindow("source", "orders", 1, 50, 60), ReadWindow("target", "orders", 1, 60, 70)])
     assert ours.offsets.tolist() == list(range(50, 60))
     assert theirs.offsets.tolist() == list(range(60, 70))
     assert np.array_equal(ours.high, theirs.high) and np.array_equal(ours.low, theirs.low)
@@ -43,20 +43,20 @@ def test_windows_of_both_sides_hold_the_same_records(reader: WindowReader) -> No
 
 def test_many_windows_in_one_call(reader: WindowReader) -> None:
     """Windows of one partition, overlapping and repeated, come back in the order asked for."""
-    asked = [Window("source", "orders", p, start, start + 7) for start in (290, 0, 3, 0, 120) for p in (2, 0)]
+    asked = [ReadWindow("source", "orders", p, start, start + 7) for start in (290, 0, 3, 0, 120) for p in (2, 0)]
     assert [records.offsets.tolist() for records in reader.read(asked)] == [list(range(w.start, w.end)) for w in asked]
 
 
 def test_a_window_ends_at_the_log_end(reader: WindowReader) -> None:
     """The last record of a partition ends a window that reaches exactly to the log end."""
-    (records,) = reader.read([Window("source", "orders", 0, 299, 300)])
+    (records,) = reader.read([ReadWindow("source", "orders", 0, 299, 300)])
     assert records.offsets.tolist() == [299]
 
 
 def test_a_second_read_starts_afresh(reader: WindowReader) -> None:
     """Reading backwards after reading forwards finds the same records."""
     first, second, again = (
-        reader.read([Window("source", "orders", 0, start, start + 5)])[0] for start in (200, 10, 200)
+        reader.read([ReadWindow("source", "orders", 0, start, start + 5)])[0] for start in (200, 10, 200)
     )
     assert second.offsets[0] == 10
     assert np.array_equal(first.high, again.high)
@@ -65,19 +65,19 @@ def test_a_second_read_starts_afresh(reader: WindowReader) -> None:
 def test_an_offset_out_of_range_names_the_partition(reader: WindowReader) -> None:
     """A window above the log is an error that names side and partition."""
     with pytest.raises(WindowUnreadable, match="target orders-2: "):
-        reader.read([Window("target", "orders", 2, 5000, 5010)])
+        reader.read([ReadWindow("target", "orders", 2, 5000, 5010)])
 
 
 def test_a_log_that_ends_too_early_names_its_end(reader: WindowReader) -> None:
     """A window that reaches over the log's end is an error that says where the log ends, long before the deadline."""
     with pytest.raises(WindowUnreadable, match="target orders-2: the log ends at 310, below 400"):
-        reader.read([Window("target", "orders", 2, 300, 400)])
+        reader.read([ReadWindow("target", "orders", 2, 300, 400)])
 
 
 def test_a_missing_partition_names_itself(reader: WindowReader) -> None:
     """A partition that does not exist is an error with its name."""
     with pytest.raises(WindowUnreadable, match="source orders-77: no such partition"):
-        reader.read([Window("source", "orders", 77, 0, 10)])
+        reader.read([ReadWindow("source", "orders", 77, 0, 10)])
 
 
 def test_a_dead_cluster_is_named(clusters: tuple[MockCluster, MockCluster]) -> None:
@@ -85,14 +85,14 @@ def test_a_dead_cluster_is_named(clusters: tuple[MockCluster, MockCluster]) -> N
     nobody = {"bootstrap.servers": "127.0.0.1:1"}
     with WindowReader(KafkaAccess(nobody, clusters[1].config), Limits(deadline_seconds=1)) as reader:
         with pytest.raises(WindowUnreadable, match="source: no broker answers"):
-            reader.read([Window("source", "orders", 0, 0, 10)])
+            reader.read([ReadWindow("source", "orders", 0, 0, 10)])
 
 
 def test_a_deadline_names_what_is_open(clusters: tuple[MockCluster, MockCluster]) -> None:
     """What cannot be read in time ends in an error that says how far it came."""
     with WindowReader(KafkaAccess(clusters[0].config, clusters[1].config), Limits(deadline_seconds=0)) as reader:
         with pytest.raises(WindowUnreadable, match="source orders-0: not read to offset 1000000 within 0 s; reached "):
-            reader.read([Window("source", "orders", 0, 0, 1_000_000)])
+            reader.read([ReadWindow("source", "orders", 0, 0, 1_000_000)])
 
 
 def test_secrets_stay_inside() -> None:
@@ -107,7 +107,7 @@ def test_secrets_stay_inside() -> None:
 def prints_of(*records: tuple) -> list[tuple[int, int]]:
     """Both halves of the fingerprints of records: key, value, headers and time of each."""
     keys, values, headers, times = map(list, zip(*records))
-    return list(zip(*(half.tolist() for half in fingerprints(keys, values, headers, np.array(times, np.int64)))))
+    return list(zip(*(half.tolist() for half in record_fingerprints(keys, values, headers, np.array(times, np.int64)))))
 
 
 def test_fingerprints_tell_fields_apart() -> None:
@@ -148,7 +148,7 @@ def test_equal_records_have_equal_fingerprints_beside_whatever_others() -> None:
 
 def test_windows_are_put_together_from_portions(monkeypatch: pytest.MonkeyPatch, reader: WindowReader) -> None:
     """However many records are held until their fingerprints are made."""
-    window = Window("source", "orders", 0, 5, 80, with_keys=True)
+    window = ReadWindow("source", "orders", 0, 5, 80, with_keys=True)
     (whole,) = reader.read([window])
     monkeypatch.setattr(windows, "RECORDS_HELD", 7)
     (portions,) = reader.read([window])
@@ -161,9 +161,9 @@ def test_without_timestamps_only_the_rest_counts(
 ) -> None:
     """Beside a window that counts them."""
     asked = [
-        Window("source", "orders", 0, 5, 6),
-        Window("source", "orders", 1, 5, 6, with_timestamps=False),
-        Window("target", "orders", 2, 15, 16, with_timestamps=False),
+        ReadWindow("source", "orders", 0, 5, 6),
+        ReadWindow("source", "orders", 1, 5, 6, with_timestamps=False),
+        ReadWindow("target", "orders", 2, 15, 16, with_timestamps=False),
     ]
     dated, first, second = reader.read(asked)
     assert first.high[0] == second.high[0] != dated.high[0]
@@ -171,7 +171,7 @@ def test_without_timestamps_only_the_rest_counts(
 
 def test_a_wave_holds_one_window_a_partition() -> None:
     """A consumer has one place a partition: windows that lie apart are read one after the other, near ones as one."""
-    near = [Window("source", "t", 0, 0, 10), Window("source", "t", 0, 40, 50)]
-    far = Window("source", "t", 0, 5000, 5010)
-    other = Window("source", "t", 1, 0, 10)
-    assert waves([far, *near, other]) == [[Window("source", "t", 0, 0, 50), other], [far]]
+    near = [ReadWindow("source", "t", 0, 0, 10), ReadWindow("source", "t", 0, 40, 50)]
+    far = ReadWindow("source", "t", 0, 5000, 5010)
+    other = ReadWindow("source", "t", 1, 0, 10)
+    assert window_waves([far, *near, other]) == [[ReadWindow("source", "t", 0, 0, 50), other], [far]]

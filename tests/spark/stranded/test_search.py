@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.samples import Floors
 from kafka_dr_spark.stranded.comparison import longest_run
-from kafka_dr_spark.stranded.search import Returned, Stranded, stranded_of
-from kafka_dr_spark.translation.task import drive
+from kafka_dr_spark.stranded.search import Returned, StrandedRecords, stranded_of
+from kafka_dr_spark.translation.task import drive_searches
 
 from tests.spark.log_model import Cell, World, kept_at_most, make_world
 from tests.spark.mock_clusters import bounds_row
@@ -70,15 +70,15 @@ def returned_world(kind: str, alphabet: int, seed: int) -> tuple[World, Returned
     return world, Returned("t", 0, 0, 0, None, kept, world.bounds.cut_off, world.bounds.boundary)
 
 
-def found(world: World, known: Returned, whole: bool = False, **limits: object) -> Stranded:
+def found(world: World, known: Returned, whole: bool = False, **limits: object) -> StrandedRecords:
     """What is told of a world."""
-    (told,) = drive(
+    (told,) = drive_searches(
         [stranded_of(world.case(**limits), known, whole)], lambda windows: [world.records(w) for w in windows]
     )
     return told
 
 
-def listed(world: World, told: Stranded) -> list[Cell]:
+def listed(world: World, told: StrandedRecords) -> list[Cell]:
     """The records that are told to be stranded."""
     missing = set(told.missing.tolist())
     return [c for c in world.source if c.record is not None and (c.offset >= told.from_offset or c.offset in missing)]
@@ -185,7 +185,9 @@ def test_cleaned_logs_mostly_show_the_truth_too(kind: str) -> None:
 def plain_world(source: list[int], target: list[int], **bounds: object) -> World:
     """Two logs without gaps, given by the contents of their records."""
     here, there = ([Cell(offset, offset, content) for offset, content in enumerate(log)] for log in (source, target))
-    return World(here, there, [], Bounds(**BOUNDS | {"cut_off": len(source), "boundary": len(target)} | bounds), False)
+    return World(
+        here, there, [], LogBounds(**BOUNDS | {"cut_off": len(source), "boundary": len(target)} | bounds), False
+    )
 
 
 BOUNDS = bounds_row("t", 0, 0, 0, drained=False, complete=False)
@@ -227,7 +229,7 @@ def test_a_tail_that_was_lost_below_the_newest_sample_is_found_by_all_of_both_lo
     """Behind the sample the target holds what the source does not: then more than that may be other records."""
     world = plain_world([*range(10), *range(100, 115)], list(range(20)))
     case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (16, 16, 15, 1))))
-    (told,) = drive(
+    (told,) = drive_searches(
         [stranded_of(case, known(world, replicated=17))], lambda windows: [world.records(w) for w in windows]
     )
     assert (told.from_offset, told.missing.tolist(), told.lacking) == (10, [], 10)
@@ -237,7 +239,7 @@ def test_a_sample_behind_the_last_replicated_record_shows_nothing_of_the_source(
     """Nothing came to the target since: only before that sample are the source's records known."""
     world = plain_world(list(range(100, 125)), list(range(18)))
     case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (18, 18, 17, 1))))
-    (told,) = drive(
+    (told,) = drive_searches(
         [stranded_of(case, known(world, replicated=17))], lambda windows: [world.records(w) for w in windows]
     )
     assert (told.from_offset, told.lacking) == (0, 18)
@@ -248,7 +250,7 @@ def test_a_log_that_fell_is_compared_whole() -> None:
     world = plain_world(list(range(20)), [*range(3), *range(5, 20)])
     for fell, missing in ((True, [3, 4]), (False, [])):
         case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (16, 14, 15, 1)), fell=fell))
-        (told,) = drive(
+        (told,) = drive_searches(
             [stranded_of(case, known(world, replicated=19))], lambda windows: [world.records(w) for w in windows]
         )
         assert (told.from_offset, told.missing.tolist(), case.read["source"]) == (20, missing, 20 if fell else 4)
@@ -287,7 +289,7 @@ def test_a_topic_whose_records_are_all_alike_is_told_by_its_older_copies_too() -
     world = plain_world(source, target, source_start=585)
     for sample, begin in (((585, 585, 584), 586), ((585, 585, 400), 585), ((590, 590, 589), 585)):
         case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (*sample, 1))))
-        (told,) = drive([stranded_of(case, known(world))], lambda windows: [world.records(w) for w in windows])
+        (told,) = drive_searches([stranded_of(case, known(world))], lambda windows: [world.records(w) for w in windows])
         assert (told.from_offset, told.missing.tolist()) == (begin, []), sample
 
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from kafka_dr_spark.contract.schemas import arrow_schema, check_columns, check_values
-from kafka_dr_spark.contract.task_rows import TAGGED, pack, unpack
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.contract.task_rows import TAGGED, pack_table, unpack_table
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.reading.record_files import UNCOMMITTED
 from kafka_dr_spark.reading.windows import KafkaAccess
 from kafka_dr_spark.stranded.search import Returned
-from kafka_dr_spark.stranded.task import SearchTask, output_schema, summarise, write_findings
+from kafka_dr_spark.stranded.task import SearchTask, output_schema, summarise_stranded, write_findings
 from kafka_dr_spark.translation.case import Limits
 
 from tests.spark.mock_clusters import MockCluster, bounds_row, returned_row
@@ -56,14 +56,14 @@ def searched(
     for name in ("stranded", "uncommitted", "older"):
         (folder / name).mkdir(parents=True)
     bounds = {
-        PLACES[p]: Bounds(**bounds_row(*PLACES[p], *ends, drained=False, **(changes or {}).get(p, {})))
+        PLACES[p]: LogBounds(**bounds_row(*PLACES[p], *ends, drained=False, **(changes or {}).get(p, {})))
         for p, ends in ENDS.items()
     }
     returned = {
         PLACES[p]: Returned(**returned_row(*PLACES[p], *ends) | (known or {}).get(p, {})) for p, ends in ENDS.items()
     }
     task = SearchTask(bounds, returned, Limits(**limits), KafkaAccess(source.config, target.config), str(folder))
-    rows = unpack(task((list(bounds), pack(TAGGED.empty_table()))))
+    rows = unpack_table(task((list(bounds), pack_table(TAGGED.empty_table()))))
     check_columns("stranded_summary", rows.schema)
     check_values("stranded_summary", rows)
     numbers = {place: number for number, place in PLACES.items()}
@@ -165,7 +165,9 @@ def test_figures_are_sums_and_their_digest_knows_no_files(tmp_path: Path) -> Non
         row | {"partition": 1, "records": 3, "bytes": 7, "lacking": 1, "exact": False, "read_source": 4},
         row | {"first_at": None, "last_at": None, "read_target": 5},
     ]
-    figures = summarise(write_findings([pack(pa.Table.from_pylist(rows, schema=output_schema()))], tmp_path), "input")
+    figures = summarise_stranded(
+        write_findings([pack_table(pa.Table.from_pylist(rows, schema=output_schema()))], tmp_path), "input"
+    )
     assert [
         figures[name]
         for name in ("partitions", "stranding", "inexact", "records", "bytes", "lacking", "first_at", "last_at")
@@ -174,7 +176,7 @@ def test_figures_are_sums_and_their_digest_knows_no_files(tmp_path: Path) -> Non
     assert pq.read_schema(tmp_path / "stranded_summary.parquet").names == arrow_schema("stranded_summary").names
     elsewhere, another = ([one | change for one in rows] for change in ({"file": "c", "sha256": "d"}, {"records": 2}))
     digests = [
-        summarise(pa.Table.from_pylist(some[::-1], schema=output_schema()), "input")["digest"]
+        summarise_stranded(pa.Table.from_pylist(some[::-1], schema=output_schema()), "input")["digest"]
         for some in (elsewhere, another)
     ]
     assert digests[0] == figures["digest"] != digests[1]

@@ -8,13 +8,13 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.pairs import Pairs
 from kafka_dr_spark.logs.samples import usable_floors
 from kafka_dr_spark.reading.matching import Records
-from kafka_dr_spark.translation.case import Answer, Case, Limits, Window
+from kafka_dr_spark.translation.case import Answer, Case, Limits, ReadWindow
 from kafka_dr_spark.translation.from_samples import from_floors
-from kafka_dr_spark.translation.task import drive
+from kafka_dr_spark.translation.task import drive_searches
 
 from tests.spark.log_model import exact_position
 from tests.spark.loss.test_reread_bounds import recorded_flow
@@ -35,7 +35,7 @@ def answered(
 ) -> Answer:
     """Translate one position on a target with these contents from offset 0."""
     bounds = replace(
-        Bounds("t", 0, "t", 0, None, 0, len(contents), False, False, False, False, False, True, False), **known
+        LogBounds("t", 0, "t", 0, None, 0, len(contents), False, False, False, False, False, True, False), **known
     )
     floors = usable_floors(*(np.array(column, np.int64) for column in zip(*samples)), np.arange(len(samples)), bounds)
     case = Case(
@@ -45,7 +45,7 @@ def answered(
         floors,
     )
 
-    def reader(windows: list[Window]) -> list[Records]:
+    def reader(windows: list[ReadWindow]) -> list[Records]:
         found = []
         for window in windows:
             offsets = np.arange(window.start, window.end)
@@ -53,7 +53,7 @@ def answered(
             found.append(Records(offsets, content, content, content, np.zeros(len(offsets), np.bool_)))
         return found
 
-    ((answer,),) = drive([from_floors(case, np.array([position]))], reader)
+    ((answer,),) = drive_searches([from_floors(case, np.array([position]))], reader)
     return answer
 
 

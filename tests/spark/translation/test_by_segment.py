@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema
-from kafka_dr_spark.contract.task_rows import unpack
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.contract.task_rows import unpack_table
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.pairs import WHOLE
 from kafka_dr_spark.logs.segment import Segment
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
@@ -150,7 +150,7 @@ def by_hand(source: list[int], target: list[int], *segments: Segment) -> Turns:
     ours, theirs = (
         [Cell(offset, record, 10 * record) for offset, record in enumerate(ids)] for ids in (source, target)
     )
-    bounds = Bounds("t", 0, "t", 0, len(source), 0, len(target), True, True, False, False, False, True, False)
+    bounds = LogBounds("t", 0, "t", 0, len(source), 0, len(target), True, True, False, False, False, True, False)
     return Turns(ours, theirs, [], bounds, True, segments=segments)
 
 
@@ -334,6 +334,6 @@ def test_segments_come_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         sources.load_segments(folder),
     )
     (packed,) = sources.packed_for_tasks(sources.tagged_rows(folder), {("t", 0): 0}, 1)
-    made = [row for row in unpack(task(packed)).to_pylist() if row["kind"] == "row"]
+    made = [row for row in unpack_table(task(packed)).to_pylist() if row["kind"] == "row"]
     places = [row["target_position"] for row in made]
     assert places == ([0, 1, 2, 3, 3, 3, 4, 5, 8, 9] if readable else [0, 1, 2, 2, 2, 3, 4, 5, 8, 9])

@@ -9,17 +9,26 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from kafka_dr_spark.contract.output import summarise
+from kafka_dr_spark.contract.output import summarise_reports
 from kafka_dr_spark.contract.schemas import ContractBroken
-from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SYNC, TAGGED, pack, split_by_partition, unpack
-from kafka_dr_spark.logs.bounds import Bounds
+from kafka_dr_spark.contract.task_rows import (
+    FLOOR,
+    POSITION,
+    SYNC,
+    TAGGED,
+    pack_table,
+    split_by_partition,
+    unpack_table,
+)
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.reading.matching import Records
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
-from kafka_dr_spark.translation.case import Limits, Search, Window
-from kafka_dr_spark.translation.task import PartitionTask, drive
+from kafka_dr_spark.translation.case import Limits, ReadWindow, Search
+from kafka_dr_spark.translation.task import PartitionTask, drive_searches
 
 BOUNDS = {
-    ("t", p): Bounds("t", p, "copy.t", 0, 100, 0, 120, True, True, False, False, False, True, False) for p in range(3)
+    ("t", p): LogBounds("t", p, "copy.t", 0, 100, 0, 120, True, True, False, False, False, True, False)
+    for p in range(3)
 }
 
 
@@ -29,7 +38,7 @@ def tagged(*rows: tuple) -> pa.Table:
     return pa.table([pa.array(column, field.type) for column, field in zip(zip(*filled), TAGGED)], schema=TAGGED)
 
 
-def shifted(windows: list[Window]) -> list[Records]:
+def shifted(windows: list[ReadWindow]) -> list[Records]:
     """Read two logs of unique records, the target's twenty behind the source's."""
     found = []
     for window in windows:
@@ -45,13 +54,15 @@ def shifted(windows: list[Window]) -> list[Records]:
 def translated(rows: list[tuple], monkeypatch: pytest.MonkeyPatch, **limits: object) -> tuple[list[dict], dict]:
     """Run a task over rows and return its rows and the summary of its reports."""
     monkeypatch.setattr(WindowReader, "read", lambda self, windows: shifted(windows))
-    made = unpack(PartitionTask(BOUNDS, Limits(**limits), KafkaAccess(None, {}))(pack(tagged(*rows)))).to_pylist()
+    made = unpack_table(
+        PartitionTask(BOUNDS, Limits(**limits), KafkaAccess(None, {}))(pack_table(tagged(*rows)))
+    ).to_pylist()
     reports = [
         {"topic": r["topic"], "partition": r["partition"], **json.loads(r["evidence"])}
         for r in made
         if r["kind"] == "report"
     ]
-    return [row for row in made if row["kind"] == "row"], summarise(reports, "input")
+    return [row for row in made if row["kind"] == "row"], summarise_reports(reports, "input")
 
 
 def test_the_order_of_rows_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,15 +140,15 @@ def test_searches_are_read_together() -> None:
     def search(name: int, rounds: int) -> Search:
         total = 0
         for _ in range(rounds):
-            (records,) = yield [Window("source", "t", name, 0, 10)]
+            (records,) = yield [ReadWindow("source", "t", name, 0, 10)]
             total += records
         return name, total
 
-    def read(windows: list[Window]) -> list:
+    def read(windows: list[ReadWindow]) -> list:
         calls.append(len(windows))
         return [window.partition for window in windows]
 
-    assert drive([search(1, 2), search(2, 1), search(3, 0)], read) == [(1, 2), (2, 2), (3, 0)]
+    assert drive_searches([search(1, 2), search(2, 1), search(3, 0)], read) == [(1, 2), (2, 2), (3, 0)]
     assert calls == [2, 1]
 
 
@@ -174,7 +185,7 @@ def test_single_positions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_hole_is_listed_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source record that the target lacks refuses the positions at or below it, and no others."""
 
-    def with_hole(self: object, windows: list[Window]) -> list[Records]:
+    def with_hole(self: object, windows: list[ReadWindow]) -> list[Records]:
         found = []
         for window, records in zip(windows, shifted(windows)):
             keep = records.offsets != 70 if window.side == "target" else slice(None)

@@ -14,7 +14,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.readiness import isolation_of
 from kafka_dr.errors import NotReady
 from kafka_dr.hooks.journal.tables import JournalEntry
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     FlowBackCaughtUp,
     SourceEndsNoted,
@@ -28,7 +28,7 @@ from kafka_dr.vocabulary import Entry
 _TAILS_SECONDS = 3.0
 
 
-class Nearness:
+class CatchUp:
     """Looks how far the flow back is behind what clients had written at a moment that stands in the journal.
 
     Connect's own offsets are used, up to a flush old: they say too little, never too much. That suffices here, since
@@ -93,7 +93,7 @@ class Nearness:
             [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
         )
         kept = self._procedure.artifacts.save("ends_to_catch_up", partitions_frame(ends, "offset"))
-        record(self._procedure.authority, self._step, SourceEndsNoted(source_ends=kept))
+        record_fact(self._procedure.authority, self._step, SourceEndsNoted(source_ends=kept))
         return self._noted()[-1]
 
     def _behind(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:

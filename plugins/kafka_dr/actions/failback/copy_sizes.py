@@ -8,7 +8,7 @@ from typing import Any
 from kafka_dr.actions.failback.resync_scope import topics_back
 from kafka_dr.actions.failback.stranded_decision import mode_of
 from kafka_dr.actions.replication.reverse import ends_at_opening
-from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, SystemUnavailable
@@ -46,7 +46,7 @@ def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gon
         return None
     shared = (
         {}
-        if names_protect(procedure)
+        if names_separate_directions(procedure)
         else {tp: end for tp, end in ends_at_opening(failover).items() if scope.get(tp.topic) not in gone}
     )
     done = {

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from kafka_dr.actions.failback.replay_plan import KEPT_FOR_EVER, KEPT_WHOLE, LARGEST_BATCH, Part, bytes_of
+from kafka_dr.actions.failback.replay_plan import KEPT_FOR_EVER, KEPT_WHOLE, LARGEST_BATCH, ReplayPart, bytes_of
 from kafka_dr.actions.failback.stranded_export import (
     PROGRESS_TOPIC,
     Writers,
@@ -31,22 +31,22 @@ from kafka_dr.domain.failback.replay import (
     Found,
     Origin,
     ReadBack,
+    cut_into_transactions,
     mark_of,
-    marked,
-    transactions,
-    unmarked,
+    with_origin_headers,
+    without_origin_headers,
 )
 from kafka_dr.domain.failback.stranded import Decision
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.plain_text import counted
+from kafka_dr.domain.plain_text import count_of
 from kafka_dr.errors import Contradiction, Superseded
-from kafka_dr.hooks.brokers.client import batches
-from kafka_dr.hooks.brokers.record import Record, Span, record_of
+from kafka_dr.hooks.brokers.client import in_batches
+from kafka_dr.hooks.brokers.record import OffsetSpan, Record, record_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.topics import READ_COMMITTED
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing
 from kafka_dr.hooks.brokers.writer_process import ReplayProcess
-from kafka_dr.procedure.authority import record as record_fact
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound, StrandedRecordsReconciled
 from kafka_dr.procedure.run import Run
 
@@ -59,10 +59,10 @@ _READ_SECONDS, _READ_A_SECOND = 120.0, 5_000
 _NAMED = 10
 
 
-class Proven(NamedTuple):
+class ReplayProof(NamedTuple):
     """What was read back of a part, and what was left out of it on purpose, by fate."""
 
-    part: Part
+    part: ReplayPart
     found: Found
     left_out: Mapping[Fate, int]
 
@@ -70,7 +70,7 @@ class Proven(NamedTuple):
 class Replay:
     """The writing of one export, by one process, and its proof."""
 
-    def __init__(self, procedure: Run, parts: list[Part], step: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, procedure: Run, parts: list[ReplayPart], step: str, tell: Callable[[str], None]) -> None:
         self._procedure, self._parts, self._step, self._tell = procedure, parts, step, tell
         self._of, self._exports = exported_by(procedure), Writers.of(procedure).exports
         self.transactional_id = f"__switchback-replay-{procedure.pair}"
@@ -162,16 +162,18 @@ class Replay:
         return written_of(self._committed, self._exports)
 
     def _write_parts(
-        self, parts: list[Part], done: Mapping[TopicPartition, int], written_later: Callable[[], Any]
+        self, parts: list[ReplayPart], done: Mapping[TopicPartition, int], written_later: Callable[[], Any]
     ) -> None:
         rows = chain.from_iterable(
             ((part, record) for record in part.stranded.records(done.get(part.origin, 0))) for part in parts
         )
         now = time.time()
-        for together in transactions(rows, lambda row: bytes_of(row[1]), lambda row: row[0].doubtful(row[1], now)):
+        for together in cut_into_transactions(
+            rows, lambda row: bytes_of(row[1]), lambda row: row[0].doubtful(row[1], now)
+        ):
             self._write(together, written_later())
 
-    def _write(self, rows: list[tuple[Part, Record]], written_later: Any) -> None:
+    def _write(self, rows: list[tuple[ReplayPart, Record]], written_later: Any) -> None:
         chosen = [(part, record) for part, record in rows if part.fate(record, written_later) is Fate.WRITTEN]
         if not chosen:
             return
@@ -187,13 +189,17 @@ class Replay:
         self._written += len(chosen)
         self._tell_now_and_then()
 
-    def _outgoing(self, part: Part, record: Record) -> Outgoing:
+    def _outgoing(self, part: ReplayPart, record: Record) -> Outgoing:
         origin = Origin(self._procedure.request.target, *part.origin, record.offset)
         return Outgoing(
-            *part.place, record.key, record.value, marked(record.headers, origin, self._of), part.stamp(record)
+            *part.place,
+            record.key,
+            record.value,
+            with_origin_headers(record.headers, origin, self._of),
+            part.stamp(record),
         )
 
-    def _progress_record(self, rows: list[tuple[Part, Record]]) -> Outgoing:
+    def _progress_record(self, rows: list[tuple[ReplayPart, Record]]) -> Outgoing:
         return progress_record(
             self._of, self._procedure.id, {part.origin: (record.offset + 1, part.decision) for part, record in rows}
         )
@@ -202,7 +208,7 @@ class Replay:
         if time.monotonic() - self._told_at > _TOLD_EVERY:
             self._told_at = time.monotonic()
             self._tell(
-                f"{counted(self._written, 'record')} written by this process, of"
+                f"{count_of(self._written, 'record')} written by this process, of"
                 f" {sum(part.stranded.count() for part in self._parts):,} that were exported"
             )
 
@@ -220,12 +226,12 @@ class Replay:
 
     # -- proof ---------------------------------------------------------------------------------------------------
 
-    def prove(self) -> list[Proven]:
+    def prove(self) -> list[ReplayProof]:
         """Read all places back as readers of committed records see them, and compare with the export."""
         spans = self._spans()
-        return [one for parts in batches(self._parts, _AT_ONCE) for one in self._proven(parts, spans)]
+        return [one for parts in in_batches(self._parts, _AT_ONCE) for one in self._proven(parts, spans)]
 
-    def _spans(self) -> dict[TopicPartition, Span]:
+    def _spans(self) -> dict[TopicPartition, OffsetSpan]:
         """From where each place ended before, or clients wrote since in compacted ones, to its end."""
         noted, ends = self._ends_noted(), self._ends()
         starts = self._procedure.systems.source.starts(list(ends))
@@ -234,9 +240,9 @@ class Replay:
             for part in self._parts
         }
         self._shortened = {place for place in ends if starts[place] > noted.get(place, 0)}
-        return {place: Span(max(begin[place], starts[place]), end) for place, end in ends.items()}
+        return {place: OffsetSpan(max(begin[place], starts[place]), end) for place, end in ends.items()}
 
-    def _proven(self, parts: list[Part], spans: Mapping[TopicPartition, Span]) -> list[Proven]:
+    def _proven(self, parts: list[ReplayPart], spans: Mapping[TopicPartition, OffsetSpan]) -> list[ReplayProof]:
         left_out = {part.origin: Counter[Fate]() for part in parts}
         by_origin = {
             part.origin: ReadBack(_expected(part, left_out[part.origin]), part.compacted, part.place in self._shortened)
@@ -245,16 +251,16 @@ class Replay:
         watched = {part.place: by_origin[part.origin] for part in parts if part.compacted}
         for record in self._committed_in({part.place: spans[part.place] for part in parts}):
             self._take(record, by_origin, watched)
-        return [Proven(part, by_origin[part.origin].end(), left_out[part.origin]) for part in parts]
+        return [ReplayProof(part, by_origin[part.origin].end(), left_out[part.origin]) for part in parts]
 
-    def _committed_in(self, spans: dict[TopicPartition, Span]) -> Iterator[Record]:
+    def _committed_in(self, spans: dict[TopicPartition, OffsetSpan]) -> Iterator[Record]:
         """What committed transactions wrote; those that are open there are waited for."""
         return self._committed.scan(spans, _reading_seconds(spans))
 
     def _take(
         self, record: Record, by_origin: Mapping[TopicPartition, ReadBack], watched: Mapping[TopicPartition, ReadBack]
     ) -> None:
-        found = unmarked(record.headers, self._exports)
+        found = without_origin_headers(record.headers, self._exports)
         if found is None:
             if record.topic_partition in watched:
                 watched[record.topic_partition].written(mark_of(record.key))
@@ -275,7 +281,7 @@ class Replay:
         spans, counts = self._spans(), Counter[TopicPartition]()
         reader = self._procedure.systems.reader(self._procedure.request.source)
         for record in reader.scan(spans, _reading_seconds(spans), take=record_of):
-            counts[record.topic_partition] += unmarked(record.headers, self._exports) is not None
+            counts[record.topic_partition] += without_origin_headers(record.headers, self._exports) is not None
         return {
             place: count - self._seen[place] for place, count in sorted(counts.items()) if count > self._seen[place]
         }
@@ -284,7 +290,9 @@ class Replay:
 class LaterKeys:
     """Keys of a compacted topic's stranded records that clients wrote on the new primary since they went there."""
 
-    def __init__(self, procedure: Run, reader: RecordReader, part: Part, exports: Collection[str], begin: int) -> None:
+    def __init__(
+        self, procedure: Run, reader: RecordReader, part: ReplayPart, exports: Collection[str], begin: int
+    ) -> None:
         self._procedure, self._reader, self._place, self._exports = procedure, reader, part.place, exports
         self._read_to, self._marks = begin, part.stranded.key_marks()
         self._found: set[bytes | None] = set()
@@ -293,11 +301,11 @@ class LaterKeys:
         """Look at what was added since the last look, up to the end as it is now; open transactions are waited for."""
         end = self._procedure.systems.source.ends([self._place])[self._place]
         if end > self._read_to:
-            spans = {self._place: Span(self._read_to, end)}
+            spans = {self._place: OffsetSpan(self._read_to, end)}
             marks = (
                 mark_of(record.key)
                 for record in self._reader.scan(spans, _reading_seconds(spans), take=record_of)
-                if unmarked(record.headers, self._exports) is None
+                if without_origin_headers(record.headers, self._exports) is None
             )
             self._found |= self._marks.intersection(marks)
             self._read_to = end
@@ -315,11 +323,11 @@ def replay_writer(procedure: Run, transactional_id: str, batch_bytes: int) -> Re
     )
 
 
-def _reading_seconds(spans: Mapping[TopicPartition, Span]) -> float:
+def _reading_seconds(spans: Mapping[TopicPartition, OffsetSpan]) -> float:
     return _READ_SECONDS + sum(span.end - span.start for span in spans.values()) / _READ_A_SECOND
 
 
-def _expected(part: Part, left_out: Counter[Fate]) -> Iterator[Expected]:
+def _expected(part: ReplayPart, left_out: Counter[Fate]) -> Iterator[Expected]:
     """What should stand on the new primary; what was left out for what it is, is counted."""
     for record in part.stranded.records():
         fate = part.fate(record)
@@ -340,7 +348,7 @@ def _as_seen(record: Record, origin: Origin, headers: tuple[tuple[str, bytes | N
     )
 
 
-def refuse_unproven(procedure: Run, proven: Iterable[Proven]) -> None:
+def refuse_unproven(procedure: Run, proven: Iterable[ReplayProof]) -> None:
     """Refuse unless all that was exported stands where it should, once, as it was."""
     wrong = [f"{one.part.place}: {'; '.join(one.found.problems)}" for one in proven if one.found.problems]
     if wrong:
@@ -352,7 +360,7 @@ def refuse_unproven(procedure: Run, proven: Iterable[Proven]) -> None:
 
 
 def figures_of(
-    procedure: Run, proven: list[Proven], aborted: Mapping[TopicPartition, int], transactional_id: str | None
+    procedure: Run, proven: list[ReplayProof], aborted: Mapping[TopicPartition, int], transactional_id: str | None
 ) -> StrandedRecordsReconciled:
     """What was done, summed; by partition in a file."""
     rows = pd.DataFrame(
@@ -377,7 +385,7 @@ def figures_of(
 _COUNTED = ("read_back", "overwritten", "overtaken", "uncommitted", "keyless", "expired", "restamped", "aborted")
 
 
-def _row(one: Proven, aborted: Mapping[TopicPartition, int]) -> dict[str, Any]:
+def _row(one: ReplayProof, aborted: Mapping[TopicPartition, int]) -> dict[str, Any]:
     found, left_out = one.found, one.left_out
     return {
         "topic": one.part.origin.topic,

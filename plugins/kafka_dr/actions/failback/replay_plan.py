@@ -9,9 +9,9 @@ from typing import Any
 from kafka_dr.actions.failback.stranded_decision import planned_return
 from kafka_dr.actions.failback.stranded_export import (
     ExportedPartition,
-    exported,
+    exported_partitions,
 )
-from kafka_dr.actions.scope.topic_settings import stamps
+from kafka_dr.actions.scope.topic_settings import uses_append_time
 from kafka_dr.domain.failback.replay import (
     Fate,
     fate_of,
@@ -37,7 +37,7 @@ _MARKS_BYTES = 1_000
 
 
 @dataclass(frozen=True)
-class Part:
+class ReplayPart:
     """One partition's stranded records, and where they go.
 
     Attributes:
@@ -88,7 +88,7 @@ def decided_on(procedure: Run) -> list[tuple[ExportedPartition, Decision]]:
     }
     if not wanted:
         return []
-    there = [one for one in exported(procedure) if one.topic in wanted]
+    there = [one for one in exported_partitions(procedure) if one.topic in wanted]
     for one in there:
         one.verify()
     return [(one, wanted[one.topic]) for one in there if one.count()]
@@ -99,7 +99,7 @@ def place_of(one: ExportedPartition, decision: Decision) -> TopicPartition:
     return TopicPartition(one.topic if decision is Decision.REPLAY else one.topic + _QUARANTINE, one.partition)
 
 
-def parts_of(procedure: Run) -> list[Part]:
+def parts_of(procedure: Run) -> list[ReplayPart]:
     """What is to be written and where, as the topics of the new primary are now.
 
     Raises:
@@ -125,15 +125,15 @@ def parts_of(procedure: Run) -> list[Part]:
     return parts
 
 
-def _part(one: ExportedPartition, decision: Decision, config: Mapping[str, str], compacted: bool) -> Part:
+def _part(one: ExportedPartition, decision: Decision, config: Mapping[str, str], compacted: bool) -> ReplayPart:
     needs_key = "compact" in config.get("cleanup.policy", "")
-    return Part(
+    return ReplayPart(
         stranded=one,
         place=place_of(one, decision),
         decision=decision,
         compacted=decision is Decision.REPLAY and (compacted or needs_key),
         needs_key=needs_key,
-        restamps=stamps(config),
+        restamps=uses_append_time(config),
         largest=int(config.get("max.message.bytes", LARGEST_DEFAULT)),
         older=int(config.get("message.timestamp.before.max.ms", _ANY)),
         newer=int(config.get("message.timestamp.after.max.ms", _ANY)),

@@ -20,7 +20,7 @@ from kafka_dr.actions.history.seeds import seeded_by
 from kafka_dr.actions.replication.reverse import (
     ends_at_opening,
 )
-from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
@@ -42,7 +42,7 @@ NONE_COPIED = -1
 
 
 @dataclass(frozen=True)
-class Told:
+class SeedRecord:
     """Where the flow back was told to begin since the failover: by the failover, or by an unfinished failback.
 
     Attributes:
@@ -56,7 +56,7 @@ class Told:
     ran: bool
 
 
-def told_before(procedure: Run) -> Told:
+def seeds_since_failover(procedure: Run) -> SeedRecord:
     """What the journal says of the flow back since the failover."""
     failover = failed_over(procedure)
     replicated, ids = seeded_by(failover), failover.progress.move().planned.topic_ids
@@ -65,7 +65,7 @@ def told_before(procedure: Run) -> Told:
         replicated |= frame_partitions(before.artifacts.load(seeded.seeds), "replicated")
         ids |= seeded.topic_ids
         ran = ran or _started(before, Step.START_FLOW_BACK)
-    return Told(replicated, ids, ran)
+    return SeedRecord(replicated, ids, ran)
 
 
 def earlier_seeds(procedure: Run, failover: Run) -> list[tuple[JournalEntry, Run, FlowBackSeeded]]:
@@ -73,7 +73,7 @@ def earlier_seeds(procedure: Run, failover: Run) -> list[tuple[JournalEntry, Run
     return PairJournal(procedure).same_way(FlowBackSeeded, Step.SEED_FLOW_BACK, _left_at(failover))
 
 
-def told_last(procedure: Run) -> int:
+def last_seed_sequence(procedure: Run) -> int:
     """Sequence of the newest entry that sets the flow back's start: the failover's opening, or an earlier seed."""
     failover = failed_over(procedure)
     return max([_left_at(failover), *(entry.sequence for entry, *_ in earlier_seeds(procedure, failover))])
@@ -91,7 +91,7 @@ def _started(procedure: Run, step: Step) -> bool:
     return started[-1].started if started else procedure.progress.began(step) is not None
 
 
-def beginnings(procedure: Run, told: Told, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int]:
+def start_offsets(procedure: Run, told: SeedRecord, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int]:
     """Last offset that counts as copied, for every partition that the flow back mirrors; -1 for none.
 
     Args:
@@ -102,8 +102,8 @@ def beginnings(procedure: Run, told: Told, now: dict[TopicPartition, int | None]
     """
     infos = procedure.systems.source.topics(topics_back(procedure))
     partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
-    anew = made_anew(procedure, told)
-    at_opening = {} if names_protect(procedure) else ends_at_opening(failed_over(procedure))
+    anew = recreated_topics(procedure, told)
+    at_opening = {} if names_separate_directions(procedure) else ends_at_opening(failed_over(procedure))
     _refuse_cut(procedure, {tp: at_opening[tp] for tp in partitions if tp in at_opening})
     return {
         tp: NONE_COPIED if tp.topic in anew else _beginning(procedure, told, tp, now.get(tp), at_opening.get(tp, 0) - 1)
@@ -111,10 +111,10 @@ def beginnings(procedure: Run, told: Told, now: dict[TopicPartition, int | None]
     }
 
 
-def _beginning(procedure: Run, told: Told, tp: TopicPartition, now: int | None, at_opening: int) -> int:
+def _beginning(procedure: Run, told: SeedRecord, tp: TopicPartition, now: int | None, at_opening: int) -> int:
     """One partition's, whose copy is as it was."""
     kept, first = NONE_COPIED if now is None else now, told.replicated.get(tp)
-    if names_protect(procedure) or (told.ran and first is None):
+    if names_separate_directions(procedure) or (told.ran and first is None):
         return kept
     if first is None:
         return at_opening
@@ -141,12 +141,12 @@ def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
         )
 
 
-def made_anew(procedure: Run, told: Told) -> set[str]:
+def recreated_topics(procedure: Run, told: SeedRecord) -> set[str]:
     """New primary topics whose copies were made anew since the flow's start was set: by prepare_topics, or by hand.
 
     A run that was killed after it had deleted or made them has no outcome; its intents say which they were.
     """
-    scope, ids, told_at = topics_back(procedure), topic_ids(procedure), told_last(procedure)
+    scope, ids, told_at = topics_back(procedure), topic_ids(procedure), last_seed_sequence(procedure)
     journal = PairJournal(procedure)
     deleting = journal.same_way(TopicsToDelete, Step.PREPARE_TOPICS, told_at)
     creating = journal.same_way(TopicsToCreate, Step.PREPARE_TOPICS, told_at)
@@ -176,7 +176,7 @@ def topic_ids(procedure: Run) -> dict[str, str]:
     }
 
 
-def forgotten(procedure: Run, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
+def offsets_to_clear(procedure: Run, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
     """Null offsets of partitions the new primary lacks: one that is made again is mirrored from its beginning."""
     infos = procedure.systems.source.topics({tp.topic for tp in now})
     return {tp: None for tp in now if tp.topic not in infos or tp.partition not in infos[tp.topic].partitions}

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.failback.resync_scope import partitions_of, topics_back
 from kafka_dr.actions.failback.stranded_decision import mode_of
 from kafka_dr.actions.history.moves import PairJournal
 from kafka_dr.actions.history.seeds import first_noted
-from kafka_dr.actions.scope.flow_scope import mirrored_of, names_protect, remote_partitions
+from kafka_dr.actions.scope.flow_scope import mirrored_of, names_separate_directions, remote_partitions
 from kafka_dr.actions.scope.plan_scope import boundary_of, cut_off_of
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.failback.stranded import Mode
@@ -29,13 +29,13 @@ _FILES = ["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"]
 
 def deleted_copies(procedure: Run) -> list[TopicPartition]:
     """Returned cluster's copies of the new primary's own topics that the run deletes; none under identity naming."""
-    if mode_of(procedure) is not Mode.RECREATE or not names_protect(procedure):
+    if mode_of(procedure) is not Mode.RECREATE or not names_separate_directions(procedure):
         return []
     return partitions_of(procedure, topics_back(procedure).values())
 
 
 @dataclass(frozen=True)
-class LogsThere:
+class ReturnedClusterLogs:
     """The returned cluster's logs now, by its partitions.
 
     Attributes:
@@ -59,7 +59,7 @@ class LogsThere:
     copied_back: frozenset[TopicPartition] = frozenset()
 
     @classmethod
-    def of(cls, procedure: Run, failover: Run) -> LogsThere:
+    def of(cls, procedure: Run, failover: Run) -> ReturnedClusterLogs:
         """Ask the returned cluster, and the journal what was proven of it."""
         there = procedure.reversed
         infos = there.systems.source.topics()
@@ -72,7 +72,7 @@ class LogsThere:
             ),
             *copied,
         ]
-        with side_by_side() as start:
+        with run_concurrently() as start:
             starts, stable = (
                 start(there.systems.source.starts, partitions),
                 start(there.systems.source.ends, partitions, "read_committed"),
@@ -121,7 +121,7 @@ def resumed_at(
 
     0 of a partition that was not there then and is on the other cluster: the flow has made it.
     """
-    if names_protect(procedure):
+    if names_separate_directions(procedure):
         return {}
     opened = failover.journal.entries(failover.id, Step.OPEN_TARGET, Entry.INTENT)[0].sequence
     journal = PairJournal(procedure)

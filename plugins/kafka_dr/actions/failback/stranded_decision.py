@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_dr.actions.failback.stranded_export import Writers, written_with
-from kafka_dr.actions.scope.flow_scope import names_protect
-from kafka_dr.domain.failback.stranded import Decision, Mode, Return, decide, impossible
+from kafka_dr.actions.scope.flow_scope import names_separate_directions
+from kafka_dr.domain.failback.stranded import Decision, Mode, PlannedReturn, decide_topics, impossible_decisions
 from kafka_dr.domain.failback.stranded_page import stranded_by_topic
 from kafka_dr.errors import NotReady
 from kafka_dr.hooks.brokers.topics import READ_COMMITTED
@@ -20,7 +20,7 @@ def mode_of(procedure: Run) -> Mode:
     return Mode(procedure.request.choices.get("mode", Mode.APPEND))
 
 
-def planned_return(procedure: Run) -> Return:
+def planned_return(procedure: Run) -> PlannedReturn:
     """Plan what the run does with the returned cluster's logs, from find_stranded_records and the request.
 
     Raises:
@@ -29,8 +29,10 @@ def planned_return(procedure: Run) -> Return:
     found, mode = procedure.progress.require(StrandedRecordsFound), mode_of(procedure)
     sizes = found if mode is Mode.RECREATE and isinstance(found, StrandedRecordsFoundWithSizes) else None
     stranded, gone = stranded_by_topic(found.topics, found.compacted), tuple(found.gone or ())
-    decisions, problems = decide([one.topic for one in stranded], procedure.request.choices.get("stranded", {}))
-    problems += impossible(mode, stranded, decisions, procedure.request.target, names_protect(procedure), gone)
+    decisions, problems = decide_topics([one.topic for one in stranded], procedure.request.choices.get("stranded", {}))
+    problems += impossible_decisions(
+        mode, stranded, decisions, procedure.request.target, names_separate_directions(procedure), gone
+    )
     problems += decided_otherwise(procedure, decisions)
     if problems:
         raise NotReady(
@@ -38,7 +40,7 @@ def planned_return(procedure: Run) -> Return:
             "; ".join(problems),
             "Start a new run with another mode or other decisions; the export of this one stays.",
         )
-    return Return(
+    return PlannedReturn(
         source=procedure.request.source,
         target=procedure.request.target,
         reason=procedure.request.reason,
@@ -49,7 +51,7 @@ def planned_return(procedure: Run) -> Return:
         deleted=sizes.bytes_there if sizes else None,
         copied=found.records_to_copy,
         copied_bytes=sizes.bytes_to_copy if sizes else None,
-        apart=names_protect(procedure),
+        apart=names_separate_directions(procedure),
         gone=gone,
     )
 

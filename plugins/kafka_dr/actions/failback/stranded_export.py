@@ -174,7 +174,7 @@ def _progress_of(committed: RecordReader, exports: Collection[str]) -> Iterator[
             yield from json.loads(record.value or b"")
 
 
-def exported(procedure: Run) -> list[ExportedPartition]:
+def exported_partitions(procedure: Run) -> list[ExportedPartition]:
     """The partitions that have an export, by topic and partition; what the files hold is not looked at."""
     found = procedure.progress.require(StrandedRecordsFound)
     since = frame_partitions(procedure.artifacts.load(found.frontier), "source_end")

@@ -7,19 +7,24 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.failback.returned_logs import LogsThere
+from kafka_dr.actions.failback.returned_logs import ReturnedClusterLogs
 from kafka_dr.actions.failback.stranded_decision import mode_of
-from kafka_dr.actions.failback.stranded_export import exported
-from kafka_dr.actions.failback.stranded_search import PARTITION_COLUMNS, looks_at_all, opened_before, will_be_deleted
+from kafka_dr.actions.failback.stranded_export import exported_partitions
+from kafka_dr.actions.failback.stranded_search import (
+    PARTITION_COLUMNS,
+    compares_whole_logs,
+    opened_before,
+    will_be_deleted,
+)
 from kafka_dr.actions.history.journal_lineage import begun_then
-from kafka_dr.actions.history.moves import moved_clients
+from kafka_dr.actions.history.moves import completed_moves
 from kafka_dr.actions.offsets.log_bounds import bounds_of
 from kafka_dr.actions.replication.reverse import ends_at_opening
-from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.plan_scope import cut_off_of
-from kafka_dr.actions.scope.position_frames import frame_partitions, placed
-from kafka_dr.actions.scope.topic_settings import stamped_in
-from kafka_dr.actions.spark_jobs import plain, write_frame
+from kafka_dr.actions.scope.position_frames import frame_partitions, with_partition_column
+from kafka_dr.actions.scope.topic_settings import append_time_in
+from kafka_dr.actions.spark_jobs import contract_frame, write_frame
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
@@ -45,9 +50,9 @@ _NOTHING_KEPT = pd.DataFrame(columns=[*PARTITION_COLUMNS, "offset"]).astype(
 )
 
 
-def write_inputs(folder: Path, procedure: Run, failover: Run, there: LogsThere) -> dict[str, Any]:
+def write_inputs(folder: Path, procedure: Run, failover: Run, there: ReturnedClusterLogs) -> dict[str, Any]:
     """What find_stranded_records reads; answers what its job.json says."""
-    both, assessed = Bounds(procedure, failover, there), failover.progress.done(DataLossAssessed)
+    both, assessed = StrandedBounds(procedure, failover, there), failover.progress.done(DataLossAssessed)
     bounds = both.bounds()
     write_frame(folder, "bounds", bounds)
     write_frame(folder, "returned", both.returned())
@@ -56,7 +61,7 @@ def write_inputs(folder: Path, procedure: Run, failover: Run, there: LogsThere) 
         write_frame(folder, "kept", kept)
     write_frame(folder, "syncs", failover.artifacts.load(assessed.syncs) if assessed else _NO_SYNCS)
     if assessed:
-        floors = plain(failover.artifacts.load(assessed.floors), "source_end", "target_end", "sampled_at")
+        floors = contract_frame(failover.artifacts.load(assessed.floors), "source_end", "target_end", "sampled_at")
         write_frame(folder, "floors", floors)
     offsets = (bounds["cut_off"] - bounds["source_start"]).sum() + (bounds["boundary"] - bounds["target_start"]).clip(
         lower=0
@@ -71,14 +76,14 @@ def write_inputs(folder: Path, procedure: Run, failover: Run, there: LogsThere) 
         "source_final": True,
         "content_limit": _COMPARED_AT_MOST,
         "deadline_seconds": seconds,
-        "whole": looks_at_all(procedure),
+        "whole": compares_whole_logs(procedure),
     }
 
 
-class Bounds:
+class StrandedBounds:
     """Both logs of each partition, as the job wants them."""
 
-    def __init__(self, procedure: Run, failover: Run, there: LogsThere) -> None:
+    def __init__(self, procedure: Run, failover: Run, there: ReturnedClusterLogs) -> None:
         """Ask the other cluster for the copies."""
         self._procedure, self._failover, self._there = procedure, failover, there
         infos = procedure.systems.source.topics({copy.topic for copy in there.remote.values()})
@@ -115,8 +120,8 @@ class Bounds:
             },
             source_configs=configs,
             target_configs=source.configs(sorted({copy.topic for copy in there.remote.values()})),
-            restamped=stamped_in(configs),
-            recreated=made_anew(self._procedure, self._failover),
+            restamped=append_time_in(configs),
+            recreated=recreated_since_failover(self._procedure, self._failover),
         )
 
     def returned(self) -> pd.DataFrame:
@@ -143,12 +148,12 @@ class Bounds:
     @staticmethod
     def _with(frame: pd.DataFrame, columns: dict[str, dict[TopicPartition, int]]) -> pd.DataFrame:
         for name, values in columns.items():
-            frame = placed(frame, values, name)
+            frame = with_partition_column(frame, values, name)
         return frame.astype({"partition": "int32"})
 
 
 def begun_at(
-    procedure: Run, failover: Run, there: LogsThere
+    procedure: Run, failover: Run, there: ReturnedClusterLogs
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Where the old flow began in each log when clients came, and its first copies on the other cluster, if known.
 
@@ -160,7 +165,7 @@ def begun_at(
     if before is None:
         return {}, {}
     begins = {tp: end for tp, end in ends_at_opening(before).items() if tp in there.remote}
-    if names_protect(procedure):
+    if names_separate_directions(procedure):
         # A failover in mode recreate had the copies made anew from the log's beginning, what was kept there among them.
         begun = {} if mode_of(failover) is Mode.RECREATE else begun_then(procedure.reversed, before)
         return begins, {
@@ -181,7 +186,7 @@ def kept_before(procedure: Run) -> pd.DataFrame:
     Of a topic that was made anew since, on either side, none; nor of an export that is not there any more.
     """
     there, found = procedure.request.target, [_NOTHING_KEPT]
-    for _, one in moved_clients(procedure):
+    for _, one in completed_moves(procedure):
         if mode_of(one) is Mode.RECREATE:
             found = [_NOTHING_KEPT]
         elif one.request.target == there and one.progress.done(StrandedRecordsFound) is not None:
@@ -194,7 +199,7 @@ def _left_by(failback: Run) -> pd.DataFrame:
     ids = seeded.topic_ids if seeded else {}
     now = {name: info.topic_id for name, info in failback.systems.target.topics(sorted(ids)).items()}
     try:
-        files = [one for one in exported(failback) if now.get(one.topic, "") == ids.get(one.topic)]
+        files = [one for one in exported_partitions(failback) if now.get(one.topic, "") == ids.get(one.topic)]
         for one in files:
             one.verify()
     except Contradiction:
@@ -208,7 +213,7 @@ def _left_by(failback: Run) -> pd.DataFrame:
     return pd.concat([_NOTHING_KEPT, *rows], ignore_index=True).astype(_NOTHING_KEPT.dtypes.to_dict())
 
 
-def made_anew(procedure: Run, failover: Run) -> set[str]:
+def recreated_since_failover(procedure: Run, failover: Run) -> set[str]:
     """Topics of the returned cluster that have another id than when clients left."""
     ids = failover.progress.move().planned.topic_ids
     return {

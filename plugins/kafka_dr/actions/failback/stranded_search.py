@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.actions.failback.copy_sizes import copy_sizes
-from kafka_dr.actions.failback.returned_logs import COUNTS, LogsThere
+from kafka_dr.actions.failback.returned_logs import COUNTS, ReturnedClusterLogs
 from kafka_dr.actions.failback.stranded_decision import mode_of
 from kafka_dr.actions.failback.topic_recreation import noted_topics
-from kafka_dr.actions.history.moves import PairJournal, moved_clients
-from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.history.moves import PairJournal, completed_moves
+from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.actions.scope.topic_settings import compacted_in
 from kafka_dr.domain.canonical_json import digest_of
@@ -48,14 +48,14 @@ _EXPORTED = {
 }
 
 
-def looks_at_all(procedure: Run) -> bool:
+def compares_whole_logs(procedure: Run) -> bool:
     """Whether also what was proven is compared: because it was asked for, or because the old log will be deleted."""
     return procedure.request.choices.get("compare") == "whole" or will_be_deleted(procedure)
 
 
 def will_be_deleted(procedure: Run) -> bool:
     """Whether clients' logs on the returned cluster will be deleted, with what the flow back added to them."""
-    return mode_of(procedure) is Mode.RECREATE and not names_protect(procedure)
+    return mode_of(procedure) is Mode.RECREATE and not names_separate_directions(procedure)
 
 
 def last_failover(procedure: Run) -> Run:
@@ -64,7 +64,7 @@ def last_failover(procedure: Run) -> Run:
     Raises:
         Refusal: no procedure of the journal did, or another one took them elsewhere since.
     """
-    moved, request = moved_clients(procedure), procedure.request
+    moved, request = completed_moves(procedure), procedure.request
     last = moved[-1][1] if moved else None
     if last is None or (last.request.source, last.request.target) != (request.target, request.source):
         seen = (
@@ -83,13 +83,13 @@ def last_failover(procedure: Run) -> Run:
 
 def opened_before(procedure: Run, failover: Run) -> Run | None:
     """The procedure that brought clients to the returned cluster before the failover; None if they began there."""
-    before = [one for _, one in moved_clients(procedure) if one.id != failover.id]
+    before = [one for _, one in completed_moves(procedure) if one.id != failover.id]
     earlier = [one for one in before if one.request.target == failover.request.source]
     return earlier[-1] if earlier else None
 
 
 def figures_of(
-    procedure: Run, failover: Run, there: LogsThere, rows: pd.DataFrame, folder: str, digest: str | None
+    procedure: Run, failover: Run, there: ReturnedClusterLogs, rows: pd.DataFrame, folder: str, digest: str | None
 ) -> StrandedRecordsFound:
     """The outcome: what is stranded by topic, and receipts of what was exported and of where each log ends."""
     rows = rows.astype(_ROW)
@@ -132,7 +132,7 @@ def with_sizes(sizes: dict[str, Any], **found: Any) -> StrandedRecordsFound:
     return shape(**found | sizes)
 
 
-def compacted_of(procedure: Run, there: LogsThere) -> set[str]:
+def compacted_of(procedure: Run, there: ReturnedClusterLogs) -> set[str]:
     """Topics of the returned cluster that are compacted there, or whose copies are."""
     names = {tp.topic: copy.topic for tp, copy in there.remote.items()}
     copies = compacted_in(procedure.systems.source.configs(sorted(set(names.values()))))

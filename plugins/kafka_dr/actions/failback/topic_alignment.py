@@ -9,7 +9,7 @@ from kafka_dr.actions.failback.topic_recreation import TopicBefore
 from kafka_dr.actions.scope.topic_settings import portable_configs
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import NotReady
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import TopicsToCreate
 from kafka_dr.procedure.run import Run
 
@@ -41,7 +41,7 @@ def make_alike(
     smaller = sorted(name for name, info in there.items() if len(info.partitions) < counts.get(name, 0))
     if lacking or smaller:
         making = TopicsToCreate(creates_topics=sorted(lacking.values()), grows_topics=smaller)
-        record(procedure.authority, step, making)
+        record_fact(procedure.authority, step, making)
     configs = procedure.systems.source.configs(lacking)
     for topic, name in sorted(lacking.items()):
         was = before.get(name, _UNKNOWN)

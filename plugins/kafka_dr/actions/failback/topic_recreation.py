@@ -16,17 +16,17 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.actions.failback.resync_scope import partitions_of, refuse_lacking, stop_flows, written_since
-from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported, exported_by
+from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported_by, exported_partitions
 from kafka_dr.actions.history.moves import PairJournal
-from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.internal_topics import syncs_place
 from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.config.settings import Flow
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import ReadBackFailed, Refusal
-from kafka_dr.hooks.brokers.client import batches
+from kafka_dr.hooks.brokers.client import in_batches
 from kafka_dr.hooks.brokers.descriptions import TopicInfo
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import StrandedRecordsFound, TopicsToCreate, TopicsToDelete
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
@@ -53,7 +53,7 @@ class TopicBefore:
     settings: Mapping[str, str]
 
 
-class Anew:
+class TopicRecreation:
     """Topics of the returned cluster that are deleted and made anew, by their names there.
 
     Attributes:
@@ -80,7 +80,7 @@ class Anew:
         if not self._noted:
             self.before, self._noted = self._note(old), True
         stale = stale_places(self._procedure)
-        for some in batches(old, _DELETED_AT_ONCE):
+        for some in in_batches(old, _DELETED_AT_ONCE):
             self._procedure.authority.hold()
             # A process that comes late must not delete what a newer one has made by the same name.
             self._procedure.systems.target.delete_topics(self._as_they_were(some), _DELETE_SECONDS)
@@ -167,7 +167,7 @@ class Anew:
         )
         self._procedure.authority.hold()
         deleting = TopicsToDelete(deletes_topics=self._procedure.artifacts.save("deleted_topics", frame))
-        record(self._procedure.authority, self._step, deleting)
+        record_fact(self._procedure.authority, self._step, deleting)
         return before
 
     def _forget_offsets(self) -> None:
@@ -192,7 +192,7 @@ def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
     }
 
 
-def as_first_noted(procedure: Run) -> dict[str, TopicBefore]:
+def settings_before_deletion(procedure: Run) -> dict[str, TopicBefore]:
     """Topics noted for deletion by this failback's runs since clients left, each as its oldest note has it."""
     found: dict[str, TopicBefore] = {}
     for _, writer, _ in PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS):
@@ -206,7 +206,7 @@ def verify_export(procedure: Run) -> int:
     Raises:
         Contradiction: a file is missing, or is not what the journal knows.
     """
-    files = [*exported(procedure), *exported_older(procedure)]
+    files = [*exported_partitions(procedure), *exported_older(procedure)]
     for one in files:
         one.verify()
     return len(files)
@@ -236,8 +236,8 @@ def stale_places(procedure: Run) -> list[tuple[Any, list[str]]]:
     Where each direction has topics of its own, those of the flow from the returned cluster go on to be true.
     """
     flow, old = procedure.flow, procedure.reversed.flow
-    stale = _internal(procedure, flow) | (set() if names_protect(procedure) else _internal(procedure, old))
-    if names_protect(procedure):
+    stale = _internal(procedure, flow) | (set() if names_separate_directions(procedure) else _internal(procedure, old))
+    if names_separate_directions(procedure):
         stale -= _internal(procedure, old)
     clusters = {procedure.request.source: procedure.systems.source, procedure.request.target: procedure.systems.target}
     return [(cluster, sorted(topic for where, topic in stale if where == alias)) for alias, cluster in clusters.items()]

@@ -12,8 +12,8 @@ from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import FenceNotProven
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.record_writer import Refused, WriteResult
-from kafka_dr.procedure.authority import acting, record
+from kafka_dr.hooks.brokers.record_writer import WriteRefused, WriteResult
+from kafka_dr.procedure.authority import acting_under, record_fact
 from kafka_dr.procedure.entries import (
     AclEntriesToAdd,
 )
@@ -37,8 +37,8 @@ def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
     missing.sort(key=lambda e: e.name == PROBE_TOPIC)
     if missing:
         intent = AclEntriesToAdd(cluster=procedure.request.source, adds_acl_entries=missing)
-        record(procedure.authority, step, intent)
-        with acting(procedure.authority, lambda: procedure.systems.source_acls.remove(missing)):
+        record_fact(procedure.authority, step, intent)
+        with acting_under(procedure.authority, lambda: procedure.systems.source_acls.remove(missing)):
             procedure.systems.source_acls.add(missing)
     open_ = still_allowed(source_rules(procedure), scope, exempt)
     if open_:
@@ -115,7 +115,7 @@ def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
 
 def refused_by_rights(answer: WriteResult) -> bool:
     """Whether a write was refused for want of rights: only that proves a fence."""
-    return isinstance(answer, Refused) and answer.by_authorization
+    return isinstance(answer, WriteRefused) and answer.by_authorization
 
 
 def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:

@@ -6,7 +6,7 @@ from kafka_dr.errors import (
     HookUnavailable,
     ReadBackFailed,
 )
-from kafka_dr.procedure.authority import acting, record
+from kafka_dr.procedure.authority import acting_under, record_fact
 from kafka_dr.procedure.entries import (
     FenceHookAnswer,
     FenceHookToAsk,
@@ -19,9 +19,9 @@ def ask_fence_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
     hook, source = procedure.systems.fence_hook, procedure.request.source
     if hook is None:
         return None
-    record(procedure.authority, step, FenceHookToAsk(asks_fence_hook=source))
+    record_fact(procedure.authority, step, FenceHookToAsk(asks_fence_hook=source))
     try:
-        with acting(procedure.authority, lambda: hook.unfence(procedure.id, source)):
+        with acting_under(procedure.authority, lambda: hook.unfence(procedure.id, source)):
             answer = hook.fence(procedure.id, source)
         return FenceHookAnswer(answer.fenced and hook.state(source).fenced, answer.by, answer.detail)
     except HookUnavailable as error:

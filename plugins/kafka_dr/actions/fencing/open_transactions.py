@@ -15,9 +15,9 @@ from kafka_dr.domain.kafka_model.transactions import (
     sees_every_transaction,
 )
 from kafka_dr.errors import BadInput, SystemUnavailable
-from kafka_dr.hooks.brokers.record import Span
+from kafka_dr.hooks.brokers.record import OffsetSpan
 from kafka_dr.hooks.brokers.transactions import TransactionTool
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import TransactionsOpen, TransactionsToAbort, facts_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
@@ -63,7 +63,7 @@ class OpenTransactions:
         named = self._named()
         oldest = {tp: named.get((tp.topic, tp.partition, offset)) for tp, offset in sorted(waiting.items())}
         new = [tp for tp, known in oldest.items() if known is None][:_NOTED_AT_ONCE]
-        self._note(self._from_log({tp: Span(waiting[tp], ends[tp]) for tp in new}))
+        self._note(self._from_log({tp: OffsetSpan(waiting[tp], ends[tp]) for tp in new}))
         asked = [
             tp
             for tp, known in oldest.items()
@@ -81,7 +81,7 @@ class OpenTransactions:
 
     def _note(self, found: list[OpenTransaction]) -> None:
         if found:
-            record(self._procedure.authority, self._step, TransactionsOpen(open_transactions=found))
+            record_fact(self._procedure.authority, self._step, TransactionsOpen(open_transactions=found))
 
     def _from_tool(self, partitions: list[TopicPartition]) -> list[OpenTransaction]:
         if self._tool is None or not partitions:
@@ -100,7 +100,7 @@ class OpenTransactions:
             return []
         return [_with_coordinators_words(t, known.get(t.producer_id), told) for t in found]
 
-    def _from_log(self, spans: Mapping[TopicPartition, Span]) -> list[OpenTransaction]:
+    def _from_log(self, spans: Mapping[TopicPartition, OffsetSpan]) -> list[OpenTransaction]:
         """Where a partition's oldest transaction begins, and when its first record there was written."""
         if not spans:
             return []
@@ -160,7 +160,7 @@ class OpenTransactions:
         meant = {_key(t) for t in aborted_transactions(self._procedure, self._step)}
         new = [t for t in ending if _key(t) not in meant]
         if new:
-            record(self._procedure.authority, self._step, TransactionsToAbort(aborts_transactions=new))
+            record_fact(self._procedure.authority, self._step, TransactionsToAbort(aborts_transactions=new))
 
     def _act(self, tool: TransactionTool, ending: list[OpenTransaction]) -> None:
         for transactional_id in dict.fromkeys(t.transactional_id for t in ending if t.transactional_id is not None):

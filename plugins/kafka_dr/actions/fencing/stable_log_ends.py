@@ -89,13 +89,13 @@ def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list
     except SystemUnavailable as error:
         return [f"{tp} from offset {offset} on ({error.reason})" for tp, offset in sorted(moving.items())]
     return [
-        f"{tp}: {described(tail.last)}"
+        f"{tp}: {describe_record(tail.last)}"
         for tp, tail in sorted(tails.items())
         if tail.last is not None and tail.last.offset >= moving[tp]
     ]
 
 
-def described(record: Record) -> str:
+def describe_record(record: Record) -> str:
     """A record by what tells its writer: offset, time, a hash of its key (keys may be personal data), size."""
     at = (
         "no timestamp"

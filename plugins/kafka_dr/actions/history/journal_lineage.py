@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from kafka_dr.actions.history.moves import PairJournal, moved_clients
-from kafka_dr.actions.history.seeds import Begun, first_noted, told_apart
-from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.history.moves import PairJournal, completed_moves
+from kafka_dr.actions.history.seeds import SeededOffset, first_noted, prefixed_seeded_offsets
+from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.position_frames import frame_partitions
-from kafka_dr.domain.failback.lineage import Lineage, Move, Segment, lineage_of
+from kafka_dr.domain.failback.lineage import CopiedSegment, Lineage, SideChange, lineage_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
 from kafka_dr.procedure.entries import (
@@ -36,11 +36,11 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
 #: Of a target that is a copy from its beginning, and of nothing else.
-ONE_COPY = Lineage((Segment(0, None, 0, None, copied_back=False),))
+ONE_COPY = Lineage((CopiedSegment(0, None, 0, None, copied_back=False),))
 PARTITION_COLUMNS, _OFFSETS = ["topic", "partition"], ["source_from", "source_to", "target_from", "target_to"]
 
 
-class Grown(NamedTuple):
+class LogGrowth(NamedTuple):
     """The two logs of one partition as they are now.
 
     Attributes:
@@ -54,7 +54,7 @@ class Grown(NamedTuple):
     furthest: int | None
 
 
-def segments_of(segments: Mapping[TopicPartition, tuple[Segment, ...]]) -> pd.DataFrame:
+def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) -> pd.DataFrame:
     """The same, of segments by partition."""
     rows = [(*tp, number, *segment) for tp, found in sorted(segments.items()) for number, segment in enumerate(found)]
     frame = pd.DataFrame(rows, columns=[*PARTITION_COLUMNS, "segment", *_OFFSETS, "copied_back", "drained"])
@@ -73,16 +73,20 @@ def segments_of(segments: Mapping[TopicPartition, tuple[Segment, ...]]) -> pd.Da
     )
 
 
-def ends_only(log: Grown) -> tuple[Segment, ...]:
+def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
     """Stand-in for unknown segments: what follows both logs' ends corresponds; positions below stay unknown."""
     # One that begins just there would be taken for the target's end: where the source's end is not known, that would be
     # ahead.
     behind_all = None if log.furthest is None else log.furthest + 1
     at = behind_all if log.source_end is None else log.source_end
-    return () if at is None or log.target_end is None else (Segment(at, None, log.target_end, None, copied_back=False),)
+    return (
+        ()
+        if at is None or log.target_end is None
+        else (CopiedSegment(at, None, log.target_end, None, copied_back=False),)
+    )
 
 
-def made_anew(told: PairJournal, after: int, until: int | None) -> frozenset[str]:
+def recreated_by(told: PairJournal, after: int, until: int | None) -> frozenset[str]:
     """Topics that prepare_topics made between two changes of sides, so that they are mirrored from the beginning."""
     intents = told.facts(TopicsToCreate, Step.PREPARE_TOPICS, after, until)
     return frozenset(name for *_, making in intents for name in making.creates_topics)
@@ -114,14 +118,14 @@ class ChangeOfSides:
     noted: dict[TopicPartition, int]
     anew: frozenset[str]
     ids: dict[str, str]
-    begun: dict[TopicPartition, Begun]
+    begun: dict[TopicPartition, SeededOffset]
 
     @classmethod
     def of(
         cls,
         moved: Run,
         told: PairJournal,
-        begun: dict[TopicPartition, Begun],
+        begun: dict[TopicPartition, SeededOffset],
         before: int,
         opened: int,
         until: int | None,
@@ -142,12 +146,12 @@ class ChangeOfSides:
             boundary=offsets_in(moved, stopped.boundary if stopped else None, "offset"),
             found=found_later(moved, told, opened),
             noted=noted_ends(told, opened, until),
-            anew=made_anew(told, before, opened),
+            anew=recreated_by(told, before, opened),
             ids=ids_then(moved),
             begun=begun,
         )
 
-    def move(self, tp: TopicPartition, doubted: bool = False) -> Move:
+    def move(self, tp: TopicPartition, doubted: bool = False) -> SideChange:
         """The change as one partition saw it.
 
         Args:
@@ -156,7 +160,7 @@ class ChangeOfSides:
         contradicts = self._contradicts(tp)
         source_end = None if doubted or contradicts else self.source_end(tp)
         target_end = None if self.boundary is None else self.boundary.get(tp, None if contradicts else 0)
-        return Move(
+        return SideChange(
             self.source, self.target, source_end, target_end, self._resumes(tp), tp.topic in self.anew, self.drained(tp)
         )
 
@@ -196,10 +200,10 @@ def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[Top
         return None
 
 
-def begun_then(procedure: Run, moved: Run) -> dict[TopicPartition, Begun]:
+def begun_then(procedure: Run, moved: Run) -> dict[TopicPartition, SeededOffset]:
     """Where the flow was told to begin after an earlier procedure moved clients; {} if not, or receipt gone."""
     try:
-        return told_apart(procedure, moved)
+        return prefixed_seeded_offsets(procedure, moved)
     except Contradiction:
         return {}
 
@@ -248,13 +252,13 @@ class History:
     @classmethod
     def of(cls, procedure: Run) -> History | None:
         """Read the journal: one listing, and files only of procedures that moved clients; None where none did."""
-        moved = moved_clients(procedure)
+        moved = completed_moves(procedure)
         if not moved:
             return None
         told, source, target = PairJournal(procedure), procedure.request.source, procedure.request.target
         opened = [entry.sequence for entry, _ in moved]
         windows = zip([0, *opened], opened, [*opened[1:], None], strict=False)
-        apart = names_protect(procedure)
+        apart = names_separate_directions(procedure)
         begun = [
             begun_then(procedure if one.request.target == source else procedure.reversed, one) if apart else {}
             for _, one in moved
@@ -266,7 +270,7 @@ class History:
         # Of a source that was given up the recorder says which topics were made anew.
         here = {} if procedure.progress.without_source else ids_then(procedure)
         there = {name: info.topic_id for name, info in procedure.systems.target.topics().items()}
-        return cls(source, target, changes, made_anew(told, opened[-1], None), {source: here, target: there})
+        return cls(source, target, changes, recreated_by(told, opened[-1], None), {source: here, target: there})
 
     @property
     def _left(self) -> ChangeOfSides | None:
@@ -307,26 +311,28 @@ class History:
         """
         segments, begin = self._stretches(self.source, tp, copy)
         return (
-            Lineage((*segments, Segment(begin[0], None, begin[1], None, copied_back=False)))
+            Lineage((*segments, CopiedSegment(begin[0], None, begin[1], None, copied_back=False)))
             if segments
             else Lineage(())
         )
 
-    def copied_around_stranded(self, copy: TopicPartition, tp: TopicPartition) -> tuple[Segment, ...]:
+    def copied_around_stranded(self, copy: TopicPartition, tp: TopicPartition) -> tuple[CopiedSegment, ...]:
         """Segments of a copy on the source, likewise; the last is open, and the only one if none stayed or unknown."""
         segments, begin = self._stretches(self.target, tp, copy)
-        along = (*segments, Segment(begin[0], None, begin[1], None, copied_back=False))
+        along = (*segments, CopiedSegment(begin[0], None, begin[1], None, copied_back=False))
         return tuple(
-            Segment(
+            CopiedSegment(
                 one.target_from, one.target_to, one.source_from, one.source_to, copied_back=True, drained=one.drained
             )
             for one in along
         )
 
-    def _stretches(self, home: str, tp: TopicPartition, copy: TopicPartition) -> tuple[list[Segment], tuple[int, int]]:
+    def _stretches(
+        self, home: str, tp: TopicPartition, copy: TopicPartition
+    ) -> tuple[list[CopiedSegment], tuple[int, int]]:
         """Stretches of a cluster's partition that end in records left behind, as copied; and where the rest begins."""
         doubted, seen = self._sightings(tp.topic)
-        begin, segments = (0, 0), list[Segment]()
+        begin, segments = (0, 0), list[CopiedSegment]()
         end: tuple[int | None, int | None] | None = None
         if doubted or copy.topic in self.anew or self._differs(seen, home, tp.topic):
             return segments, begin
@@ -339,7 +345,7 @@ class History:
                 if flow is None or left is None or copied is None:
                     return [], (0, 0)
                 if flow.replicated + 1 > left:
-                    segments.append(Segment(begin[0], left, begin[1], copied, copied_back=False, drained=drained))
+                    segments.append(CopiedSegment(begin[0], left, begin[1], copied, copied_back=False, drained=drained))
                     begin = flow.replicated + 1, max(flow.target_end, copied)
         return segments, begin
 

@@ -16,7 +16,7 @@ from kafka_dr.vocabulary import Entry, Step
 F = TypeVar("F", bound=Fact)
 
 
-def moved_clients(procedure: Run) -> list[tuple[JournalEntry, Run]]:
+def completed_moves(procedure: Run) -> list[tuple[JournalEntry, Run]]:
     """Procedures of the pair that opened their target and did not return, each with its opening, oldest first."""
     entries = procedure.journal.entries(step=Step.OPEN_TARGET, kind=Entry.INTENT)
     first = {entry.procedure_id: entry for entry in reversed(entries) if entry.procedure_id != procedure.id}
@@ -52,7 +52,7 @@ class PairJournal:
     def same_way(self, fact: type[F], step: Step, after: int | None = None) -> list[tuple[JournalEntry, Run, F]]:
         """As `facts`, of procedures in the same direction; without a number since clients changed sides last."""
         if after is None:
-            moved = moved_clients(self._procedure)
+            moved = completed_moves(self._procedure)
             after = moved[-1][0].sequence if moved else 0
         wanted = self._procedure.request
         return [

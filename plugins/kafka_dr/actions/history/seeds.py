@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
-from kafka_dr.actions.history.moves import PairJournal, moved_clients
-from kafka_dr.actions.scope.flow_scope import names_protect, remote_partitions
+from kafka_dr.actions.history.moves import PairJournal, completed_moves
+from kafka_dr.actions.scope.flow_scope import names_separate_directions, remote_partitions
 from kafka_dr.actions.scope.plan_scope import cut_off_of
 from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -35,7 +35,7 @@ def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) ->
     return ends, any(whole for *_, whole in notes)
 
 
-class Begun(NamedTuple):
+class SeededOffset(NamedTuple):
     """Where a flow was told to begin in one partition.
 
     Attributes:
@@ -47,19 +47,19 @@ class Begun(NamedTuple):
     target_end: int
 
 
-def told_to_begin(procedure: Run) -> dict[TopicPartition, Begun]:
+def seeded_offsets(procedure: Run) -> dict[TopicPartition, SeededOffset]:
     """Where the flow was told to begin since clients came to its source; {} where no procedure brought them."""
-    moved = moved_clients(procedure)
+    moved = completed_moves(procedure)
     if not moved or moved[-1][1].request.target != procedure.request.source:
         return {}
     opened, last = moved[-1]
-    if names_protect(procedure):
-        return told_apart(procedure, last)
+    if names_separate_directions(procedure):
+        return prefixed_seeded_offsets(procedure, last)
     replicated = seeded_by(last)
     for _, teller, seeded in PairJournal(procedure).facts(FlowBackSeeded, Step.SEED_FLOW_BACK, opened.sequence):
         replicated |= frame_partitions(teller.artifacts.load(seeded.seeds), "replicated")
     ends = _ends_left(procedure, last)
-    return {tp: Begun(offset, ends[tp]) for tp, offset in replicated.items() if tp in ends}
+    return {tp: SeededOffset(offset, ends[tp]) for tp, offset in replicated.items() if tp in ends}
 
 
 def seeded_by(failover: Run) -> dict[TopicPartition, int]:
@@ -70,14 +70,14 @@ def seeded_by(failover: Run) -> dict[TopicPartition, int]:
     return frame_partitions(failover.artifacts.load(seeded.seeds), "replicated")
 
 
-def told_apart(procedure: Run, last: Run) -> dict[TopicPartition, Begun]:
+def prefixed_seeded_offsets(procedure: Run, last: Run) -> dict[TopicPartition, SeededOffset]:
     """Where the flow was told to begin in clients' own topics, behind what was stranded; {} without seeds or notes."""
     replicated, noted = seeded_by(last), last.progress.facts(EndsNoted, Step.START_REVERSE_REPLICATION)
     if not replicated or not noted:
         return {}
     ends = frame_partitions(last.artifacts.load(noted[0].ends_before), "offset")
     copies = remote_partitions(procedure, replicated)
-    return {tp: Begun(offset, ends[copies[tp]]) for tp, offset in replicated.items() if copies[tp] in ends}
+    return {tp: SeededOffset(offset, ends[copies[tp]]) for tp, offset in replicated.items() if copies[tp] in ends}
 
 
 def _ends_left(procedure: Run, last: Run) -> dict[TopicPartition, int]:

@@ -7,13 +7,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from kafka_dr.actions.history.journal_lineage import ONE_COPY, PARTITION_COLUMNS, Grown, History, ends_only, segments_of
-from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.history.journal_lineage import (
+    ONE_COPY,
+    PARTITION_COLUMNS,
+    History,
+    LogGrowth,
+    ends_only,
+    segments_of,
+)
+from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.internal_topics import syncs_of_the_other_flow
 from kafka_dr.actions.spark_jobs import write_frame
 from kafka_dr.domain.failback.lineage import Lineage
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     OlderRecordsUnknown,
 )
@@ -28,11 +35,11 @@ def write_lineage(procedure: Run, folder: Path, bounds: pd.DataFrame, positions:
     Returns:
         By partition, as text, why nobody knows where its older records are.
     """
-    known = None if names_protect(procedure) else History.of(procedure)
+    known = None if names_separate_directions(procedure) else History.of(procedure)
     if known is None:
         return {}
     logs = logs_of(bounds, positions)
-    lineages = {tp: checked(known.lineage(tp), log) for tp, log in logs.items()}
+    lineages = {tp: valid_lineage(known.lineage(tp), log) for tp, log in logs.items()}
     if all(one == ONE_COPY for one in lineages.values()):
         return {}
     write_frame(folder, "segments", segments_frame(lineages, logs))
@@ -44,10 +51,10 @@ def tell_unknown(procedure: Run, step: str, unknown: Mapping[str, str]) -> None:
     """Put into the journal why older positions go to a safe place only, if any do."""
     if unknown:
         why = dict(list(unknown.items())[:_NAMED])
-        record(procedure.authority, step, OlderRecordsUnknown(older_records_unknown=len(unknown), why=why))
+        record_fact(procedure.authority, step, OlderRecordsUnknown(older_records_unknown=len(unknown), why=why))
 
 
-def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartition, Grown]:
+def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartition, LogGrowth]:
     """The logs that a translation's bounds speak of, by the source's partition."""
     furthest = (
         positions.groupby(PARTITION_COLUMNS)["position"]
@@ -62,12 +69,12 @@ def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartitio
         .astype(dict.fromkeys(("cut_off", "boundary", "furthest"), "Int64"))
     )
     return {
-        TopicPartition(topic, int(p)): Grown(*(None if pd.isna(end) else int(end) for end in ends))
+        TopicPartition(topic, int(p)): LogGrowth(*(None if pd.isna(end) else int(end) for end in ends))
         for topic, p, *ends in rows.itertuples(index=False)
     }
 
 
-def checked(lineage: Lineage, log: Grown) -> Lineage:
+def valid_lineage(lineage: Lineage, log: LogGrowth) -> Lineage:
     """The lineage if the logs are long enough and no stretch ends before it begins; else one without segments."""
     whole = [
         one._replace(
@@ -89,6 +96,8 @@ def checked(lineage: Lineage, log: Grown) -> Lineage:
     )
 
 
-def segments_frame(lineages: Mapping[TopicPartition, Lineage], logs: Mapping[TopicPartition, Grown]) -> pd.DataFrame:
+def segments_frame(
+    lineages: Mapping[TopicPartition, Lineage], logs: Mapping[TopicPartition, LogGrowth]
+) -> pd.DataFrame:
     """Segments as rows, oldest first: topic, partition, segment, offsets (null: open), copied_back, drained."""
     return segments_of({tp: lineage.segments or ends_only(logs[tp]) for tp, lineage in lineages.items()})

@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.loss.last_known_state import LastKnown, what_is_known, with_movement
 from kafka_dr.actions.loss.takeover import (
-    Proven,
-    milliseconds,
+    ProvenFacts,
+    epoch_milliseconds,
     still_proven,
     what_was_proven,
     with_what_was_proven,
@@ -24,10 +24,10 @@ from kafka_dr.actions.offsets.log_bounds import bounds_of
 from kafka_dr.actions.offsets.translation_input import open_to_clients
 from kafka_dr.actions.old_source.lost_source_fence import found_lost
 from kafka_dr.actions.scope.flow_scope import copies_of_target, mirrored_of
-from kafka_dr.actions.scope.position_frames import placed
-from kafka_dr.actions.spark_jobs import plain, write_frame
+from kafka_dr.actions.scope.position_frames import with_partition_column
+from kafka_dr.actions.spark_jobs import contract_frame, write_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.loss.loss_plan import LastSeen
+from kafka_dr.domain.loss.loss_plan import SourceLastSeen
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
@@ -58,14 +58,14 @@ class SourceNow:
     @classmethod
     def of(cls, source: KafkaCluster, partitions: list[TopicPartition]) -> SourceNow:
         """Ask a source that answers."""
-        with side_by_side() as start:
+        with run_concurrently() as start:
             starts = start(source.starts, partitions, timeout=_ENDS_SECONDS)
             stable = start(source.ends, partitions, "read_committed", timeout=_ENDS_SECONDS)
             ends = source.ends(partitions, timeout=_ENDS_SECONDS)
         return cls(starts.result(), ends, stable.result())
 
 
-def known_now(procedure: Run) -> tuple[LastKnown, SourceNow, Proven]:
+def known_now(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFacts]:
     """What is known, the source now if readable (a lost one is not asked), and what a continued run had proven."""
     known, source = what_is_known(procedure), SourceNow({}, {}, {})
     lost = found_lost(procedure)
@@ -102,7 +102,7 @@ def as_on_source(procedure: Run, known: LastKnown, there: Mapping[str, TopicInfo
 def with_what_the_target_lacks(procedure: Run, known: LastKnown) -> LastKnown:
     """The same, with partitions that never reached the target named among what is missing."""
     remote = [TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in partitions_of(known)]
-    lacking = sorted(set(remote) - set(existing(procedure, remote)))
+    lacking = sorted(set(remote) - set(existing_partitions(procedure, remote)))
     note = f"{len(lacking)} partitions are not on the target: {first_few(lacking)}"
     return replace(known, missing=(*known.missing, note)) if lacking else known
 
@@ -118,10 +118,10 @@ def refuse_without_topics(procedure: Run, known: LastKnown) -> None:
         )
 
 
-def last_seen(procedure: Run, known: LastKnown, source: SourceNow) -> LastSeen:
+def last_seen(procedure: Run, known: LastKnown, source: SourceNow) -> SourceLastSeen:
     """When the source was seen last, and by whom."""
     began = procedure.progress.began(Step.CONFIRM_SOURCE_LOST)
-    return LastSeen(
+    return SourceLastSeen(
         recorder=procedure.topology.recorder is not None,
         recorded_at=known.recorded.source_at,
         heartbeat_at=known.heartbeat_at,
@@ -144,7 +144,9 @@ def last_ends(known: LastKnown) -> dict[TopicPartition, int]:
     }
 
 
-def write_inputs(procedure: Run, folder: Path, known: LastKnown, source: SourceNow, proven: Proven) -> dict[str, Any]:
+def write_inputs(
+    procedure: Run, folder: Path, known: LastKnown, source: SourceNow, proven: ProvenFacts
+) -> dict[str, Any]:
     """What assess_data_loss reads; answers what its job.json says."""
     bounds, positions = bounds_now(procedure, known, source, proven), with_movement(known)
     write_frame(folder, "bounds", bounds)
@@ -153,8 +155,8 @@ def write_inputs(procedure: Run, folder: Path, known: LastKnown, source: SourceN
     write_frame(folder, "positions", positions[positions["topic"].isin(known.topics)])
     # A pair of a copy that was made anew says nothing of the records below it.
     write_frame(folder, "syncs", known.syncs[~known.syncs["topic"].isin(known.recorded.anew)])
-    write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
-    write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end", "downstream"))
+    write_frame(folder, "floors", contract_frame(known.recorded.floors, "source_end", "target_end", "sampled_at"))
+    write_frame(folder, "stretches", contract_frame(known.recorded.stretches, "start", "end", "downstream"))
     if not source.readable:
         write_ahead(
             procedure,
@@ -183,10 +185,10 @@ def reading_seconds(known: LastKnown, source: SourceNow) -> int:
     return _READ_SECONDS + sum(max(0, end - kept.get(tp, -1) - 1) for tp, end in source.ends.items()) // _READ_A_SECOND
 
 
-def bounds_now(procedure: Run, known: LastKnown, source: SourceNow, proven: Proven) -> pd.DataFrame:
+def bounds_now(procedure: Run, known: LastKnown, source: SourceNow, proven: ProvenFacts) -> pd.DataFrame:
     """One row per source partition with the target's bounds now; the source's as read, recorded or proven."""
     remote = {tp: TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in partitions_of(known)}
-    target, there = procedure.systems.target, existing(procedure, remote.values())
+    target, there = procedure.systems.target, existing_partitions(procedure, remote.values())
     ends, names = target.ends(there), {tp.topic for tp in there}
     recorded_starts = {
         TopicPartition(t, int(p)): int(at)
@@ -202,11 +204,11 @@ def bounds_now(procedure: Run, known: LastKnown, source: SourceNow, proven: Prov
         target_configs=target.configs(sorted(names)),
         drained=proven.drained({tp: ends[at] for tp, at in remote.items() if at in ends}),
         other_writer=open_to_clients(procedure, names),
-        recreated=made_anew(procedure, known),
+        recreated=recreated_since_sample(procedure, known),
     )
 
 
-def made_anew(procedure: Run, known: LastKnown) -> set[str]:
+def recreated_since_sample(procedure: Run, known: LastKnown) -> set[str]:
     """Topics of which one side has another one by now than was recorded: what was recorded speaks of another log."""
     there = procedure.systems.target.topics(sorted({name for name, _, _ in known.topics.values()}))
     seen = known.recorded.partitions[["topic", "topic_id", "target_topic_id"]].drop_duplicates().itertuples(index=False)
@@ -227,7 +229,7 @@ def without_other_logs(procedure: Run, known: LastKnown) -> LastKnown:
     Where the recorder saw the new one on the target, what it wrote down since speaks of that; but what Connect keeps
     does not.
     """
-    anew = made_anew(procedure, known)
+    anew = recreated_since_sample(procedure, known)
     doubtful = anew | copied_anew(known)
     if not doubtful:
         return known
@@ -260,14 +262,14 @@ def _differ(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and one != other
 
 
-def existing(procedure: Run, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+def existing_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Those of the target's partitions that are there."""
     wanted = list(partitions)
     there = procedure.systems.target.topics(sorted({tp.topic for tp in wanted}))
     return [tp for tp in wanted if tp.topic in there and tp.partition in there[tp.topic].partitions]
 
 
-def last_seen_frame(known: LastKnown, source: SourceNow, proven: Proven) -> pd.DataFrame:
+def last_seen_frame(known: LastKnown, source: SourceNow, proven: ProvenFacts) -> pd.DataFrame:
     """One row per partition, sampled or not; a cut-off counts as the last sample of its partition."""
     frame = pd.DataFrame(partitions_of(known), columns=PARTITION).astype({"topic": object, "partition": "int32"})
     seen = known.recorded.partitions
@@ -278,7 +280,7 @@ def last_seen_frame(known: LastKnown, source: SourceNow, proven: Proven) -> pd.D
         for name in ("source_end", "replicated", "sampled_at")
     }
     # What Connect keeps now is never less than what it kept when it was sampled.
-    fenced_at = dict.fromkeys(proven.cut_off, milliseconds(proven.fenced_at))
+    fenced_at = dict.fromkeys(proven.cut_off, epoch_milliseconds(proven.fenced_at))
     columns: dict[str, Mapping[TopicPartition, int | None]] = {
         "source_end": at["source_end"] | proven.cut_off,
         "replicated": at["replicated"] | known.replicated,
@@ -286,5 +288,5 @@ def last_seen_frame(known: LastKnown, source: SourceNow, proven: Proven) -> pd.D
         "stable_end": source.stable,
     }
     for name, values in columns.items():
-        frame = placed(frame, values, name)
+        frame = with_partition_column(frame, values, name)
     return frame

@@ -11,9 +11,9 @@ import pandas as pd
 
 from kafka_dr.actions.fencing.rules import target_rules
 from kafka_dr.actions.loss.last_known_state import LastKnown
-from kafka_dr.actions.old_source.armed_fence import fence_ahead
+from kafka_dr.actions.old_source.armed_fence import expected_fence_method
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals, opening_entries
-from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LastSeen, LossPlan
+from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan, SourceLastSeen
 from kafka_dr.procedure.entries import SourceConfirmedLost
 from kafka_dr.procedure.run import Run
 
@@ -42,7 +42,7 @@ def plan_of(
     summary: dict[str, Any],
     loss: pd.DataFrame,
     ahead: pd.DataFrame,
-    seen: LastSeen,
+    seen: SourceLastSeen,
     continues: dict[str, Any] | None = None,
 ) -> LossPlan:
     """The plan: what is lost, who is concerned, and what will be opened."""
@@ -66,7 +66,7 @@ def plan_of(
             "state": confirmed.state,
             "window": window,
             "override": confirmed.override if confirmed.overridden else None,
-            "fence": fence_ahead(procedure),
+            "fence": expected_fence_method(procedure),
         },
         inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
         loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import side_by_side
-from kafka_dr.actions.old_source.views import heartbeats
+from kafka_dr.actions.concurrently import run_concurrently
+from kafka_dr.actions.old_source.views import newest_heartbeats
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals
 from kafka_dr.actions.scope.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
 from kafka_dr.actions.scope.position_frames import TYPES
@@ -21,7 +21,7 @@ from kafka_dr.errors import ArchiveUnavailable, BadInput, SwitchbackError, Syste
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.brokers.descriptions import TopicInfo
 from kafka_dr.procedure.run import Run
-from kafka_dr.recorder.history import PARTITION, Recorded, last_known, recorded
+from kafka_dr.recorder.history import PARTITION, Recorded, last_known, read_samples
 
 NO_POSITION = "no position of any group is known: none is moved"
 _CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0
@@ -65,7 +65,7 @@ def what_is_known(procedure: Run) -> LastKnown:
     syncs = all_syncs(kept, on_target)
     topics = topics_of_flow(procedure, kept, {*replicated, *partitions_in(syncs), *partitions_in(stated)}, missing)
     positions = all_positions(kept, stated_since(procedure, kept, stated), {*topics, *copies_known(procedure, kept)})
-    active = living(kept) & frozenset(positions["group"])
+    active = groups_last_seen_active(kept) & frozenset(positions["group"])
     if not len(syncs):
         missing.append("no offset sync is known: nothing states which record of the target is which of the source")
     if not len(positions):
@@ -78,7 +78,7 @@ def what_is_known(procedure: Run) -> LastKnown:
         replicated=replicated,
         heartbeat_at=heartbeat_at,
         active=active,
-        moving=active | frozenset(positions["group"]) - looked_at(procedure, kept, heartbeat_at),
+        moving=active | frozenset(positions["group"]) - groups_recently_sampled(procedure, kept, heartbeat_at),
         missing=(*missing, *(f"the recorder's last sample lacks {problem}" for problem in kept.problems)),
         gone=kept.gone,
     )
@@ -96,7 +96,7 @@ def asked_side_by_side(procedure: Run) -> tuple[list[Any], int | None, list[str]
     All at once: near a source that died more than one of them may be silent, and each would be waited for in turn.
     """
     calls = [(call, list[str]()) for call in (from_archive, from_connect, checkpoints_with_origin, from_target)]
-    with side_by_side() as start:
+    with run_concurrently() as start:
         heartbeat = start(newest_heartbeat, procedure)
         asked = [start(call, procedure, lacking) for call, lacking in calls]
     return [one.result() for one in asked], heartbeat.result(), [note for _, lacking in calls for note in lacking]
@@ -106,12 +106,12 @@ def from_archive(procedure: Run, missing: list[str]) -> Recorded:
     """What the flight recorder kept of the flow."""
     if procedure.topology.recorder is None:
         missing.append("there is no flight recorder: nobody wrote down where the source's logs ended")
-        return recorded([])
+        return read_samples([])
     try:
         kept = last_known(archive_of(procedure, procedure.topology.recorder))
     except ArchiveUnavailable as error:
         missing.append(f"the archive cannot be read: {error}")
-        return recorded([])
+        return read_samples([])
     if kept.source_at is None:
         missing.append("the archive holds no sample of the source")
     return kept
@@ -147,17 +147,17 @@ def from_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
 def newest_heartbeat(procedure: Run) -> int | None:
     """When the newest heartbeat on the target was written on the source (ms since 1970); None if unreadable."""
     try:
-        return max(heartbeats(procedure, _HEARTBEAT_SECONDS), default=None)
+        return max(newest_heartbeats(procedure, _HEARTBEAT_SECONDS), default=None)
     except SwitchbackError:
         return None
 
 
-def living(kept: Recorded) -> frozenset[str]:
+def groups_last_seen_active(kept: Recorded) -> frozenset[str]:
     """Groups that had members when they were seen last."""
     return frozenset(kept.groups.loc[kept.groups["members"].fillna(0) > 0, "group"])
 
 
-def looked_at(procedure: Run, kept: Recorded, heartbeat_at: int | None) -> frozenset[str]:
+def groups_recently_sampled(procedure: Run, kept: Recorded, heartbeat_at: int | None) -> frozenset[str]:
     """Groups seen just before the source's last sign of life; one without members then is taken to have none since."""
     if procedure.topology.recorder is None or kept.groups_at is None or kept.source_at is None:
         return frozenset()
@@ -205,7 +205,7 @@ def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -
     return both[both["topic"].isin(set(topics))].astype(types).sort_values(["group", *PARTITION], ignore_index=True)
 
 
-def selected(procedure: Run, there: Mapping[str, TopicInfo]) -> set[str]:
+def selected_topics(procedure: Run, there: Mapping[str, TopicInfo]) -> set[str]:
     """Topics with the same name on both sides that the source connector selects; empty without a known filter."""
     flow, naming = procedure.flow, procedure.naming
     try:
@@ -242,7 +242,7 @@ def topics_of_flow(
         if naming.source_alias(topic) == source and not naming.is_internal(topic)
         if (upstream := naming.upstream(topic)) is not None
     }
-    alone = selected(procedure, there) - {*known, *named} if kept.source_at is None else set()
+    alone = selected_topics(procedure, there) - {*known, *named} if kept.source_at is None else set()
     if alone:
         missing.append(
             f"{len(alone)} topics are taken for mirrored ones by the flow's filter alone: {first_few(sorted(alone))}"

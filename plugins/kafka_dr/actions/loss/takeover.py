@@ -38,7 +38,7 @@ from kafka_dr.procedure.entries import (
     Receipt,
     StepRefused,
     facts_of,
-    newest,
+    newest_fact,
 )
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedures import PLANNED_FAILOVER
@@ -105,7 +105,7 @@ def _why_not(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str
     return f"{aborted.by} aborted it", "Wait until its return_to_source is done: it needs the source."
 
 
-def way_on(procedure: Run, error: LeaseLost) -> LeaseLost:
+def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
     """The same refusal; where a planned run of the same direction holds the pair, with how to go on from it."""
     lease = procedure.journal.lease(procedure.pair)
     if lease is None or lease.released_at is not None or lease.holder == procedure.id:
@@ -143,7 +143,7 @@ def what_is_continued(procedure: Run) -> ContinuedRun | None:
 
 
 @dataclass(frozen=True)
-class Proven:
+class ProvenFacts:
     """What counts of what a planned run had proven; empty where nothing is continued.
 
     Attributes:
@@ -167,9 +167,9 @@ class Proven:
     active: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
 
-    def without_proofs(self, why: str) -> Proven:
+    def without_proofs(self, why: str) -> ProvenFacts:
         """The same without anything that rests on the fence."""
-        return Proven(
+        return ProvenFacts(
             self.procedure_id,
             self.topics,
             active=self.active,
@@ -185,16 +185,16 @@ class Proven:
         return {tp for tp, end in self.boundary.items() if ends.get(tp) == end}
 
 
-def what_was_proven(procedure: Run) -> Proven:
+def what_was_proven(procedure: Run) -> ProvenFacts:
     """What the journal and the files of the continued run prove; nothing of either cluster is asked."""
     if procedure.progress.continues is None:
-        return Proven()
+        return ProvenFacts()
     earlier = procedure.require_other(procedure.progress.continues)
     forecast = earlier.progress.done(FailoverForecast)
     if forecast is None:
-        return Proven(earlier.id)
+        return ProvenFacts(earlier.id)
     topics = {topic: (name, count, topic_id) for topic, name, count, topic_id in earlier.progress.move().planned.topics}
-    found = Proven(earlier.id, topics, active=frozenset(forecast.active_groups))
+    found = ProvenFacts(earlier.id, topics, active=frozenset(forecast.active_groups))
     done = _standing(earlier)
     for entry, fenced in facts_of(done, ProducersFenced):
         doubt = _doubt(earlier, entry, fenced)
@@ -230,7 +230,7 @@ def _doubt(earlier: Run, entry: JournalEntry, fenced: ProducersFenced) -> str:
     return against[-1] if against else ""
 
 
-def _read(earlier: Run, found: Proven, fenced: ProducersFenced, done: list[JournalEntry]) -> Proven:
+def _read(earlier: Run, found: ProvenFacts, fenced: ProducersFenced, done: list[JournalEntry]) -> ProvenFacts:
     """With what stands in the files of the steps that are done, each of the very content that the journal knows."""
     doubts: list[str] = []
 
@@ -244,8 +244,8 @@ def _read(earlier: Run, found: Proven, fenced: ProducersFenced, done: list[Journ
     ends = kept(Step.FENCE_PRODUCERS, fenced.cut_off)
     if ends is None:
         return replace(found, doubts=tuple(doubts))
-    drained, stopped = newest(done, ConsumersDrained), newest(done, MirrorMakerStopped)
-    translated = newest(done, OffsetsTranslated)
+    drained, stopped = newest_fact(done, ConsumersDrained), newest_fact(done, MirrorMakerStopped)
+    translated = newest_fact(done, OffsetsTranslated)
     cut_off, left = (
         frame_partitions(ends, "offset"),
         kept(Step.STOP_MIRROR_MAKER, stopped.boundary if stopped else None),
@@ -270,7 +270,7 @@ def _by_source(
     return {tp: ends[there] for tp, there in remote_partitions(earlier, cut_off).items() if there in ends}
 
 
-def still_proven(procedure: Run, proven: Proven, seen: Mapping[TopicPartition, int], lost: bool) -> Proven:
+def still_proven(procedure: Run, proven: ProvenFacts, seen: Mapping[TopicPartition, int], lost: bool) -> ProvenFacts:
     """The same, unless what was seen of the source since speaks against it.
 
     Args:
@@ -300,7 +300,7 @@ def _look_again(procedure: Run, procedure_id: str) -> None:
     source_ends_are_cut_off(earlier)
 
 
-def with_what_was_proven(procedure: Run, known: LastKnown, proven: Proven) -> LastKnown:
+def with_what_was_proven(procedure: Run, known: LastKnown, proven: ProvenFacts) -> LastKnown:
     """Complete what is known: the plan's topics, groups active before the stop, final positions for seen ones."""
     if proven.procedure_id is None:
         return known
@@ -337,7 +337,7 @@ def _final_positions(seen: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.Data
     )
 
 
-def _beyond_the_fence(procedure: Run, proven: Proven) -> Iterable[str]:
+def _beyond_the_fence(procedure: Run, proven: ProvenFacts) -> Iterable[str]:
     if proven.cut_off:
         yield (
             f"what a super user of {procedure.request.source}, whom no fence stops, wrote there after"
@@ -345,7 +345,7 @@ def _beyond_the_fence(procedure: Run, proven: Proven) -> Iterable[str]:
         )
 
 
-def told_of(proven: Proven, drained: int) -> dict[str, Any] | None:
+def plan_section(proven: ProvenFacts, drained: int) -> dict[str, Any] | None:
     """For the plan: what is continued, and what is taken from it as proven; None where nothing is continued.
 
     Args:
@@ -363,6 +363,6 @@ def told_of(proven: Proven, drained: int) -> dict[str, Any] | None:
     }
 
 
-def milliseconds(at: str | None) -> int | None:
+def epoch_milliseconds(at: str | None) -> int | None:
     """A time as milliseconds since 1970."""
     return None if at is None else int(datetime.fromisoformat(at).timestamp() * 1000)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from kafka_dr.actions.scope.position_frames import (
-    ranked,
+    rank_names,
 )
 from kafka_dr.errors import Contradiction
 
@@ -48,7 +48,7 @@ def rereads_by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
     Our bound is null where one of its positions has none; theirs counts positions with a checkpoint only.
     """
-    codes, names = ranked(rows["group"])
+    codes, names = rank_names(rows["group"])
     found = rows.groupby(codes)
     sums = pd.DataFrame(
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_dr.actions.scope.topic_settings import portable_configs
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.descriptions import Settings
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     MirrorMakerStopped,
     TopicsToCreate,
@@ -42,7 +42,7 @@ def create_missing_topics(procedure: Run) -> None:
     if not missing:
         return
     configs = configs_of_clients_topics(procedure, sorted(missing))
-    record(procedure.authority, Step.COMMIT_GROUPS, TopicsToCreate(creates_topics=list(missing)))
+    record_fact(procedure.authority, Step.COMMIT_GROUPS, TopicsToCreate(creates_topics=list(missing)))
     for topic, partitions in missing.items():
         procedure.authority.hold()
         procedure.systems.target.create_topic(topic, partitions=partitions, configs=portable_configs(configs[topic]))

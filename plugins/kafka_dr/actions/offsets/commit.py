@@ -48,7 +48,7 @@ class ToCommit:
 
     def rows(self, held: pd.DataFrame) -> pd.DataFrame:
         """The positions in order; `held` is what the groups held on the target before the first commit."""
-        return with_set_back(self._procedure, self._wanted, self._refused, held)
+        return with_resets_for_refused(self._procedure, self._wanted, self._refused, held)
 
 
 def positions_to_commit(procedure: Run) -> pd.DataFrame:
@@ -109,12 +109,14 @@ def refused_places(procedure: Run) -> pd.DataFrame:
     )
 
 
-def with_set_back(procedure: Run, wanted: pd.DataFrame, refused: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
+def with_resets_for_refused(
+    procedure: Run, wanted: pd.DataFrame, refused: pd.DataFrame, held: pd.DataFrame
+) -> pd.DataFrame:
     """The wanted positions, and the log start for refused ones whose group stood further there before.
 
     Danger: an older position on a cluster that clients return to may lie behind records that the group has not read.
     """
-    stale = beside(refused, held, "held").dropna(subset=["held"])
+    stale = with_held_position(refused, held, "held").dropna(subset=["held"])
     places = [TopicPartition(topic, int(p)) for topic, p in zip(stale["topic"], stale["partition"], strict=True)]
     starts = procedure.systems.target.starts(sorted(set(places))) if places else {}
     back = stale.assign(position=[starts[tp] for tp in places]).query("held > position")[COLUMNS]
@@ -146,19 +148,19 @@ def held_positions(procedure: Run, groups: list[str]) -> pd.DataFrame:
     return positions_of(procedure.systems.target, [group for group in groups if group in there], require_stable=False)
 
 
-def differing(wanted: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
+def changed_positions(wanted: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
     """The wanted positions that are not held."""
-    both = beside(wanted, held, "held")
+    both = with_held_position(wanted, held, "held")
     return wanted[both["held"].ne(both["position"]).fillna(True).to_numpy(dtype=bool)]
 
 
-def beside(rows: pd.DataFrame, held: pd.DataFrame, name: str) -> pd.DataFrame:
+def with_held_position(rows: pd.DataFrame, held: pd.DataFrame, name: str) -> pd.DataFrame:
     """The rows, in their order, with what is held at their place; null where nothing is."""
     # Whole numbers that may be missing, or pandas would make floats of them and round large offsets.
     return rows.merge(held.rename(columns={"position": name}).astype({name: "Int64"}), on=PLACE, how="left")
 
 
-def commit(procedure: Run, todo: pd.DataFrame) -> dict[tuple[str, TopicPartition], str]:
+def commit_positions(procedure: Run, todo: pd.DataFrame) -> dict[tuple[str, TopicPartition], str]:
     """Commit the positions, many groups in flight; what was refused comes back with the broker's words."""
     results = procedure.systems.target.commit_many(by_group(todo))
     return {(group, tp): word for group, outcomes in results.items() for tp, word in outcomes.items() if word != OK}
@@ -172,7 +174,7 @@ def ledger_frame(
         [(group, *tp, word) for (group, tp), word in errors.items()], columns=[*PLACE, "error"]
     ).astype({"group": object, "topic": object, "partition": "int32"})
     ledger = wanted.rename(columns={"position": "wanted"})
-    ledger = beside(beside(ledger, before, "before"), after, "read_back")
+    ledger = with_held_position(with_held_position(ledger, before, "before"), after, "read_back")
     ledger = ledger.merge(refused, on=PLACE, how="left") if errors else ledger.assign(error=None)
     return ledger[[*PLACE, "before", "wanted", "read_back", "error"]].astype(
         {"partition": "int64", "before": "Int64", "wanted": "Int64", "read_back": "Int64", "error": "string"}

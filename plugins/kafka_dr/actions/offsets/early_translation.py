@@ -17,8 +17,8 @@ import pandas as pd
 from kafka_dr.actions.history.segment_frames import tell_unknown, write_lineage
 from kafka_dr.actions.offsets.prefixed_topics import bounds_of_lost_copies, ends_of_copies, with_lost_copies
 from kafka_dr.actions.scope.plan_scope import boundary_of
-from kafka_dr.actions.scope.position_frames import placed
-from kafka_dr.actions.spark_jobs import plain, write_frame
+from kafka_dr.actions.scope.position_frames import with_partition_column
+from kafka_dr.actions.spark_jobs import contract_frame, write_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.entries import DataLossAssessed, EarlyTranslation, MissingRange
 from kafka_dr.procedure.run import Run
@@ -66,7 +66,7 @@ def write_translation(
         flowed_back: as of `recorder.history.Recorded`.
     """
     write_frame(folder, "positions", positions)
-    write_frame(folder, "floors", plain(floors, "source_end", "target_end", "sampled_at"))
+    write_frame(folder, "floors", contract_frame(floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "syncs", trusted_pairs(syncs, pairs, floors))
     bounds = with_lost_copies(procedure, folder, bounds, bounds_of_lost_copies(procedure, positions["topic"].unique()))
     write_frame(folder, "bounds", bounds)
@@ -75,7 +75,7 @@ def write_translation(
     return {"isolation": procedure.flow.isolation, "source_readable": False, "only_mirrored": not flowed_back}
 
 
-def made_ahead(procedure: Run, assessment: Path) -> EarlyTranslation | None:
+def early_result(procedure: Run, assessment: Path) -> EarlyTranslation | None:
     """Keep the translation made with an assessment: its receipt and figures; None where Spark made none."""
     made = assessment / Step.TRANSLATE_OFFSETS
     if not made.exists():
@@ -90,13 +90,13 @@ def made_ahead(procedure: Run, assessment: Path) -> EarlyTranslation | None:
     return EarlyTranslation(**vars(rows), copies=copies, **{name: summary[name] for name in _TOLD})
 
 
-def taken_if_unchanged(
+def reuse_if_target_unchanged(
     procedure: Run, made: EarlyTranslation | None, bounds: pd.DataFrame, positions: pd.DataFrame
 ) -> tuple[pd.DataFrame, dict[str, Any]] | None:
     """The rows made ahead, and their summary, if the target is as it was; None where they must be made anew.
 
     Args:
-        made: as of `made_ahead`.
+        made: as of `early_result`.
         bounds, positions: those of the assessment.
     """
     if not made or not bounds_at_boundary(procedure, bounds).equals(as_assessed(bounds)):
@@ -132,9 +132,9 @@ def _bounds_with(
     by_remote = bounds.rename(columns={"topic": "source_topic", "target_topic": "topic"}).drop(
         columns=["boundary", "target_start"]
     )
-    placed_now = placed(placed(by_remote, boundary, "boundary"), starts, "target_start").rename(
-        columns={"topic": "target_topic", "source_topic": "topic"}
-    )
+    placed_now = with_partition_column(
+        with_partition_column(by_remote, boundary, "boundary"), starts, "target_start"
+    ).rename(columns={"topic": "target_topic", "source_topic": "topic"})
     # Only where the target ends as a continued run had left it is the cut-off a pair with the boundary: else it says
     # nothing of what is there.
     drained = bounds["drained"] & placed_now["boundary"].eq(bounds["boundary"].astype("Int64")).fillna(False).astype(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import pandas as pd
 
-from kafka_dr.actions.scope.topic_settings import compacted_in, stamped_in
+from kafka_dr.actions.scope.topic_settings import append_time_in, compacted_in
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 
 Offsets = Mapping[TopicPartition, int | None]
@@ -54,7 +54,7 @@ def bounds_of(
             "other_writer": names.isin(other_writer),
             "source_compacted": compacted if source_configs is None else topics.isin(compacted_in(source_configs)),
             "target_compacted": compacted,
-            "compare_timestamps": ~(names.isin(stamped_in(target_configs)) | topics.isin(restamped)),
+            "compare_timestamps": ~(names.isin(append_time_in(target_configs)) | topics.isin(restamped)),
             "recreated": topics.isin(recreated),
         }
     )

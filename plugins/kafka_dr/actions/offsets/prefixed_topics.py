@@ -12,27 +12,27 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.history.journal_lineage import Grown, History, segments_of
-from kafka_dr.actions.history.segment_frames import checked
+from kafka_dr.actions.history.journal_lineage import History, LogGrowth, segments_of
+from kafka_dr.actions.history.segment_frames import valid_lineage
 from kafka_dr.actions.offsets.log_bounds import bounds_of
-from kafka_dr.actions.scope.flow_scope import copies_of_target, names_protect, remote_partitions
+from kafka_dr.actions.scope.flow_scope import copies_of_target, names_separate_directions, remote_partitions
 from kafka_dr.actions.scope.internal_topics import syncs_of_the_other_flow
 from kafka_dr.actions.scope.position_frames import frame_partitions
-from kafka_dr.actions.scope.topic_settings import stamped_in
+from kafka_dr.actions.scope.topic_settings import append_time_in
 from kafka_dr.actions.spark_jobs import write_frame
-from kafka_dr.domain.failback.lineage import Lineage, Segment
+from kafka_dr.domain.failback.lineage import CopiedSegment, Lineage
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.run import Run
 
 
-def with_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
+def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
     """Add bounds of partitions that are copies of the target's; write their segments and offset syncs to the folder.
 
     The originals end where the last failover has left them: a group that has read its copies to the end stands before
     what was stranded there. Segments are written too of clients' own topics in which stranded records were kept: these
     are on no target, and nothing is missing there.
     """
-    originals, known = originals_of(procedure), History.of(procedure) if names_protect(procedure) else None
+    originals, known = originals_of(procedure), History.of(procedure) if names_separate_directions(procedure) else None
     kept = {} if known is None else stretches_around_stranded(known, bounds)
     if not originals:
         if kept:
@@ -50,7 +50,7 @@ def with_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) -> pd.DataFr
 
 
 def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
-    """As `with_copies`, without the source: copies end where the journal says they did when clients last came to it.
+    """As `write_prefixed_copies`, without the source: where copies ended when clients came to it last, by the journal.
 
     Args:
         copies: what `bounds_of_lost_copies` answered; a copy of which the journal does not tell has no cut-off, and no
@@ -75,21 +75,21 @@ def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies:
     return pd.concat([bounds, copies], ignore_index=True)
 
 
-def stretches_around_stranded(known: History, bounds: pd.DataFrame) -> dict[TopicPartition, tuple[Segment, ...]]:
+def stretches_around_stranded(known: History, bounds: pd.DataFrame) -> dict[TopicPartition, tuple[CopiedSegment, ...]]:
     """Segments of the partitions of a translation's bounds in which stranded records were kept."""
     found = {}
     columns = ["topic", "partition", "target_topic", "cut_off", "boundary"]
     for topic, partition, name, cut_off, boundary in bounds[columns].itertuples(index=False):
         tp = TopicPartition(topic, partition)
         lineage = known.around_stranded(tp, TopicPartition(name, partition))
-        found[tp] = checked(lineage, Grown(int(cut_off), int(boundary), None)).segments
+        found[tp] = valid_lineage(lineage, LogGrowth(int(cut_off), int(boundary), None)).segments
     return {tp: segments for tp, segments in found.items() if segments}
 
 
 def _write(
     procedure: Run,
     folder: Path,
-    segments: Mapping[TopicPartition, tuple[Segment, ...]],
+    segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]],
     originals: Mapping[TopicPartition, TopicPartition],
 ) -> None:
     """Write `segments` and `syncs_back` of copies."""
@@ -122,16 +122,16 @@ def originals_of(procedure: Run) -> dict[TopicPartition, TopicPartition]:
 
 def segments_of_copy(
     known: History | None, copy: TopicPartition, original: TopicPartition, end: int, original_end: int
-) -> tuple[Segment, ...]:
+) -> tuple[CopiedSegment, ...]:
     """A copy's segments around stranded records kept there, then an open one; only that one if the rest is unknown."""
-    last = Segment(end, None, original_end, None, copied_back=False)
+    last = CopiedSegment(end, None, original_end, None, copied_back=False)
     if known is None or (upto := known.copied_up_to(original)) is None:
         return (last,)
     *older, newest = known.copied_around_stranded(copy, original)
     newest = newest._replace(
         source_to=end, target_to=min(upto, original_end), drained=known.drained(original) and upto <= original_end
     )
-    return checked(Lineage((*older, newest, last)), Grown(end, original_end, None)).segments or (last,)
+    return valid_lineage(Lineage((*older, newest, last)), LogGrowth(end, original_end, None)).segments or (last,)
 
 
 def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartition]) -> pd.DataFrame:
@@ -148,7 +148,7 @@ def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartit
         source_configs=configs,
         target_configs=target.configs(sorted({tp.topic for tp in there})),
         drained=originals,
-        restamped=stamped_in(configs),
+        restamped=append_time_in(configs),
     )
 
 

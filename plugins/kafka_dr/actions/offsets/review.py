@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka_dr.actions.loss_changes import loss_grown
-from kafka_dr.domain.loss.loss_increase import Grown, review_digest
+from kafka_dr.actions.loss_changes import loss_beyond_approval
+from kafka_dr.domain.loss.loss_increase import LossIncrease, review_digest
 from kafka_dr.errors import ApprovalMissing
 from kafka_dr.procedure.entries import (
     ConsumersDrained,
@@ -20,7 +20,7 @@ def require_reviewed(procedure: Run) -> None:
     """Require approval of the plan, and where due of translation and grown loss, whatever the gate's outcome says."""
     procedure.approvals.require_plan()
     procedure.progress.outcome_entry(Step.REVIEW_TRANSLATION)
-    more = loss_grown(procedure)
+    more = loss_beyond_approval(procedure)
     digest = digest_to_review(procedure, more)
     if digest is None:
         return
@@ -37,7 +37,7 @@ def require_reviewed(procedure: Run) -> None:
         ) from error
 
 
-def digest_to_review(procedure: Run, more: Sequence[Grown]) -> str | None:
+def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None:
     """Digest of the translation and of a loss beyond what was approved; None where no person must see them.
 
     A person must where more is lost, a position is not exact, records are missing, or groups move that the plan does

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pandas as pd
 
 from kafka_dr.actions.fencing.rules import target_rules
-from kafka_dr.actions.history.moves import moved_clients
+from kafka_dr.actions.history.moves import completed_moves
 from kafka_dr.actions.offsets.log_bounds import bounds_of
-from kafka_dr.actions.scope.flow_scope import names_protect, remote_partitions
+from kafka_dr.actions.scope.flow_scope import names_separate_directions, remote_partitions
 from kafka_dr.actions.scope.plan_scope import boundary_of, cut_off_of
-from kafka_dr.actions.scope.topic_settings import stamped_in
+from kafka_dr.actions.scope.topic_settings import append_time_in
 from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
 from kafka_dr.procedure.run import Run
 
@@ -29,15 +29,15 @@ def bounds_frame(procedure: Run) -> pd.DataFrame:
         target_configs=target.configs(sorted(names)),
         drained=cut_off,
         other_writer=open_to_clients(procedure, names),
-        restamped=stamped_when_copied_back(procedure, topics),
+        restamped=append_time_topics(procedure, topics),
     )
 
 
-def stamped_when_copied_back(procedure: Run, topics: set[str]) -> set[str]:
+def append_time_topics(procedure: Run, topics: set[str]) -> set[str]:
     """Source topics that gave records copied back another time; none before clients first changed sides."""
-    if names_protect(procedure) or not moved_clients(procedure):
+    if names_separate_directions(procedure) or not completed_moves(procedure):
         return set()
-    return stamped_in(procedure.systems.source.configs(sorted(topics)))
+    return append_time_in(procedure.systems.source.configs(sorted(topics)))
 
 
 def open_to_clients(procedure: Run, topics: set[str]) -> set[str]:

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from kafka_dr.actions.old_source.lost_source_fence import found_lost
-from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK, TELLING, Watched, watched
+from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK, TELLING, WatchedSource, watched_sources
 from kafka_dr.errors import (
     NotReady,
     ReadBackFailed,
 )
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     FenceToArm,
     SourceToFence,
@@ -25,11 +25,11 @@ from kafka_dr.vocabulary import Step
 _SILENT_SECONDS = 60.0
 
 
-def arm(procedure: Run, step: str, topics: Iterable[str]) -> Watched:
+def arm_fence(procedure: Run, step: str, topics: Iterable[str]) -> WatchedSource:
     """Have the watcher fence the source as soon as it answers; read back from the journal."""
     source = SourceToFence(procedure.request.source, procedure.request.target, sorted(topics))
-    record(procedure.authority, step, FenceToArm(arms_fence=source))
-    armed = watched(telling_entries(procedure.journal)).get(procedure.id)
+    record_fact(procedure.authority, step, FenceToArm(arms_fence=source))
+    armed = watched_sources(telling_entries(procedure.journal)).get(procedure.id)
     if armed is None:
         raise ReadBackFailed("The armed fence is not in the journal", procedure.id, "Look at the journal's database.")
     return armed
@@ -59,7 +59,7 @@ def watcher_seen(procedure: Run) -> str:
     return seen.isoformat()
 
 
-def fence_ahead(procedure: Run) -> str:
+def expected_fence_method(procedure: Run) -> str:
     """How the source will be kept from its clients, as far as can be said before it is tried."""
     if not found_lost(procedure):
         return BY_ACL

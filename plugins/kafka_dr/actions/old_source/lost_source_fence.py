@@ -8,9 +8,9 @@ from concurrent.futures import wait
 from threading import Lock
 from typing import Any, TypeVar
 
-from kafka_dr.actions.concurrently import in_background
+from kafka_dr.actions.concurrently import run_in_background
 from kafka_dr.actions.fencing.acl_fence import WriteFence, fence_writes
-from kafka_dr.actions.old_source.writes_after_failover import accepted_since, known_ends
+from kafka_dr.actions.old_source.writes_after_failover import known_ends, writes_after_failover
 from kafka_dr.actions.scope.flow_scope import mirrored_now
 from kafka_dr.domain.fencing.armed_fence import BY_ACL
 from kafka_dr.domain.loss.source_lost import SourceState
@@ -39,7 +39,7 @@ ANSWER_SECONDS, LOST_ANSWER_SECONDS = 5.0, 1.0
 _COMING_BACK_SECONDS, _LOOK_AGAIN_SECONDS = 5.0, 0.5
 
 
-class TimedAttempt:
+class TimedFenceAttempt:
     """Authority for a call that may hang with the source: once given up, the call can act or write no more."""
 
     def __init__(self, authority: Authority) -> None:
@@ -78,9 +78,9 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
     Raises:
         DeadlinePassed: it is over; whatever was added to the source by then stands in the journal as an intent.
     """
-    authority, own = TimedAttempt(procedure.authority), procedure.systems.anew()
+    authority, own = TimedFenceAttempt(procedure.authority), procedure.systems.anew()
     attempt = Run(procedure.identity, procedure.request, procedure.journal, own, authority)
-    done = in_background(lambda: work(attempt))
+    done = run_in_background(lambda: work(attempt))
     wait([done], seconds)
     if done.done():
         return done.result()
@@ -92,21 +92,19 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
     )
 
 
-def fenced_coming_back(
-    procedure: Run, step: str, topics: Iterable[str], approval: Approval
-) -> SourceFencedByAcl | None:
-    """As `fenced_by_acl`; for a lost source that answers again, the first seconds without proof are no refusal."""
+def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
+    """As `fence_by_acl`; for a lost source that answers again, the first seconds without proof are no refusal."""
     ends_at = time.monotonic() + (_COMING_BACK_SECONDS if found_lost(procedure) else 0.0)
     while True:
         try:
-            return fenced_by_acl(procedure, step, topics, approval)
+            return fence_by_acl(procedure, step, topics, approval)
         except FenceNotProven:
             if time.monotonic() >= ends_at:
                 raise
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def fenced_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
+def fence_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
     """Fence a source that answers, and list what it accepted since it was left; None where it has no authorizer."""
     fence, every = fence_old_source(procedure, step, topics)
     if not fence.authorizer:
@@ -118,7 +116,7 @@ def fenced_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: Ap
         acl_entries_added=fence.added,
         brokers_refusing=fence.refusing,
         fenced_at=procedure.now() if fence.proven else None,
-        **vars(accepted_since(procedure, every)),
+        **vars(writes_after_failover(procedure, every)),
     )
 
 

@@ -18,16 +18,24 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-from kafka_dr.actions.concurrently import in_background
+from kafka_dr.actions.concurrently import run_in_background
 from kafka_dr.actions.fencing.acl_fence import make_probe_topic, refused_by_rights
 from kafka_dr.config.topology import Deadlines
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.loss.source_lost import FROM_APPLICATION, FROM_CONNECT, FROM_HERE, Look, Sight, Verdict, verdict_of
+from kafka_dr.domain.loss.source_lost import (
+    FROM_APPLICATION,
+    FROM_CONNECT,
+    FROM_HERE,
+    Look,
+    LossVerdict,
+    Sight,
+    verdict_of,
+)
 from kafka_dr.domain.mirror_maker.mirror_records import decode_heartbeat
 from kafka_dr.errors import KafkaUnavailable, ReadBackFailed, SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import Metadata
-from kafka_dr.hooks.brokers.record_writer import Accepted, RecordWriter, WriteResult
+from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted, WriteResult
 from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
 from kafka_dr.hooks.redaction import one_line
 from kafka_dr.procedure.run import Run
@@ -62,7 +70,7 @@ def pace_of(deadlines: Deadlines) -> Pace:
     return Pace(rounds, max(shortest, deadlines.confirm_seconds / rounds))
 
 
-def confirmed(procedure: Run, tell: Callable[[str], object] = str) -> Verdict:
+def confirm_source_state(procedure: Run, tell: Callable[[str], object] = str) -> LossVerdict:
     """Look from all sides, again and again over the window; whoever sees the source answer ends it at once.
 
     Args:
@@ -87,13 +95,13 @@ def confirmed(procedure: Run, tell: Callable[[str], object] = str) -> Verdict:
 def one_round(procedure: Run, seconds: float) -> list[Look]:
     """One look from every side, all at once; ends with the last of them, within the time of one."""
     views = (view_from_here, view_from_connect, view_from_application)
-    return [future.result() for future in [in_background(partial(view, procedure, seconds)) for view in views]]
+    return [future.result() for future in [run_in_background(partial(view, procedure, seconds)) for view in views]]
 
 
 def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[[Tell], None]) -> Look:
     """Run `see` for some seconds and take its last report; a failing system counts as UNKNOWN."""
     told, began, at = [at_first], time.monotonic(), datetime.now(UTC).isoformat()
-    seen = in_background(lambda: see(lambda sight, words: told.append((sight, words))))
+    seen = run_in_background(lambda: see(lambda sight, words: told.append((sight, words))))
     try:
         seen.result(seconds)
     except FutureTimeout:
@@ -110,7 +118,7 @@ def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[
 def view_from_here(procedure: Run, seconds: float) -> Look:
     """Ask the source for metadata with a fresh client, then write to the probe topic as the orchestrator."""
     allowed, target = _HOOKS_SHARE * seconds, procedure.request.target
-    control = in_background(lambda: procedure.systems.cluster(target).metadata(allowed))
+    control = run_in_background(lambda: procedure.systems.cluster(target).metadata(allowed))
     look = _look(
         FROM_HERE,
         seconds,
@@ -194,17 +202,19 @@ def _answers_to_writes(
         answer = writer.probe(PROBE_TOPIC, partition, timeout=_HOOKS_SHARE * seconds)
         return answer, time.monotonic() - began
 
-    started = [in_background(partial(written, partition)) for partition in partitions]
+    started = [run_in_background(partial(written, partition)) for partition in partitions]
     return [future.result() for future in wait(started, seconds).done]
 
 
 def _of_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) -> tuple[Sight, str]:
     """Judge write results: one accepting partition suffices; a refusal for lack of rights is from a living broker."""
     alive = [
-        (seconds, answer) for answer, seconds in answers if isinstance(answer, Accepted) or refused_by_rights(answer)
+        (seconds, answer)
+        for answer, seconds in answers
+        if isinstance(answer, WriteAccepted) or refused_by_rights(answer)
     ]
     if not alive:
-        errors = sorted({answer.error for answer, _ in answers if not isinstance(answer, Accepted)})
+        errors = sorted({answer.error for answer, _ in answers if not isinstance(answer, WriteAccepted)})
         return (
             Sight.REFUSES_WRITES,
             f"it described itself, but acknowledged no write: {', '.join(errors) or 'no answer in time'}",
@@ -212,7 +222,7 @@ def _of_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) -> tu
     seconds, answer = min(alive, key=lambda one: one[0])
     what = (
         "took a write"
-        if isinstance(answer, Accepted)
+        if isinstance(answer, WriteAccepted)
         else "refused a write for want of rights, as only a living broker does,"
     )
     return (Sight.SLOW if seconds > limit else Sight.ANSWERS), f"it {what} after {seconds:.1f} s"
@@ -249,10 +259,10 @@ def _see_from_connect(procedure: Run, seconds: float, tell: Tell) -> None:
         tell(Sight.UNKNOWN, f"no task reads the source: {status}")
         return
     tell(Sight.UNKNOWN, "the heartbeats on the target could not be read in time")
-    known = heartbeats(procedure, seconds)
+    known = newest_heartbeats(procedure, seconds)
     while known and (left := ends_at - time.monotonic()) > 0:
         time.sleep(min(_BEAT_SECONDS, left))
-        if max(heartbeats(procedure, seconds), default=0) > known[-1]:
+        if max(newest_heartbeats(procedure, seconds), default=0) > known[-1]:
             tell(Sight.ANSWERS, "MirrorMaker 2 mirrored a heartbeat that was written on it a moment ago")
             return
     tell(*_of_silence(known, seconds, status))
@@ -275,7 +285,7 @@ def _of_silence(known: Sequence[int], seconds: float, status: ConnectorStatus | 
     return Sight.GONE, f"no heartbeat was mirrored since the one of {since}"
 
 
-def heartbeats(procedure: Run, seconds: float) -> list[int]:
+def newest_heartbeats(procedure: Run, seconds: float) -> list[int]:
     """When mirrored heartbeats were written on the source (ms since 1970): newest two a partition at most, sorted."""
     topic = procedure.naming.remote(procedure.flow.source, procedure.naming.heartbeats_topic)
     found = procedure.systems.target.topics([topic], timeout=seconds)

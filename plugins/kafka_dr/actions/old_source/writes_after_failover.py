@@ -11,7 +11,7 @@ from kafka_dr.actions.fencing.open_transactions import transaction_tool
 from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
-from kafka_dr.domain.fencing.armed_fence import accepted, shrunk
+from kafka_dr.domain.fencing.armed_fence import accepted_ranges, shrunk_logs
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
@@ -33,11 +33,11 @@ def known_ends(procedure: Run) -> dict[TopicPartition, int]:
     return frame_partitions(procedure.artifacts.load(assessed.source_ends), "offset") if assessed else {}
 
 
-def accepted_since(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
+def writes_after_failover(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
     """Records the source accepted since it was left: still log ends behind the fence less ends in the inventory."""
     ends = _still_ends(procedure, list(topics))
     known, problem = _known_ends(procedure)
-    rows = accepted(known, ends)
+    rows = accepted_ranges(known, ends)
     most = sorted(rows, key=lambda row: (row.from_offset or 0) - row.to_offset)[:_NAMED]
     frame = pd.DataFrame(rows, columns=["topic", "partition", "from_offset", "to_offset"])
     return AcceptedRecords(
@@ -47,7 +47,7 @@ def accepted_since(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
         records_at_most=sum(row.to_offset - (row.from_offset or 0) for row in rows),
         partitions_written=len(rows),
         partitions_not_known_before=sum(row.from_offset is None for row in rows),
-        logs_shorter_than_known=shrunk(known, ends)[:_NAMED],
+        logs_shorter_than_known=shrunk_logs(known, ends)[:_NAMED],
         newest_records=newest_records(
             procedure, {TopicPartition(r.topic, r.partition): r.from_offset or 0 for r in most}
         ),

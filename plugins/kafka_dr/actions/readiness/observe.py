@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.rules import source_rules, target_rules
 from kafka_dr.actions.groups.selected import group_views, held_in_scope
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, remote_partitions, scope_of
@@ -22,7 +22,7 @@ from kafka_dr.domain.readiness.observation import (
     Sample,
     TopicView,
 )
-from kafka_dr.domain.readiness.readiness import settling, standing_still
+from kafka_dr.domain.readiness.readiness import is_settling, standing_still
 from kafka_dr.errors import ConnectUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
@@ -32,7 +32,7 @@ from kafka_dr.procedure.run import Run
 _SAMPLES = 15
 
 
-def observe(
+def observe_pair(
     procedure: Run, known_topic_ids: Mapping[str, str], apart: float = 1.0, held: pd.DataFrame | None = None
 ) -> Observation:
     """Look at both clusters and the flow; sample log ends twice, `apart` seconds apart (0: only once).
@@ -40,7 +40,7 @@ def observe(
     Args:
         held: committed positions in scope that were read a moment ago; they are read where there are none.
     """
-    with side_by_side() as start:
+    with run_concurrently() as start:
         reverse_view = start(flow_view, procedure, procedure.reverse_flow) if procedure.reverse_flow else None
         topics, rules = (
             start(procedure.systems.source.topics),
@@ -54,7 +54,7 @@ def observe(
         target, reverse = target_view.result(), reverse_view.result() if reverse_view else None
     partitions = [TopicPartition(t, p) for t in scope for p in range(source.topics[t].partitions)]
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
-    with side_by_side() as start:
+    with run_concurrently() as start:
         reading = start(
             lambda: held_in_scope(procedure, source.groups, [*scope, *copies], checkpoint) if held is None else held
         )
@@ -89,10 +89,10 @@ def two_samples(
     While MirrorMaker 2 catches up after a restart, a partition may rest for some seconds though nothing is wrong with
     it.
     """
-    first = last = sample(procedure, partitions, target)
+    first = last = sample_ends(procedure, partitions, target)
     for _ in range(_SAMPLES if apart else 0):
         time.sleep(apart)
-        last = sample(procedure, partitions, target)
+        last = sample_ends(procedure, partitions, target)
         if not standing_still(first, last):
             break
     return first, last
@@ -145,13 +145,13 @@ def connector_view(worker: MirrorMaker | DedicatedMirrorMaker, name: str) -> Con
     return ConnectorView(name, status.state, status.tasks, worker.config(name), tuple(status.traces.values()))
 
 
-def sample(procedure: Run, partitions: list[TopicPartition], target: ClusterView) -> Sample:
+def sample_ends(procedure: Run, partitions: list[TopicPartition], target: ClusterView) -> Sample:
     """Log ends of the scope on both sides, by source partition."""
     remote = remote_partitions(procedure, partitions)
     there = [
         tp for tp in remote.values() if tp.topic in target.topics and tp.partition < target.topics[tp.topic].partitions
     ]
-    with side_by_side() as start:
+    with run_concurrently() as start:
         here = start(procedure.systems.source.ends, partitions)
         ends = procedure.systems.target.ends(there)
     return Sample(here.result(), {tp: ends[remote[tp]] for tp in partitions if remote[tp] in ends}, time.monotonic())
@@ -164,6 +164,6 @@ _SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 20.0, 0.5
 def observed_at_rest(procedure: Run, known: dict[str, str]) -> Observation:
     """Observe both clusters and the flow; while Connect assigns connectors, again for some seconds."""
     ends_at = time.monotonic() + _SETTLED_SECONDS
-    while settling(seen := observe(procedure, known)) and time.monotonic() < ends_at:
+    while is_settling(seen := observe_pair(procedure, known)) and time.monotonic() < ends_at:
         time.sleep(_LOOK_AGAIN_SECONDS)
     return seen

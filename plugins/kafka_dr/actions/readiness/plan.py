@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.actions.groups.at_rest import READ_AGAIN_UP_TO
-from kafka_dr.actions.scope.position_frames import placed, ranked
+from kafka_dr.actions.scope.position_frames import rank_names, with_partition_column
 from kafka_dr.domain.fencing.fence import (
     FenceScope,
     client_principals,
@@ -89,7 +89,9 @@ def compared_positions(seen: Observation, checkpoints: pd.DataFrame, syncs: pd.D
         mirror_maker_rereads, the records between MirrorMaker 2's position and the log end on the target that are not
         lag: an estimate before the drain, null without its checkpoint.
     """
-    held = placed(placed(seen.positions, seen.last.source_ends, "end"), seen.last.target_ends, "target_end")
+    held = with_partition_column(
+        with_partition_column(seen.positions, seen.last.source_ends, "end"), seen.last.target_ends, "target_end"
+    )
     known = (
         syncs[["topic", "partition", "upstream"]]
         .drop_duplicates()
@@ -114,7 +116,7 @@ def compared_positions(seen: Observation, checkpoints: pd.DataFrame, syncs: pd.D
 
 def forecast_of(procedure: Run, seen: Observation, held: pd.DataFrame) -> tuple[GroupForecast, ...]:
     """What is expected for each group in scope."""
-    codes, names = ranked(held["group"])
+    codes, names = rank_names(held["group"])
     found = held.groupby(codes)
     figures = pd.DataFrame(
         {

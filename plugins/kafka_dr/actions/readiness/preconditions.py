@@ -9,7 +9,7 @@ from kafka_dr.procedure.entries import (
     ReadinessChecked,
     TopicsPrepared,
     facts_of,
-    newest,
+    newest_fact,
 )
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
@@ -34,13 +34,13 @@ def known_topic_ids(procedure: Run) -> dict[str, str]:
     request = procedure.request
     checked = [*facts_of(procedure.journal.entries(step=Step.CHECK_READINESS), ReadinessChecked)]
     for entry, ready in reversed(checked):
-        opened = newest(procedure.journal.entries(entry.procedure_id, Step.OPEN_PROCEDURE), ProcedureOpened)
+        opened = newest_fact(procedure.journal.entries(entry.procedure_id, Step.OPEN_PROCEDURE), ProcedureOpened)
         if opened and (opened.source, opened.target) == (request.source, request.target):
-            return {**ready.topic_ids, **made_anew_since(procedure, entry.sequence)}
+            return {**ready.topic_ids, **recreated_by_failbacks(procedure, entry.sequence)}
     return {}
 
 
-def made_anew_since(procedure: Run, sequence: int) -> dict[str, str]:
+def recreated_by_failbacks(procedure: Run, sequence: int) -> dict[str, str]:
     """Ids of topics that failbacks made anew on the source; MirrorMaker 2's data on the old ones is deleted, too."""
     made: dict[str, str] = {}
     for entry, prepared in facts_of(procedure.journal.entries(step=Step.PREPARE_TOPICS), TopicsPrepared):

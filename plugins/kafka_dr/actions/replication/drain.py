@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from kafka_dr.actions.history.seeds import told_to_begin
+from kafka_dr.actions.history.seeds import seeded_offsets
 from kafka_dr.actions.scope.flow_scope import remote_partitions
 from kafka_dr.actions.scope.internal_topics import offset_syncs_of
 from kafka_dr.actions.scope.plan_scope import cut_off_of
@@ -34,7 +34,7 @@ class Drain:
         self.compare_timestamps = timestamps_comparable(procedure)
         self.proofs: dict[TopicPartition, Proof] = {}
         self._source_last: dict[TopicPartition, Tail] | None = None
-        self._begun = told_to_begin(procedure)
+        self._begun = seeded_offsets(procedure)
 
     def look(self) -> dict[TopicPartition, Proof]:
         """All proofs, or NotYet with the partitions that lack one."""

@@ -11,9 +11,9 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.readiness import isolation_of
 from kafka_dr.errors import Contradiction, Refusal
-from kafka_dr.hooks.brokers.record import Span
+from kafka_dr.hooks.brokers.record import OffsetSpan
 from kafka_dr.hooks.brokers.record_reader import RecordReader
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import EndsNoted, GroupsCommitted
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
@@ -64,7 +64,7 @@ def ends_are_noted(procedure: Run, step: str) -> bool:
 def note_ends(procedure: Run, step: str, ends: dict[TopicPartition, int]) -> None:
     """Note all logs' ends before the flow first resumes: a partition not among them was made afterwards."""
     receipt = procedure.artifacts.save("ends_before_flow", partitions_frame(ends, "offset"))
-    record(procedure.authority, step, EndsNoted(ends_before=receipt, all_noted=True))
+    record_fact(procedure.authority, step, EndsNoted(ends_before=receipt, all_noted=True))
 
 
 def noted_ends(procedure: Run, step: str, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -119,9 +119,11 @@ class ReverseCopies:
         """
         # The copies first: what they have by now, the new primary has too.
         copied = existing_ends(self._procedure, list(self._copy.values()))
-        first_copies = first_records(self._copies, {tp: Span(start, copied[tp]) for tp, start in self._before.items()})
+        first_copies = first_records(
+            self._copies, {tp: OffsetSpan(start, copied[tp]) for tp, start in self._before.items()}
+        )
         ends = self._procedure.systems.target.ends(list(self._since))
-        firsts = first_records(self._originals, {tp: Span(start, ends[tp]) for tp, start in self._since.items()})
+        firsts = first_records(self._originals, {tp: OffsetSpan(start, ends[tp]) for tp, start in self._since.items()})
         differing = [
             tp
             for tp in self._since
@@ -149,6 +151,6 @@ class ReverseCopies:
         return {tp for tp in partitions if starts[tp] > self._since[tp] or tp.topic in compacted}
 
 
-def first_records(reader: RecordReader, spans: dict[TopicPartition, Span]) -> dict[TopicPartition, str]:
+def first_records(reader: RecordReader, spans: dict[TopicPartition, OffsetSpan]) -> dict[TopicPartition, str]:
     """Fingerprint of the first record of each span that has one."""
     return {tp: records[0].fingerprint() for tp, records in reader.ranges(spans, limit=1).items() if records}

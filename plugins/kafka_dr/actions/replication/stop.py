@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.scope.flow_scope import remote_partitions
 from kafka_dr.actions.scope.plan_scope import partitions_of_plan
 from kafka_dr.config.topology import Flow
@@ -13,7 +13,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.site.stop import StopHook
-from kafka_dr.procedure.authority import acting, record
+from kafka_dr.procedure.authority import acting_under, record_fact
 from kafka_dr.procedure.entries import (
     ConnectorsToStop,
     Fact,
@@ -79,13 +79,13 @@ def _ask_connectors(
     """Ask by name; what `runs` goes on again where the right to ask was lost meanwhile."""
     new = [name for name in names if stopping_since(procedure, name) is None]
     if new:
-        record(procedure.authority, step, ConnectorsToStop(stops_connectors=new))
+        record_fact(procedure.authority, step, ConnectorsToStop(stops_connectors=new))
 
     def undo() -> None:
         for name in runs:
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
 
-    with acting(procedure.authority, undo), side_by_side() as start:
+    with acting_under(procedure.authority, undo), run_concurrently() as start:
         # Connect ends one connector's tasks after the other's, and a dead source keeps each for a minute: neither waits
         # for the other.
         asked = [start(worker.ask_to_stop, name, timeout=seconds) for name in names]
@@ -126,7 +126,7 @@ def _end_processes(procedure: Run, step: str, hook: StopHook, flow: Flow, second
     running = hook.running(name, timeout=seconds)
     if running:
         if stopping_since(procedure, name) is None:
-            record(procedure.authority, step, ProcessesToStop(stops_processes=name))
+            record_fact(procedure.authority, step, ProcessesToStop(stops_processes=name))
         procedure.authority.hold()
         running = hook.stop(name)
     return {name: STOPPED if running == 0 else f"{running} processes still run"}

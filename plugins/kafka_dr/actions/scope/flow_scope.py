@@ -65,7 +65,7 @@ def remote_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> d
     return {tp: TopicPartition(names[tp.topic], tp.partition) for tp in wanted}
 
 
-def names_protect(procedure: Run) -> bool:
+def names_separate_directions(procedure: Run) -> bool:
     """Whether each direction has topics of its own, so that none has to be told where to begin."""
     return procedure.topology.naming.policy != "identity"
 

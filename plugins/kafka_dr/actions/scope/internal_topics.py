@@ -15,7 +15,7 @@ from kafka_dr.domain.mirror_maker.mirror_records import (
     decode_offset_syncs,
     newest_checkpoints,
 )
-from kafka_dr.domain.recorder_rows import Place
+from kafka_dr.domain.recorder_rows import RowPlace
 from kafka_dr.errors import BadInput, ConnectUnavailable, Contradiction
 from kafka_dr.hooks.brokers.record import key_and_value, record_of
 from kafka_dr.procedure.run import Run
@@ -134,7 +134,7 @@ def checkpoints_of(procedure: Run) -> pd.DataFrame:
 
 
 def checkpoints_with_origin(
-    procedure: Run, missing: list[str] | None, read_to: Mapping[Place, int] | None = None
+    procedure: Run, missing: list[str] | None, read_to: Mapping[RowPlace, int] | None = None
 ) -> pd.DataFrame:
     """Source positions stated by the newest checkpoints: group, topic (of the source), partition, position.
 
@@ -158,13 +158,15 @@ def origin_of(procedure: Run, topic: str) -> str | None:
     return upstream if upstream is not None and naming.remote(source, upstream) == topic else None
 
 
-def _newest_checkpoints(procedure: Run, missing: list[str] | None, read_to: Mapping[Place, int]) -> CheckpointColumns:
+def _newest_checkpoints(
+    procedure: Run, missing: list[str] | None, read_to: Mapping[RowPlace, int]
+) -> CheckpointColumns:
     """Of each group and partition; none where the topic is missing."""
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
     there = procedure.systems.target.topics([topic]).get(topic)
     if there is None:
         return newest_checkpoints([])
-    begin = {TopicPartition(topic, p): read_to.get(Place(there.topic_id, topic, p), 0) for p in there.partitions}
+    begin = {TopicPartition(topic, p): read_to.get(RowPlace(there.topic_id, topic, p), 0) for p in there.partitions}
     records = list(procedure.systems.reader(procedure.flow.target).read_all(topic, take=key_and_value, begin=begin))
     found = newest_checkpoints(records)
     if missing is not None:

@@ -29,11 +29,11 @@ def position_rows(columns: Iterable[Sequence[Any]]) -> pd.DataFrame:
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame:
     """Sort rows by group, topic and partition; by ranks of the names, as comparing a million names takes seconds."""
-    groups, topics = (ranked(frame[name])[0] for name in ("group", "topic"))
+    groups, topics = (rank_names(frame[name])[0] for name in ("group", "topic"))
     return frame.iloc[np.lexsort((frame["partition"].to_numpy(), topics, groups))].reset_index(drop=True)
 
 
-def ranked(names: pd.Series) -> tuple[np.ndarray, list[str]]:
+def rank_names(names: pd.Series) -> tuple[np.ndarray, list[str]]:
     """Each name's rank among the distinct names, and these in order.
 
     pandas' own factorize, and with it groupby and drop_duplicates, takes names for equal that are alike up to a NUL
@@ -45,7 +45,7 @@ def ranked(names: pd.Series) -> tuple[np.ndarray, list[str]]:
     return np.fromiter(map(ranks.__getitem__, listed), np.int64, len(listed)), distinct
 
 
-def placed(frame: pd.DataFrame, values: Mapping[TopicPartition, int | None], name: str) -> pd.DataFrame:
+def with_partition_column(frame: pd.DataFrame, values: Mapping[TopicPartition, int | None], name: str) -> pd.DataFrame:
     """The rows with one value of their partition more; unknown where the partition has none."""
     known = pd.DataFrame([(*tp, value) for tp, value in values.items()], columns=["topic", "partition", name]).astype(
         {"topic": object, "partition": "int32", name: "Int64"}

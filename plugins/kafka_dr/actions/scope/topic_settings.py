@@ -13,7 +13,7 @@ def timestamps_comparable(procedure: Run) -> dict[str, bool]:
     """By source topic: whether records keep their timestamps (the target topic does not stamp its own)."""
     topics = topics_of(procedure)
     names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
-    stamped = stamped_in(procedure.systems.target.configs(list(names.values())))
+    stamped = append_time_in(procedure.systems.target.configs(list(names.values())))
     return {t: remote not in stamped for t, remote in names.items()}
 
 
@@ -22,12 +22,12 @@ def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
     return {topic for topic, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")}
 
 
-def stamped_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
+def append_time_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
     """Topics whose records get their time from the broker, so that a copy has another one."""
-    return {topic for topic, config in configs.items() if stamps(config)}
+    return {topic for topic, config in configs.items() if uses_append_time(config)}
 
 
-def stamps(config: Mapping[str, str]) -> bool:
+def uses_append_time(config: Mapping[str, str]) -> bool:
     """Whether a topic with these settings gives records the time at which it took them."""
     return config.get("message.timestamp.type", "CreateTime") != "CreateTime"
 

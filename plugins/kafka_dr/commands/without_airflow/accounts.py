@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kafka_dr.errors import BadInput, HookUnavailable, Refusal
-from kafka_dr.hooks.site.endpoint import Answer, JsonEndpoint
+from kafka_dr.hooks.site.endpoint import HttpAnswer, JsonEndpoint
 
 _SECONDS = 60.0
 _FORBIDDEN = (401, 403, 422)
@@ -78,7 +78,7 @@ class Account:
     def _done(self, method: str, path: str, body: dict[str, Any], what: str) -> dict[str, Any]:
         return self._accepted(self._endpoint.attempt(method, path, body, _SECONDS, self._headers), what)
 
-    def _accepted(self, answer: Answer, what: str) -> dict[str, Any]:
+    def _accepted(self, answer: HttpAnswer, what: str) -> dict[str, Any]:
         if answer.status == 400:
             raise BadInput(f"Airflow cannot {what}", answer.seen, "correct the params; nothing was started")
         if 400 < answer.status < 500:

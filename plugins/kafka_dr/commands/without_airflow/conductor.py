@@ -42,7 +42,7 @@ from kafka_dr.connections import Connections
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.airflow_api import AirflowApi, TaskInstance
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.procedure.entries import AnswerIgnored, Fact, StepFailed, StepRefused, newest
+from kafka_dr.procedure.entries import AnswerIgnored, Fact, StepFailed, StepRefused, newest_fact
 from kafka_dr.procedure.find import procedure_holding, request_of
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.vocabulary import Step
@@ -55,7 +55,7 @@ _ABORT = "abort_procedure"
 _ENDED = ("success", "failed")
 
 
-def conduct(options: argparse.Namespace, conf: dict[str, Any] | None, folder: Path) -> int:
+def conduct_run(options: argparse.Namespace, conf: dict[str, Any] | None, folder: Path) -> int:
     """Start or resume a run, and see it to its end; the exit code."""
     return Conductor(options, folder).conduct(conf)
 
@@ -282,7 +282,7 @@ class Conductor:
         if self._procedure is None or task.state not in ("failed", "up_for_retry"):
             return
         for entry in self._procedure.journal.entries(self._procedure.id, task.task_id)[-3:]:
-            said = _words_of(newest([entry], Fact))
+            said = _words_of(newest_fact([entry], Fact))
             if said and entry.sequence not in self._told:
                 self._told.add(entry.sequence)
                 self._terminal.say(f"    {task.task_id}: {'. '.join(said)}")

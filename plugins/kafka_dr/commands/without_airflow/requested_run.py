@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kafka_dr.config.params import Request, shown
+from kafka_dr.config.params import Request, quoted_value
 from kafka_dr.config.settings import Topology
 from kafka_dr.config.topology import Deadlines
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, Refusal
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
-from kafka_dr.procedure.entries import LeaseTaken, ProcedureOpened, facts_of, newest
+from kafka_dr.procedure.entries import LeaseTaken, ProcedureOpened, facts_of, newest_fact
 from kafka_dr.procedure.run import Identity
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Entry, Step
@@ -90,7 +90,7 @@ def _opened_run(opened: ProcedureOpened, topology: Topology) -> RequestedRun:
 
 def _refuse_if_closed(journal: Journal, procedure_id: str) -> None:
     """A procedure that has let go of its lease is over."""
-    taken = newest(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME), LeaseTaken)
+    taken = newest_fact(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME), LeaseTaken)
     lease = journal.lease(taken.pair) if taken else None
     if taken and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
         raise Refusal(
@@ -108,7 +108,7 @@ def refuse_unknown_params(run: RequestedRun) -> None:
     unknown = sorted(set(run.conf) - params)
     if unknown:
         raise BadInput(
-            f"{', '.join(map(shown, unknown))}: no such param",
+            f"{', '.join(map(quoted_value, unknown))}: no such param",
             f"params of this DAG: {', '.join(sorted(params))}",
             "Correct --conf; nothing was touched.",
         )

@@ -29,7 +29,7 @@ from kafka_dr.procedure.entries import (
     SourceReturned,
     StrandedRecordsFound,
     continued_by,
-    newest,
+    newest_fact,
 )
 from kafka_dr.procedures import DRAINS, GATES, PROCEDURES
 from kafka_dr.vocabulary import Entry, Outcome, Step
@@ -63,14 +63,14 @@ def outcome_of(lines: Sequence[Line], dag_id: str) -> Outcome:
     definition = PROCEDURES[dag_id]
     if _last(lines, definition.last_step, Entry.OUTCOME):
         return Outcome.COMPLETED
-    returned = newest(lines, SourceReturned)
+    returned = newest_fact(lines, SourceReturned)
     if returned is not None and _last(lines, Step.ABORT_PROCEDURE, Entry.ABORT) is not None:
         return Outcome.ABORTED
     if returned is not None:
         return Outcome.RETURNED if returned.touched else Outcome.REFUSED
     if _last(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
         return Outcome.REFUSED
-    changes = definition.moves_clients or newest(lines, PositionsToRestore) is not None
+    changes = definition.moves_clients or newest_fact(lines, PositionsToRestore) is not None
     return Outcome.FAILED if changes else Outcome.REFUSED
 
 
@@ -174,12 +174,12 @@ def evidence_of(
     if outcome is Outcome.COMPLETED and (Step.RETURN_TO_SOURCE, Entry.REFUSAL) in [(s.step, s.kind) for s in states]:
         # Its way back was tried while the target was open.
         steps = [s | {"state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE else s for s in steps]
-    planned, assessed = newest(lines, Planned), newest(states, DataLossAssessed)
-    opened, aborted = newest(lines, ProcedureOpened), newest(lines, ProcedureAborted)
-    confirmed, drained = newest(states, SourceConfirmedLost), newest(states, ConsumersDrained)
-    fenced = newest(states, ProducersFenced) or newest(states, SourceFenced)
-    translated, stranded = newest(states, OffsetsTranslated), newest(states, StrandedRecordsFound)
-    inventory = newest(lines, DataLossAssessed)
+    planned, assessed = newest_fact(lines, Planned), newest_fact(states, DataLossAssessed)
+    opened, aborted = newest_fact(lines, ProcedureOpened), newest_fact(lines, ProcedureAborted)
+    confirmed, drained = newest_fact(states, SourceConfirmedLost), newest_fact(states, ConsumersDrained)
+    fenced = newest_fact(states, ProducersFenced) or newest_fact(states, SourceFenced)
+    translated, stranded = newest_fact(states, OffsetsTranslated), newest_fact(states, StrandedRecordsFound)
+    inventory = newest_fact(lines, DataLossAssessed)
     lost = since.rows if since else inventory.planned.loss if inventory else ()
     missing = loss_of(translated.holes, translated.cut) if translated else []
     failing, why = reason_for(outcome, steps, aborted)

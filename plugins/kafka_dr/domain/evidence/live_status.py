@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kafka_dr.domain.evidence.evidence import WATCHING
-from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
+from kafka_dr.domain.plain_text import format_clock, format_duration, shorten_text, time_of_day
 from kafka_dr.procedure.entries import (
     Line,
     MovePlanned,
@@ -23,7 +23,7 @@ from kafka_dr.procedure.entries import (
     StepNotDone,
     continued_by,
     facts_of,
-    newest,
+    newest_fact,
 )
 from kafka_dr.procedures import GATES, steps_of
 from kafka_dr.vocabulary import Entry, Step
@@ -54,7 +54,7 @@ class LiveStep:
 
 
 @dataclass(frozen=True)
-class Fence:
+class FenceClock:
     """State of the fence: `counting`, `overdue`, `opening`, `returning`, `over`, `stopped` (closed while fenced).
 
     Attributes:
@@ -71,7 +71,7 @@ class Fence:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class StepFailure:
     """The newest refusal or failure; `mended` when its step was done since."""
 
     step: str
@@ -83,7 +83,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Question:
+class OpenQuestion:
     """A gate that waits for a person."""
 
     step: str
@@ -92,7 +92,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class InHand:
+class ProcedureStatus:
     """One procedure now; `outcome` once it was closed."""
 
     id: str
@@ -103,14 +103,14 @@ class InHand:
     reason: str
     outcome: str | None
     steps: list[LiveStep]
-    fence: Fence | None
-    question: Question | None
-    trouble: Trouble | None
+    fence: FenceClock | None
+    question: OpenQuestion | None
+    trouble: StepFailure | None
 
 
-def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand | None:
+def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> ProcedureStatus | None:
     """What a procedure's entries tell at a time; None before it has opened."""
-    opened = newest(lines, ProcedureOpened)
+    opened = newest_fact(lines, ProcedureOpened)
     if opened is None:
         return None
     outcome = _outcome(lines)
@@ -121,7 +121,7 @@ def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand |
         fence = replace(
             fence, state="stopped", returns_at=None, words=f": {successor} goes on from here" if successor else _STOPPED
         )
-    return InHand(
+    return ProcedureStatus(
         procedure_id,
         opened.dag_id,
         opened.run_id,
@@ -138,7 +138,7 @@ def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand |
 
 def _outcome(lines: Sequence[Line]) -> str | None:
     """How it was closed; a failed one whose step was cleared is in hand again."""
-    closed = newest(lines[-1:], ProcedureClosed)
+    closed = newest_fact(lines[-1:], ProcedureClosed)
     return None if closed is None else closed.outcome
 
 
@@ -184,20 +184,20 @@ def _told(state: str, lines: Sequence[Line]) -> str:
     last = next((line for line in reversed(lines) if line.kind in (*_TROUBLE, Entry.NOTE)), None)
     if last is None:
         return ""
-    trouble = newest([last], StepNotDone)
+    trouble = newest_fact([last], StepNotDone)
     if trouble is not None:
-        return shortened(trouble.reason, 300)
+        return shorten_text(trouble.reason, 300)
     seen: Mapping[str, Any] = last.payload
-    return shortened("; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in seen.items()), 300)
+    return shorten_text("; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in seen.items()), 300)
 
 
 # -- the fence ---------------------------------------------------------------------------------------------------
 
 
-def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> Fence | None:
+def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> FenceClock | None:
     """How clients stand; None when they were not fenced."""
     began = next((line.at for line in lines if (line.step, line.kind) == (Step.FENCE_PRODUCERS, Entry.INTENT)), None)
-    back, returned = _newest(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME), newest(lines, SourceReturned)
+    back, returned = _newest(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME), newest_fact(lines, SourceReturned)
     if began is None or (returned and not returned.touched):
         return None
     ended = back or _newest(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME)
@@ -205,17 +205,17 @@ def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> 
     limit = deadline_of(lines, "max_fence_seconds")
     returns_at = None if limit is None else began + timedelta(seconds=limit)
     if ended:
-        return Fence(
+        return FenceClock(
             "over",
             seconds,
             limit,
             None,
-            f"Clients stood still for {duration(seconds)}, until {time_of_day(ended.at.isoformat())} UTC;"
+            f"Clients stood still for {format_duration(seconds)}, until {time_of_day(ended.at.isoformat())} UTC;"
             f" {_after(back, source, target)}.",
         )
     state, words = _standing(lines, source, target, returns_at, now)
-    allowed = "" if limit is None or state == "opening" else f" of {clock(limit)}"
-    return Fence(state, seconds, limit, returns_at, allowed + words)
+    allowed = "" if limit is None or state == "opening" else f" of {format_clock(limit)}"
+    return FenceClock(state, seconds, limit, returns_at, allowed + words)
 
 
 def _after(back: Line | None, source: str, target: str) -> str:
@@ -247,7 +247,7 @@ def _standing(
 
 def deadline_of(lines: Sequence[Line], name: str) -> float | None:
     """A deadline by its name: as the plan says, or as the run was asked."""
-    plan, opened = newest(lines, MovePlanned), newest(lines, ProcedureOpened)
+    plan, opened = newest_fact(lines, MovePlanned), newest_fact(lines, ProcedureOpened)
     known = {**(opened.deadlines if opened else {}), **(plan.planned.deadlines if plan else {})}
     return known.get(name)
 
@@ -255,7 +255,7 @@ def deadline_of(lines: Sequence[Line], name: str) -> float | None:
 # -- people and trouble ------------------------------------------------------------------------------------------
 
 
-def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: Fence | None) -> Question | None:
+def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: FenceClock | None) -> OpenQuestion | None:
     asking = next((step for step in steps if step.state == "asking"), None)
     if asking is None:
         return None
@@ -263,20 +263,20 @@ def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: Fence | N
     wait = deadline_of(lines, "approval_wait_seconds")
     ends = [since + timedelta(seconds=wait)] if wait is not None else []
     ends += [fence.returns_at] if fence and fence.returns_at else []
-    return Question(asking.id, asking.seconds, min(ends, default=None))
+    return OpenQuestion(asking.id, asking.seconds, min(ends, default=None))
 
 
-def _trouble(lines: Sequence[Line], steps: Sequence[LiveStep]) -> Trouble | None:
+def _trouble(lines: Sequence[Line], steps: Sequence[LiveStep]) -> StepFailure | None:
     found = list(facts_of(lines, StepNotDone))
     if not found:
         return None
     line, trouble = found[-1]
-    return Trouble(
+    return StepFailure(
         line.step,
         line.at,
-        shortened(trouble.reason),
-        shortened(trouble.seen),
-        shortened(trouble.next_step),
+        shorten_text(trouble.reason),
+        shorten_text(trouble.seen),
+        shorten_text(trouble.next_step),
         mended=any(step.id == line.step and step.state == "done" for step in steps),
     )
 

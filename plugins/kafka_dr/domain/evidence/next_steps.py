@@ -9,9 +9,9 @@ from kafka_dr.domain.evidence.fields import Evidence, excluded_rows, figures_by_
 from kafka_dr.domain.evidence.whereabouts import lost_records
 from kafka_dr.domain.fencing.armed_fence import ARMED
 from kafka_dr.domain.plain_text import (
-    counted,
-    moment,
-    shortened,
+    count_of,
+    format_moment,
+    shorten_text,
 )
 from kafka_dr.vocabulary import Outcome, Step
 
@@ -25,9 +25,9 @@ def failures_of(e: Evidence) -> list[dict[str, str]]:
     aborted = e.get("aborted_by") or {}
     bare = {
         "step": str(failing or "no step"),
-        "reason": shortened(e["reason_for_outcome"]),
+        "reason": shorten_text(e["reason_for_outcome"]),
         "seen": "",
-        "at": moment(aborted.get("at", "")),
+        "at": format_moment(aborted.get("at", "")),
     }
     back = (
         _last_failure(e, Step.RETURN_TO_SOURCE)
@@ -40,9 +40,9 @@ def failures_of(e: Evidence) -> list[dict[str, str]]:
 def _told(step: str, failure: Mapping[str, Any]) -> dict[str, str]:
     return {
         "step": str(step),
-        "reason": shortened(failure["reason"]),
-        "seen": shortened(failure.get("seen") or ""),
-        "at": moment(failure["at"]),
+        "reason": shorten_text(failure["reason"]),
+        "seen": shorten_text(failure.get("seen") or ""),
+        "at": format_moment(failure["at"]),
     }
 
 
@@ -76,7 +76,7 @@ def _returned_to_do(e: Evidence) -> str:
 
 def _said(e: Evidence, step: str | None) -> list[str]:
     failure = _last_failure(e, step)
-    return [shortened(failure["next_step"])] if failure and failure.get("next_step") else []
+    return [shorten_text(failure["next_step"])] if failure and failure.get("next_step") else []
 
 
 def _failed_to_do(e: Evidence) -> list[str]:
@@ -126,7 +126,7 @@ def _lost_to_do(e: Evidence) -> list[str]:
 
 def _excluded_to_do(e: Evidence) -> list[str]:
     count = len(excluded_rows(e))
-    return [f"Look after the {counted(count, 'group')} that were excluded: see Excluded groups."] if count else []
+    return [f"Look after the {count_of(count, 'group')} that were excluded: see Excluded groups."] if count else []
 
 
 def _completed_to_do(e: Evidence) -> list[str]:

@@ -14,18 +14,18 @@ from typing import Any
 from kafka_dr.domain.evidence.fields import Evidence, excluded_rows, figures_by_step, step_done
 from kafka_dr.domain.evidence.loss_chart import loss_picture
 from kafka_dr.domain.evidence.next_steps import failures_of, next_steps
-from kafka_dr.domain.evidence.timeline import TimeLine, standstill, time_line
-from kafka_dr.domain.evidence.whereabouts import placement_sentence, whereabouts
+from kafka_dr.domain.evidence.timeline import TimeLine, client_downtime, time_line
+from kafka_dr.domain.evidence.whereabouts import client_whereabouts, placement_sentence
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss.loss_page import what_was_listed
 from kafka_dr.domain.offsets.restore_plan import restore_sentences, restore_to_do
 from kafka_dr.domain.plain_text import (
     Shown,
-    counted,
+    count_of,
     figure_lines,
     first_of,
-    moment,
-    shortened,
+    format_moment,
+    shorten_text,
     time_of_day,
 )
 from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
@@ -46,7 +46,7 @@ _MEANING: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class StepStory:
+class StepSummary:
     """A step that has more to tell than its time."""
 
     id: str
@@ -57,7 +57,7 @@ class StepStory:
 
 
 @dataclass(frozen=True)
-class Part:
+class TimePart:
     """One part of a whole: its share in per cent."""
 
     name: str
@@ -68,7 +68,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Story:
+class EvidenceSummary:
     """Everything the page shows.
 
     Attributes:
@@ -86,9 +86,9 @@ class Story:
     line: TimeLine | None
     still: dict[str, Any] | None
     fence: str
-    split: list[Part]
-    classes: list[Part]
-    rereads: list[Part]
+    split: list[TimePart]
+    classes: list[TimePart]
+    rereads: list[TimePart]
     rereads_of_groups: list[dict[str, Any]]
     no_checkpoint: int
     groups: Shown
@@ -100,18 +100,18 @@ class Story:
     repeats: Shown
     excluded: Shown
     unproven: list[str]
-    steps: list[StepStory]
+    steps: list[StepSummary]
 
 
-def story_of(evidence: Evidence) -> Story:
+def summarise_evidence(evidence: Evidence) -> EvidenceSummary:
     """The story that the evidence tells."""
     plan = evidence["plan"] or {}
     figures, restores = figures_by_step(evidence), evidence["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id
-    return Story(
+    return EvidenceSummary(
         sentences=(
             restore_sentences(evidence)
             if restores
-            else [_what(evidence), whereabouts(evidence), placement_sentence(evidence)]
+            else [_what(evidence), client_whereabouts(evidence), placement_sentence(evidence)]
         ),
         trouble=failures_of(evidence),
         to_do=restore_to_do(evidence) if restores else next_steps(evidence),
@@ -131,7 +131,7 @@ def story_of(evidence: Evidence) -> Story:
         listed=what_was_listed(evidence["source"], plan.get("inventory", {})),
         repeats=first_of(sorted(evidence["repeats"].items()), ROWS_SHOWN),
         excluded=first_of(excluded_rows(evidence), ROWS_SHOWN),
-        unproven=[shortened(note) for note in plan.get("unproven", [])],
+        unproven=[shorten_text(note) for note in plan.get("unproven", [])],
         steps=[_step(s) for s in evidence["steps"]],
     )
 
@@ -166,15 +166,15 @@ def _held(e: Evidence) -> str:
 
 def _but(e: Evidence) -> str:
     left = len(excluded_rows(e))
-    return f" but {counted(left, 'excluded group')}" if left else ""
+    return f" but {count_of(left, 'excluded group')}" if left else ""
 
 
 def _when(aborted: Mapping[str, Any]) -> str:
-    return f" at {moment(aborted['at'])}" if aborted.get("at") else ""
+    return f" at {format_moment(aborted['at'])}" if aborted.get("at") else ""
 
 
 def _because(aborted: Mapping[str, Any]) -> str:
-    return f" ({shortened(aborted['reason'], 300)})" if aborted.get("reason") else ""
+    return f" ({shorten_text(aborted['reason'], 300)})" if aborted.get("reason") else ""
 
 
 # -- what failed, and what to do ---------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _because(aborted: Mapping[str, Any]) -> str:
 
 
 def _still(e: Evidence, plan: Mapping[str, Any]) -> dict[str, Any] | None:
-    span = standstill(e)
+    span = client_downtime(e)
     if span is None:
         return None
     limit = plan.get("deadlines", {}).get("max_fence_seconds")
@@ -194,7 +194,7 @@ def _still(e: Evidence, plan: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _fence(e: Evidence) -> str:
     """Tell how clients are kept from the source; of one given up only what was proven, or said by the fence hook."""
-    figures, at = figures_by_step(e), moment(e["fenced_at"]) if e.get("fenced_at") else ""
+    figures, at = figures_by_step(e), format_moment(e["fenced_at"]) if e.get("fenced_at") else ""
     fence = figures.get(Step.FENCE_SOURCE, {}).get("fenced")
     if fence == ARMED:
         return _armed(e, figures.get(Step.WATCH_OLD_SOURCE, {}).get("fenced_at"))
@@ -215,26 +215,26 @@ def _armed(e: Evidence, fenced_at: str | None) -> str:
         return f"armed until {e['source']} was given back: nobody fences it any more"
     if Step.WATCH_OLD_SOURCE in step_done(e):
         return f"{e['source']} came back, and was fenced by watch_old_source" + (
-            f" at {moment(fenced_at)}" if fenced_at else ""
+            f" at {format_moment(fenced_at)}" if fenced_at else ""
         )
     return f"armed: {e['source']} was out of reach, and watch_old_source fences it as soon as it answers"
 
 
-def _split(seconds: Mapping[str, float]) -> list[Part]:
+def _split(seconds: Mapping[str, float]) -> list[TimePart]:
     parts = [("own", "own", "of our own"), ("drain", "drain", "draining"), ("people", "people", "waiting for people")]
     whole = sum(max(0.0, seconds[name]) for name, _, _ in parts) or 1.0
     return [
-        Part(meaning, seconds[name], round(100 * max(0.0, seconds[name]) / whole, 2), kind)
+        TimePart(meaning, seconds[name], round(100 * max(0.0, seconds[name]) / whole, 2), kind)
         for name, kind, meaning in parts
     ]
 
 
-def _classes(classes: Mapping[str, int]) -> list[Part]:
+def _classes(classes: Mapping[str, int]) -> list[TimePart]:
     order = {c.value: n for n, c in enumerate(TranslationClass)}
     whole = sum(classes.values()) or 1
     ordered = sorted(classes, key=lambda name: (order.get(name, len(order)), name))
     return [
-        Part(
+        TimePart(
             name,
             classes[name],
             round(100 * classes[name] / whole, 2),
@@ -245,12 +245,12 @@ def _classes(classes: Mapping[str, int]) -> list[Part]:
     ]
 
 
-def _rereads(rereads: Mapping[str, int | None]) -> list[Part]:
+def _rereads(rereads: Mapping[str, int | None]) -> list[TimePart]:
     """Two bars on one scale; a figure nobody knows has none."""
     ours, theirs = rereads["bound"], rereads["mirror_maker"]
     most = max(ours or 0, theirs or 0) or 1
     told = [("Switchback", ours, "own"), ("MirrorMaker 2's checkpoints", theirs, "people")]
-    return [Part(name, value, round(100 * (value or 0) / most, 2), kind) for name, value, kind in told]
+    return [TimePart(name, value, round(100 * (value or 0) / most, 2), kind) for name, value, kind in told]
 
 
 def _rereads_of_groups(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -275,7 +275,13 @@ def _approval(approval: Mapping[str, Any], e: Evidence) -> dict[str, Any]:
     of = {e["plan_digest"]: "this plan", translation: "the translation"}.get(
         digest, "neither this plan nor its translation"
     )
-    return {"step": approval["step"], "by": approval["by"], "at": moment(approval["at"]), "digest": digest, "of": of}
+    return {
+        "step": approval["step"],
+        "by": approval["by"],
+        "at": format_moment(approval["at"]),
+        "digest": digest,
+        "of": of,
+    }
 
 
 def _ends(e: Evidence, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -294,10 +300,10 @@ def _ends(e: Evidence, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _step(step: Mapping[str, Any]) -> StepStory:
+def _step(step: Mapping[str, Any]) -> StepSummary:
     failures = [_failure(f) for f in step.get("failures", [])]
     newest = Shown(failures[-_FAILURES_SHOWN:], len(failures))
-    return StepStory(
+    return StepSummary(
         str(step["id"]),
         str(step["state"]),
         figure_lines(step.get("figures", {})),
@@ -307,5 +313,5 @@ def _step(step: Mapping[str, Any]) -> StepStory:
 
 
 def _failure(failure: Mapping[str, Any]) -> dict[str, str]:
-    texts = {name: shortened(failure.get(name) or "") for name in ("reason", "seen", "next_step")}
-    return {"at": moment(failure["at"]), **texts}
+    texts = {name: shorten_text(failure.get(name) or "") for name in ("reason", "seen", "next_step")}
+    return {"at": format_moment(failure["at"]), **texts}

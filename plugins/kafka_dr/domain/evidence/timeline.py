@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kafka_dr.domain.plain_text import parsed
+from kafka_dr.domain.plain_text import parse_moment
 from kafka_dr.procedures import GATES
 from kafka_dr.vocabulary import Step
 
@@ -16,7 +16,7 @@ _TICKS = 4
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeSpan:
     """From when to when; `ended` is None for what had not ended."""
 
     began: datetime
@@ -56,47 +56,47 @@ class TimeLine:
     ended: datetime
 
 
-def standstill(evidence: Mapping[str, Any]) -> Span | None:
+def client_downtime(evidence: Mapping[str, Any]) -> TimeSpan | None:
     """From the fence's first intent until redirect or return of clients; None when they never stood still."""
     steps = {step["id"]: step for step in evidence["steps"]}
     fence, back, sent = (
         steps.get(name) for name in (Step.FENCE_PRODUCERS, Step.RETURN_TO_SOURCE, Step.REDIRECT_CLIENTS)
     )
-    began = parsed(fence["started_at"]) if fence else None
+    began = parse_moment(fence["started_at"]) if fence else None
     if began is None or (back and back["state"] == "done" and not back.get("figures", {}).get("touched", True)):
         return None
-    ends = [parsed(step["ended_at"]) for step in (sent, back) if step and step["state"] == "done"]
+    ends = [parse_moment(step["ended_at"]) for step in (sent, back) if step and step["state"] == "done"]
     ended = next((end for end in ends if end), None)
-    closed = parsed(evidence["closed_at"]) or began
-    return Span(began, ended, ended or max(began, closed))
+    closed = parse_moment(evidence["closed_at"]) or began
+    return TimeSpan(began, ended, ended or max(began, closed))
 
 
-def asked(evidence: Mapping[str, Any]) -> list[tuple[str, Span]]:
+def asked_gates(evidence: Mapping[str, Any]) -> list[tuple[str, TimeSpan]]:
     """Gates that waited for a person."""
     gates = [step for step in evidence["steps"] if step["id"] in GATES and step.get("figures", {}).get("asked", True)]
-    spans = [(step["id"], parsed(step["started_at"]), parsed(step["ended_at"])) for step in gates]
-    return [(name, Span(began, ended, ended)) for name, began, ended in spans if began and ended]
+    spans = [(step["id"], parse_moment(step["started_at"]), parse_moment(step["ended_at"])) for step in gates]
+    return [(name, TimeSpan(began, ended, ended)) for name, began, ended in spans if began and ended]
 
 
 def time_line(evidence: Mapping[str, Any]) -> TimeLine | None:
     """The line of a procedure; None when no step began."""
-    steps = [(s, parsed(s["started_at"]), parsed(s["ended_at"])) for s in evidence["steps"]]
-    spans = [(str(s["id"]), str(s["state"]), Span(a, b, b)) for s, a, b in steps if a and b]
+    steps = [(s, parse_moment(s["started_at"]), parse_moment(s["ended_at"])) for s in evidence["steps"]]
+    spans = [(str(s["id"]), str(s["state"]), TimeSpan(a, b, b)) for s, a, b in steps if a and b]
     if not spans:
         return None
-    fence = standstill(evidence)
+    fence = client_downtime(evidence)
     bands = [("clients stand still", "fence", fence)] if fence else []
-    bands += [(f"people: {name}", "people", span) for name, span in asked(evidence)]
+    bands += [(f"people: {name}", "people", span) for name, span in asked_gates(evidence)]
     everything = [span for _, _, span in [*spans, *bands]]
     began, ended = min(s.began for s in everything), max(s.until for s in everything)
     return TimeLine(_bars(spans, began, ended), _bars(bands, began, ended), _ticks(began, ended), began, ended)
 
 
-def _bars(spans: Sequence[tuple[str, str, Span]], began: datetime, ended: datetime) -> list[Bar]:
+def _bars(spans: Sequence[tuple[str, str, TimeSpan]], began: datetime, ended: datetime) -> list[Bar]:
     return [_bar(name, kind, span, began, ended) for name, kind, span in spans]
 
 
-def _bar(name: str, kind: str, span: Span, began: datetime, ended: datetime) -> Bar:
+def _bar(name: str, kind: str, span: TimeSpan, began: datetime, ended: datetime) -> Bar:
     whole = max((ended - began) / timedelta(seconds=1), 0.001)
     left = min(100 * (span.began - began).total_seconds() / whole, 100 - _NARROWEST)
     width = min(max(_NARROWEST, 100 * span.seconds / whole), 100 - left)

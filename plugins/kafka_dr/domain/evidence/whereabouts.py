@@ -7,36 +7,36 @@ from typing import Any
 
 from kafka_dr.domain.evidence.fields import Evidence, figures_by_step
 from kafka_dr.domain.evidence.loss_chart import certainly_lost
-from kafka_dr.domain.evidence.timeline import standstill
+from kafka_dr.domain.evidence.timeline import client_downtime
 from kafka_dr.domain.plain_text import (
-    counted,
-    duration,
-    moment,
-    number,
+    count_of,
+    format_duration,
+    format_moment,
+    format_number,
 )
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 
-def whereabouts(e: Evidence) -> str:
+def client_whereabouts(e: Evidence) -> str:
     """Where clients are now, as far as the evidence proves it."""
     if e.get("continued_by"):
         return f"Where clients are stands in the evidence of {e['continued_by']}."
     state = {step["id"]: step["state"] for step in e["steps"]}
-    span = standstill(e)
+    span = client_downtime(e)
     if state.get(Step.RETURN_TO_SOURCE) == "done" or (span is None and Step.OPEN_TARGET not in state):
         return _on_source(e)
     if state.get(Step.REDIRECT_CLIENTS) == "done":
         return (
-            f"They stood still for {duration(span.seconds)} and now work on {e['target']}."
+            f"They stood still for {format_duration(span.seconds)} and now work on {e['target']}."
             if span
             else f"Clients work on {e['target']}."
         )
-    since = f" since {moment(span.began.isoformat())}" if span else ""
+    since = f" since {format_moment(span.began.isoformat())}" if span else ""
     return f"Clients stand still{since}: {_why_still(e, state)}."
 
 
 def _on_source(e: Evidence) -> str:
-    span, earlier = standstill(e), e.get("continues")
+    span, earlier = client_downtime(e), e.get("continues")
     if earlier:
         fenced = (
             f"{e['source']} stays fenced until return_to_source of that one is done"
@@ -46,7 +46,8 @@ def _on_source(e: Evidence) -> str:
         return f"Clients are as {earlier['procedure_id']} left them: {fenced}."
     if span is None:
         return f"Clients never left {e['source']} and were not stopped."
-    return f"Clients stood still for {duration(span.seconds)} and are back on {e['source']}, which is as it was found."
+    stood = format_duration(span.seconds)
+    return f"Clients stood still for {stood} and are back on {e['source']}, which is as it was found."
 
 
 def _why_still(e: Evidence, state: Mapping[str, str]) -> str:
@@ -84,11 +85,13 @@ def _not_final(e: Evidence) -> str:
 def _placed(e: Evidence) -> str:
     refused, bound = e["classes"].get(TranslationClass.REFUSED, 0), e["rereads"]["bound"]
     placed = sum(e["classes"].values()) - refused
-    left_out = f", {number(refused)} had to be left out" if refused else ""
+    left_out = f", {format_number(refused)} had to be left out" if refused else ""
     if bound is None:
-        return f"{counted(placed, 'position')} were placed and read back{left_out}."
-    exact = ", every placed one exact" if bound == 0 else f"; one group may read up to {counted(bound, 'record')} again"
-    return f"{counted(placed, 'position')} were placed and read back{left_out}{exact}."
+        return f"{count_of(placed, 'position')} were placed and read back{left_out}."
+    exact = (
+        ", every placed one exact" if bound == 0 else f"; one group may read up to {count_of(bound, 'record')} again"
+    )
+    return f"{count_of(placed, 'position')} were placed and read back{left_out}{exact}."
 
 
 def _losses(e: Evidence) -> str:
@@ -101,8 +104,8 @@ def lost_records(e: Evidence) -> str:
     """How many records are lost, and whether more may be: a source that could not be read has no end."""
     known = sum(_certain(row) for row in e["loss"])
     if all(row.get("records") is not None for row in e["loss"]):
-        return counted(known, "record")
-    return f"At least {counted(known, 'record')}" if known else "An unknown number of records"
+        return count_of(known, "record")
+    return f"At least {count_of(known, 'record')}" if known else "An unknown number of records"
 
 
 def _certain(row: Mapping[str, Any]) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
-class Move(NamedTuple):
+class SideChange(NamedTuple):
     """One change of sides, as one partition saw it; offsets are log ends.
 
     Attributes:
@@ -41,7 +41,7 @@ class Move(NamedTuple):
     drained: bool = False
 
 
-class Segment(NamedTuple):
+class CopiedSegment(NamedTuple):
     """A stretch of the source's log and the target's copy of it; ends are exclusive, None is open.
 
     Attributes:
@@ -64,11 +64,11 @@ class Lineage(NamedTuple):
         unknown: why something lies below it, None where nothing does.
     """
 
-    segments: tuple[Segment, ...]
+    segments: tuple[CopiedSegment, ...]
     unknown: str | None = None
 
 
-def lineage_of(moves: Sequence[Move], source: str, target: str) -> Lineage:
+def lineage_of(moves: Sequence[SideChange], source: str, target: str) -> Lineage:
     """Return a partition's lineage as seen from where clients are now.
 
     Args:
@@ -77,7 +77,7 @@ def lineage_of(moves: Sequence[Move], source: str, target: str) -> Lineage:
         target: the other cluster.
     """
     begin = {source: 0, target: 0}
-    segments: list[Segment] = []
+    segments: list[CopiedSegment] = []
     unknown = None
     for move in moves:
         if move.anew:
@@ -97,7 +97,7 @@ def _known(offsets: Mapping[str, int | None]) -> dict[str, int]:
     return {cluster: offset for cluster, offset in offsets.items() if offset is not None}
 
 
-def _nothing_came(begin: dict[str, int], end: dict[str, int], move: Move) -> bool:
+def _nothing_came(begin: dict[str, int], end: dict[str, int], move: SideChange) -> bool:
     """Whether neither log grew before this change of sides, and nothing is stranded: a stretch of nothing."""
     return end == begin and _resumes(move) == move.source_end
 
@@ -109,10 +109,10 @@ def _segment(
     target: str,
     copied_back: bool,
     drained: bool = False,
-) -> Segment:
-    return Segment(begin[source], end.get(source), begin[target], end.get(target), copied_back, drained)
+) -> CopiedSegment:
+    return CopiedSegment(begin[source], end.get(source), begin[target], end.get(target), copied_back, drained)
 
 
-def _resumes(move: Move) -> int | None:
+def _resumes(move: SideChange) -> int | None:
     known = [offset for offset in (move.source_end, move.source_resumes) if offset is not None]
     return max(known, default=None)

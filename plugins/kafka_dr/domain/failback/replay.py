@@ -64,12 +64,12 @@ def origin_in(text: bytes | None) -> Origin | None:
     return Origin(parts[0], parts[1], int(parts[2]), int(parts[3]))
 
 
-def marked(headers: Headers, origin: Origin, procedure_id: str) -> Headers:
+def with_origin_headers(headers: Headers, origin: Origin, procedure_id: str) -> Headers:
     """Return a record's headers with the two that say where it comes from, behind its own."""
     return (*headers, (ORIGIN, str(origin).encode()), (PROCEDURE, procedure_id.encode()))
 
 
-def unmarked(headers: Headers, procedure_ids: Collection[str]) -> tuple[Origin, Headers] | None:
+def without_origin_headers(headers: Headers, procedure_ids: Collection[str]) -> tuple[Origin, Headers] | None:
     """Return a replayed record's origin and original headers; None if not from these procedures' exports.
 
     A record that was replayed before, and was stranded again, has older marks among its own headers.
@@ -122,7 +122,9 @@ def fate_of(
     return Fate.OVERWRITTEN if written_later and mark_of(key) in written_later else Fate.WRITTEN
 
 
-def transactions(records: Iterable[T], size: Callable[[T], int], alone: Callable[[T], bool]) -> Iterator[list[T]]:
+def cut_into_transactions(
+    records: Iterable[T], size: Callable[[T], int], alone: Callable[[T], bool]
+) -> Iterator[list[T]]:
     """Cut records into transactions, in order.
 
     Args:

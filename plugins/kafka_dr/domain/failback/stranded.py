@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.mirror_maker.patterns import ALL, pattern_list
-from kafka_dr.domain.plain_text import counted
+from kafka_dr.domain.plain_text import count_of
 
 
 class Mode(StrEnum):
@@ -33,7 +33,7 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True)
-class Stranded:
+class StrandedTotals:
     """The stranded records of one topic.
 
     Attributes:
@@ -62,7 +62,7 @@ class Stranded:
 
 
 @dataclass(frozen=True)
-class Return:
+class PlannedReturn:
     """What a failback will do with the logs of the returned cluster, as a second person approves it.
 
     Attributes:
@@ -82,7 +82,7 @@ class Return:
     reason: str
     mode: Mode
     found: str
-    stranded: tuple[Stranded, ...]
+    stranded: tuple[StrandedTotals, ...]
     decisions: Mapping[str, Decision]
     deleted: int | None = None
     copied: int | None = None
@@ -101,7 +101,7 @@ class Return:
         return bool(self.stranded) or self.mode is Mode.RECREATE
 
 
-def decide(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict[str, Decision], list[str]]:
+def decide_topics(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict[str, Decision], list[str]]:
     """The decision for each topic, and what is wrong with the rules.
 
     Args:
@@ -125,9 +125,9 @@ def decide(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict[str, D
     return decided, problems
 
 
-def impossible(
+def impossible_decisions(
     mode: Mode,
-    stranded: Iterable[Stranded],
+    stranded: Iterable[StrandedTotals],
     decisions: Mapping[str, Decision],
     target: str,
     apart: bool = False,
@@ -136,21 +136,21 @@ def impossible(
     """What the mode makes impossible of the decisions, each with what to ask for instead.
 
     Args:
-        apart: as of `Return`.
-        gone: as of `Return`.
+        apart: as of `PlannedReturn`.
+        gone: as of `PlannedReturn`.
     """
     stranded = list(stranded)
     # Where the log was deleted the mode makes no difference any more.
     modes = {one.topic: Mode.RECREATE if one.topic in gone else mode for one in stranded}
     there = [one for one in stranded if one.records]
     wrong = [
-        f"{one.topic}: {decisions[one.topic]} of {counted(one.records, 'record')};"
+        f"{one.topic}: {decisions[one.topic]} of {count_of(one.records, 'record')};"
         f" {_why_not(modes[one.topic], one.topic in gone).format(target=target)}"
         for one in there
         if _cannot(modes[one.topic], decisions[one.topic], apart)
     ]
     lacking = [
-        f"{one.topic}: {target} lost {counted(one.lacking, 'record')} that were replicated from it; only mode recreate"
+        f"{one.topic}: {target} lost {count_of(one.lacking, 'record')} that were replicated from it; only mode recreate"
         " brings them back"
         for one in stranded
         if one.lacking and modes[one.topic] is Mode.APPEND and not apart

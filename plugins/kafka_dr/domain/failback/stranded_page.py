@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
-from kafka_dr.domain.failback.stranded import Decision, Mode, Return, Stranded
-from kafka_dr.domain.plain_text import counted, duration, first_few, moment
-from kafka_dr.domain.readiness.plan import cell
+from kafka_dr.domain.failback.stranded import Decision, Mode, PlannedReturn, StrandedTotals
+from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment
+from kafka_dr.domain.readiness.plan import table_cell
 from kafka_dr.procedure.entries import StrandedTopic
 
 _SHOWN = 50
@@ -16,11 +16,11 @@ _SHOWN = 50
 _RATE = 10_000
 
 
-def return_markdown(planned: Return) -> str:
+def return_markdown(planned: PlannedReturn) -> str:
     """The decision as an approver reads it: what was found, what becomes of it, and what cannot be had."""
     return "\n".join(
         [
-            f"Clients go back from **{planned.source}** to **{planned.target}**. Reason: {cell(planned.reason)}",
+            f"Clients go back from **{planned.source}** to **{planned.target}**. Reason: {table_cell(planned.reason)}",
             "",
             *_found(planned),
             "",
@@ -33,20 +33,20 @@ def return_markdown(planned: Return) -> str:
     )
 
 
-def _found(planned: Return) -> list[str]:
+def _found(planned: PlannedReturn) -> list[str]:
     records, size = (sum(getattr(one, name) for one in planned.stranded) for name in ("records", "bytes"))
     if not records:
         return [f"Nothing is stranded on {planned.target}: all that it acknowledged is on {planned.source}."]
     return [
         (
-            f"**{counted(records, 'record')} are stranded on {planned.target}**, {size:,} bytes: acknowledged"
+            f"**{count_of(records, 'record')} are stranded on {planned.target}**, {size:,} bytes: acknowledged"
             " there, and"
             " never replicated. They are exported to files, whatever is decided."
         )
     ]
 
 
-def _table(planned: Return) -> list[str]:
+def _table(planned: PlannedReturn) -> list[str]:
     if not planned.stranded:
         return []
     ordered = sorted(planned.stranded, key=lambda one: (-one.records, one.topic))
@@ -65,9 +65,9 @@ def _table(planned: Return) -> list[str]:
     return [*head, *(_row(one, planned.decisions[one.topic]) for one in ordered[:_SHOWN]), *more]
 
 
-def _row(one: Stranded, decision: Decision) -> str:
+def _row(one: StrandedTotals, decision: Decision) -> str:
     cells = [
-        cell(one.topic),
+        table_cell(one.topic),
         one.records,
         one.bytes,
         _written(one),
@@ -79,7 +79,7 @@ def _row(one: Stranded, decision: Decision) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def _written(one: Stranded) -> str:
+def _written(one: StrandedTotals) -> str:
     return (
         "unknown"
         if one.first_at is None or one.last_at is None
@@ -88,10 +88,10 @@ def _written(one: Stranded) -> str:
 
 
 def _moment(at: int) -> str:
-    return moment(datetime.fromtimestamp(at / 1000, UTC).isoformat())
+    return format_moment(datetime.fromtimestamp(at / 1000, UTC).isoformat())
 
 
-def _said(planned: Return) -> list[str]:
+def _said(planned: PlannedReturn) -> list[str]:
     """What the mode and the decisions mean, and what they do not give."""
     told = {planned.decisions[one.topic] for one in planned.stranded if one.records}
     compacted = [
@@ -105,9 +105,8 @@ def _said(planned: Return) -> list[str]:
     dropped = (
         [
             (
-                f"Of compacted topics ({cell(', '.join(compacted[:_SHOWN]))}) a stranded value is dropped where its"
-                " key was"
-                f" written later on {planned.source}: it would undo that."
+                f"Of compacted topics ({table_cell(', '.join(compacted[:_SHOWN]))}) a stranded value is dropped where"
+                f" its key was written later on {planned.source}: it would undo that."
             )
         ]
         if compacted
@@ -116,10 +115,10 @@ def _said(planned: Return) -> list[str]:
     return [_mode(planned), *_gone(planned), *_apart(planned), *meanings, *dropped]
 
 
-def _gone(planned: Return) -> list[str]:
+def _gone(planned: PlannedReturn) -> list[str]:
     """What an earlier run has made of it."""
     topics = [one.topic for one in planned.stranded if one.records and one.topic in planned.gone]
-    named = cell(first_few(topics, _SHOWN))
+    named = table_cell(first_few(topics, _SHOWN))
     return (
         [
             (
@@ -132,7 +131,7 @@ def _gone(planned: Return) -> list[str]:
     )
 
 
-def _apart(planned: Return) -> list[str]:
+def _apart(planned: PlannedReturn) -> list[str]:
     """What names that part both directions make of it."""
     if not planned.apart:
         return []
@@ -140,8 +139,8 @@ def _apart(planned: Return) -> list[str]:
     lost = (
         [
             (
-                f"{counted(lacking, 'record')} that {planned.target} lost stay on {planned.source} only: no mode brings"
-                " them back."
+                f"{count_of(lacking, 'record')} that {planned.target} lost stay on {planned.source} only: no mode"
+                " brings them back."
             )
         ]
         if lacking
@@ -155,7 +154,7 @@ def _apart(planned: Return) -> list[str]:
     return [*([stay] if any(one.records for one in planned.stranded) else []), *lost]
 
 
-def _mode(planned: Return) -> str:
+def _mode(planned: PlannedReturn) -> str:
     if planned.mode is Mode.APPEND:
         return (
             f"Mode append: the logs on {planned.target} stay, and only what clients wrote on {planned.source} since"
@@ -167,7 +166,7 @@ def _mode(planned: Return) -> str:
     size += f" As much as {planned.source} holds is copied{_copying(planned)}."
     older = sum(one.older for one in planned.stranded)
     kept = (
-        f"{counted(older, 'older record')} that {planned.source} has not any more are in the export only"
+        f"{count_of(older, 'older record')} that {planned.source} has not any more are in the export only"
         if older
         else f"Nothing is there that {planned.source} has not any more"
     )
@@ -177,21 +176,19 @@ def _mode(planned: Return) -> str:
     )
 
 
-def _whole(planned: Return) -> str:
+def _whole(planned: PlannedReturn) -> str:
     """What mode append makes of topics that an earlier run has deleted."""
-    named = cell(first_few(planned.gone, _SHOWN))
+    named = table_cell(first_few(planned.gone, _SHOWN))
     return f" What an earlier run has deleted is copied whole: {named}." if planned.gone else ""
 
 
-def _copying(planned: Return) -> str:
+def _copying(planned: PlannedReturn) -> str:
     """How much there is to copy, and how long that takes at a given rate."""
     if planned.copied is None:
         return ""
     size = "" if planned.copied_bytes is None else f", {planned.copied_bytes:,} bytes"
-    return (
-        f": about {counted(planned.copied, 'record')}{size}, {duration(round(planned.copied / _RATE))} at {_RATE:,}"
-        " records a second"
-    )
+    time = format_duration(round(planned.copied / _RATE))
+    return f": about {count_of(planned.copied, 'record')}{size}, {time} at {_RATE:,} records a second"
 
 
 _MEANS = {
@@ -212,10 +209,10 @@ _MEANS = {
 }
 
 
-def stranded_by_topic(found: Iterable[StrandedTopic], compacted: Collection[str]) -> tuple[Stranded, ...]:
+def stranded_by_topic(found: Iterable[StrandedTopic], compacted: Collection[str]) -> tuple[StrandedTotals, ...]:
     """What find_stranded_records says of each topic, by name; topics without any are left out."""
     return tuple(
-        Stranded(
+        StrandedTotals(
             one.topic,
             records=one.records,
             bytes=one.bytes,

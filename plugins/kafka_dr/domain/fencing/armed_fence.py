@@ -43,7 +43,7 @@ TELLING = (Step.OPEN_PROCEDURE, Step.FENCE_SOURCE, Step.OPEN_TARGET, Step.RETURN
 MOVING = (Step.OPEN_PROCEDURE, Step.OPEN_TARGET, Step.RETURN_TO_SOURCE)
 
 
-class Watch(StrEnum):
+class WatchState(StrEnum):
     """How far the watch over an old source is."""
 
     #: It is fenced as soon as it answers.
@@ -78,7 +78,7 @@ class ArmedFence:
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedSource:
     """An old source that was armed once, and how far its watch is.
 
     Attributes:
@@ -86,11 +86,11 @@ class Watched:
     """
 
     fence: ArmedFence
-    state: Watch = Watch.ARMED
+    state: WatchState = WatchState.ARMED
     reopened_by: str | None = None
 
 
-class Accepted(NamedTuple):
+class AcceptedRange(NamedTuple):
     """Records that an old source accepted after it was left: [from_offset, to_offset) of one partition.
 
     Attributes:
@@ -103,17 +103,17 @@ class Accepted(NamedTuple):
     to_offset: int
 
 
-def accepted(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[Accepted]:
+def accepted_ranges(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[AcceptedRange]:
     """List what lies above the ends known when the source was left, sorted; omit partitions that took nothing.
 
     Args:
         ends: log ends behind the proven fence.
     """
     grown = [tp for tp in sorted(ends) if ends[tp] > known.get(tp, 0)]
-    return [Accepted(*tp, known.get(tp), ends[tp]) for tp in grown]
+    return [AcceptedRange(*tp, known.get(tp), ends[tp]) for tp in grown]
 
 
-def shrunk(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[str]:
+def shrunk_logs(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[str]:
     """Partitions whose log is shorter than it was known to be, or gone: the source lost records when it died."""
     return [f"{tp}: {known[tp]} -> {ends.get(tp, 'gone')}" for tp in sorted(known) if ends.get(tp, -1) < known[tp]]
 
@@ -124,24 +124,24 @@ def armed_fences(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
     Args:
         entries: of the steps of `TELLING`, in the journal's order.
     """
-    return _in(watched(entries), Watch.ARMED)
+    return _in(watched_sources(entries), WatchState.ARMED)
 
 
-def unstopped(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
+def unstopped_sources(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
     """Sources that are fenced and whose MirrorMaker 2 must be stopped as soon as it answers."""
-    return _in(watched(entries), Watch.FENCED)
+    return _in(watched_sources(entries), WatchState.FENCED)
 
 
-def watched(entries: Iterable[Line]) -> dict[str, Watched]:
+def watched_sources(entries: Iterable[Line]) -> dict[str, WatchedSource]:
     """By procedure, every source that was ever armed; entries as of `armed_fences`."""
-    known: dict[str, Watched] = {}
+    known: dict[str, WatchedSource] = {}
     targets: dict[str, str] = {}
     for entry, fact in facts_of(entries, Fact):
         match fact:
             case ProcedureOpened():
                 targets[entry.procedure_id] = fact.target
             case FenceToArm():
-                known[entry.procedure_id] = Watched(_armed(known.get(entry.procedure_id), entry, fact.arms_fence))
+                known[entry.procedure_id] = WatchedSource(_armed(known.get(entry.procedure_id), entry, fact.arms_fence))
             case Intent() if entry.step == Step.OPEN_TARGET:
                 opened = targets.get(entry.procedure_id)
                 known |= {key: _reopened(one, entry) for key, one in known.items() if one.fence.source == opened}
@@ -152,7 +152,7 @@ def watched(entries: Iterable[Line]) -> dict[str, Watched]:
     return known
 
 
-class Move(NamedTuple):
+class ClientMove(NamedTuple):
     """A change of sides: from then on the flow source->target must not run, where names do not part directions."""
 
     procedure_id: str
@@ -165,17 +165,17 @@ class Move(NamedTuple):
         return frozenset((self.source, self.target))
 
 
-def last_moves(entries: Iterable[Line]) -> dict[frozenset[str], Move]:
+def last_moves(entries: Iterable[Line]) -> dict[frozenset[str], ClientMove]:
     """By pair of clusters, the last change of sides that was begun and not taken back.
 
     Args:
         entries: of the steps of `MOVING`, in the journal's order.
     """
-    opened: dict[str, Move] = {}
-    made: dict[str, Move] = {}
+    opened: dict[str, ClientMove] = {}
+    made: dict[str, ClientMove] = {}
     for entry, fact in facts_of(entries, Fact):
         if isinstance(fact, ProcedureOpened):
-            opened[entry.procedure_id] = Move(entry.procedure_id, fact.source, fact.target)
+            opened[entry.procedure_id] = ClientMove(entry.procedure_id, fact.source, fact.target)
         elif entry.step == Step.OPEN_TARGET and isinstance(fact, Intent | StepOutcome) and entry.procedure_id in opened:
             made.setdefault(entry.procedure_id, opened[entry.procedure_id])
         elif isinstance(fact, SourceToReopen):
@@ -183,21 +183,21 @@ def last_moves(entries: Iterable[Line]) -> dict[frozenset[str], Move]:
     return {move.pair: move for move in made.values()}
 
 
-def _in(known: Mapping[str, Watched], state: Watch) -> tuple[ArmedFence, ...]:
+def _in(known: Mapping[str, WatchedSource], state: WatchState) -> tuple[ArmedFence, ...]:
     found = (one.fence for one in known.values() if one.state is state)
     return tuple(sorted(found, key=lambda fence: (fence.since, fence.procedure_id)))
 
 
-def _armed(before: Watched | None, entry: Line, wanted: SourceToFence) -> ArmedFence:
+def _armed(before: WatchedSource | None, entry: Line, wanted: SourceToFence) -> ArmedFence:
     """Armed again while it is armed, it is so since the first time."""
     fence = ArmedFence(entry.procedure_id, wanted.source, wanted.target, tuple(wanted.topics), entry.at)
-    if before is None or before.state is not Watch.ARMED:
+    if before is None or before.state is not WatchState.ARMED:
         return fence
     return replace(fence, since=before.fence.since, answers_since=before.fence.answers_since)
 
 
-def _reopened(known: Watched, entry: Line) -> Watched:
-    return replace(known, state=Watch.REOPENED, reopened_by=entry.procedure_id)
+def _reopened(known: WatchedSource, entry: Line) -> WatchedSource:
+    return replace(known, state=WatchState.REOPENED, reopened_by=entry.procedure_id)
 
 
 def _concerned(entry: Line, fact: Fact) -> str | None:
@@ -207,20 +207,20 @@ def _concerned(entry: Line, fact: Fact) -> str | None:
     return fact.procedure_id if isinstance(fact, WatchedFact) and fact.procedure_id else entry.procedure_id
 
 
-def _after(known: Watched, entry: Line, fact: Fact) -> Watched:
+def _after(known: WatchedSource, entry: Line, fact: Fact) -> WatchedSource:
     """The watch after a fact: it goes on from armed to fenced to over, and what ended is not begun again."""
     match fact:
         case SourceToReopen() | SourceReturned():
             return _reopened(known, entry)
-        case OldSourceAnswers() if known.state is Watch.ARMED:
+        case OldSourceAnswers() if known.state is WatchState.ARMED:
             first = known.fence.answers_since or fact.answers_since
             return replace(known, fence=replace(known.fence, answers_since=first))
         case SourceFenced() if fact.fenced != ARMED:
-            state = Watch.OVER
+            state = WatchState.OVER
         case OldMirrorMakerStopped():
-            state = Watch.OVER if fact.mirror_maker_stopped else Watch.FENCED
+            state = WatchState.OVER if fact.mirror_maker_stopped else WatchState.FENCED
         case FenceDisarmed():
-            state = Watch.DISARMED
+            state = WatchState.DISARMED
         case _:
             return known
-    return replace(known, state=state) if known.state in (Watch.ARMED, Watch.FENCED) else known
+    return replace(known, state=state) if known.state in (WatchState.ARMED, WatchState.FENCED) else known

@@ -43,7 +43,7 @@ class FenceScope:
         return cls("group", "read", frozenset(groups))
 
 
-def grants(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[AclEntry]:
+def granting_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[AclEntry]:
     """ALLOW entries that give clients the scope's operation on at least one of its names, sorted."""
     return sorted(
         e
@@ -58,12 +58,12 @@ def grants(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[A
 
 def client_principals(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> frozenset[str]:
     """Principals of clients that hold the scope's operation."""
-    return frozenset(e.principal for e in grants(rules, scope, exempt))
+    return frozenset(e.principal for e in granting_entries(rules, scope, exempt))
 
 
 def fence_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[AclEntry]:
     """Entries to add so that no client may do the scope's operation; those already there are left out."""
-    wanted = [deny for grant in grants(rules, scope, exempt) for deny in _denials(grant, scope)]
+    wanted = [deny for grant in granting_entries(rules, scope, exempt) for deny in _denials(grant, scope)]
     if rules.allow_everyone:
         wanted += [
             e

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, offset_text
-from kafka_dr.domain.readiness.plan import cell
+from kafka_dr.domain.readiness.plan import table_cell
 
 
 @dataclass(frozen=True)
-class FoundSince:
+class NewerEvidence:
     """What was found out since the loss was assessed, by partition of the source.
 
     Attributes:
@@ -28,7 +28,7 @@ class FoundSince:
     accepted_to: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
-class Grown(NamedTuple):
+class LossIncrease(NamedTuple):
     """A partition with more loss than approved; `approved` and `now`: from_offset, certain_to and possible_to.
 
     Attributes:
@@ -42,14 +42,14 @@ class Grown(NamedTuple):
     why: str
 
 
-def loss_now(approved: Sequence[Mapping[str, Any]], found: FoundSince) -> list[dict[str, Any]]:
+def loss_now(approved: Sequence[Mapping[str, Any]], found: NewerEvidence) -> list[dict[str, Any]]:
     """The approved rows as they are by what was found out since; one that changed says why, and what was approved."""
     known = {TopicPartition(row["topic"], row["partition"]): row for row in approved}
     shrunk = {place for place, ends in found.target_ends.items() if _shrank(*ends)}
     return [_row_now(place, known.get(place), found) for place in sorted({*known, *shrunk, *found.accepted_to})]
 
 
-def _row_now(place: TopicPartition, before: Mapping[str, Any] | None, found: FoundSince) -> dict[str, Any]:
+def _row_now(place: TopicPartition, before: Mapping[str, Any] | None, found: NewerEvidence) -> dict[str, Any]:
     row = dict(
         before or {**place._asdict(), "from_offset": 0, "certain_to": None, "possible_to": None, "written_since": None}
     )
@@ -87,7 +87,7 @@ def _shrank(then: int | None, now: int | None) -> bool:
     return then is not None and (now is None or now < then)
 
 
-def grown(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[Grown]:
+def loss_increases(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[LossIncrease]:
     """Partitions of which more is lost by newer evidence than was approved: then a person must be asked again.
 
     Args:
@@ -97,7 +97,9 @@ def grown(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
     known = {(row["topic"], row["partition"]): row for row in approved}
     found = [(row, known.get((row["topic"], row["partition"]))) for row in now]
     return [
-        Grown(row["topic"], row["partition"], before and _offsets(before), _offsets(row), f"{more}: {_because(row)}")
+        LossIncrease(
+            row["topic"], row["partition"], before and _offsets(before), _offsets(row), f"{more}: {_because(row)}"
+        )
         for row, before in found
         if (more := _more(before, row))
     ]
@@ -132,17 +134,18 @@ def _offsets(row: Mapping[str, Any]) -> dict[str, int | None]:
     return {name: row[name] for name in ("from_offset", "certain_to", "possible_to")}
 
 
-def review_digest(translation: str, more: Sequence[Grown]) -> str:
+def review_digest(translation: str, more: Sequence[LossIncrease]) -> str:
     """The digest that the review's answer names: of the translation, or of translation and grown loss together."""
     return digest_of({"translation": translation, "loss": [one._asdict() for one in more]}) if more else translation
 
 
-def grown_markdown(more: Sequence[Grown]) -> list[str]:
+def increase_markdown(more: Sequence[LossIncrease]) -> list[str]:
     """What is lost beyond what was approved, beside it; nothing where nothing is."""
     if not more:
         return []
     rows = [
-        f"| {cell(one.topic)}-{one.partition} | {_range(one.approved)} | {_range(one.now)} | {cell(one.why)} |"
+        f"| {table_cell(one.topic)}-{one.partition} | {_range(one.approved)} | {_range(one.now)} |"
+        f" {table_cell(one.why)} |"
         for one in more[:ROWS_SHOWN]
     ]
     left = [f"\n... and {len(more) - ROWS_SHOWN} more partitions.\n"] if len(more) > ROWS_SHOWN else []

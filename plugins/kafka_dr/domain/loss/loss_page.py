@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_HOOK
-from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, LastSeen, offset_text
-from kafka_dr.domain.plain_text import counted, duration, first_few, moment
-from kafka_dr.domain.readiness.plan import cell, cool_down_told
+from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, SourceLastSeen, offset_text
+from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment
+from kafka_dr.domain.readiness.plan import cool_down_told, table_cell
 
 #: Longer ages are told in minutes and hours.
 _WORDS_BELOW = 120
@@ -22,14 +22,14 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
         [
             (
                 f"**{plan['source']} is given up**, and clients go on with what **{plan['target']}** has. Reason:"
-                f" {cell(plan['reason'])}"
+                f" {table_cell(plan['reason'])}"
             ),
             *cool_down_told(plan),
             "",
-            f"{plan['source']}: {cell(plan['confirmed']['state'])}, {cell(plan['confirmed']['window'])}.",
-            _last_seen(plan["source"], LastSeen(**plan["seen"])),
+            f"{plan['source']}: {table_cell(plan['confirmed']['state'])}, {table_cell(plan['confirmed']['window'])}.",
+            _last_seen(plan["source"], SourceLastSeen(**plan["seen"])),
             *(
-                [f"**It was not found lost. The starter overrides this, because:** {cell(override)}"]
+                [f"**It was not found lost. The starter overrides this, because:** {table_cell(override)}"]
                 if override
                 else []
             ),
@@ -45,7 +45,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             *_gone(plan),
             "What cannot be proven:" if plan["unproven"] else "Nothing is left unproven.",
-            *[f"- {cell(note)}" for note in plan["unproven"]],
+            *[f"- {table_cell(note)}" for note in plan["unproven"]],
             "",
             f"There is no way back but a failback. Plan digest `{digest}`",
         ]
@@ -75,13 +75,13 @@ def _continued(plan: Mapping[str, Any]) -> list[str]:
     lines = [f"- {line}" for name, line in taken.items() if told[name]]
     return [
         "",
-        f"**This continues {cell(told['procedure_id'])}.** Taken from it as proven:",
+        f"**This continues {table_cell(told['procedure_id'])}.** Taken from it as proven:",
         "",
         *(lines or ["- nothing."]),
     ]
 
 
-def _last_seen(source: str, seen: LastSeen) -> str:
+def _last_seen(source: str, seen: SourceLastSeen) -> str:
     """The last sample and how old it is: what the source took after that stands in no figure but the estimate."""
     last, by = max(
         (
@@ -117,7 +117,7 @@ def _last_seen(source: str, seen: LastSeen) -> str:
 def _apart(earlier: int, later: int) -> str:
     """Between two times in milliseconds, for people."""
     seconds = max(0, round((later - earlier) / 1000))
-    return counted(seconds, "second") if seconds < _WORDS_BELOW else duration(seconds)
+    return count_of(seconds, "second") if seconds < _WORDS_BELOW else format_duration(seconds)
 
 
 def _unfenced(plan: Mapping[str, Any]) -> list[str]:
@@ -126,8 +126,9 @@ def _unfenced(plan: Mapping[str, Any]) -> list[str]:
     if fence == ARMED and earlier.get("fenced_at"):
         return [
             (
-                f"**{source} was fenced by {cell(earlier['procedure_id'])} before it was lost.** Its ACLs deny the same"
-                " when it answers again; the watcher looks whether they do, and what it accepted if not is listed."
+                f"**{source} was fenced by {table_cell(earlier['procedure_id'])} before it was lost.** Its ACLs deny"
+                " the same when it answers again; the watcher looks whether they do, and what it accepted if not is"
+                " listed."
             ),
             "",
         ]
@@ -231,7 +232,8 @@ def _loss_table(loss: Sequence[Mapping[str, Any]]) -> list[str]:
         return ["No partition loses a record."]
     largest = sorted(loss, key=lambda row: -((row["certain_to"] or row["from_offset"]) - row["from_offset"]))
     rows = [
-        f"| {cell(row['topic'])}-{row['partition']} | {row['from_offset']} | {offset_text(row['certain_to'], 'none')} |"
+        f"| {table_cell(row['topic'])}-{row['partition']} | {row['from_offset']} |"
+        f" {offset_text(row['certain_to'], 'none')} |"
         f" {offset_text(row['possible_to'], 'no bound')} | {_moment(row['written_since'])} |"
         for row in largest[:ROWS_SHOWN]
     ]
@@ -252,7 +254,7 @@ def _group_table(groups: Sequence[Mapping[str, Any]]) -> list[str]:
         return ["No group is known to have a position."]
     ordered = sorted(groups, key=lambda group: (-group["ahead"], -(group.get("rereads") or 0), group["group"]))
     rows = [
-        f"| {cell(g['group'])} | {g['partitions']} | {g['ahead']} | {offset_text(g.get('rereads'), 'unknown')} |"
+        f"| {table_cell(g['group'])} | {g['partitions']} | {g['ahead']} | {offset_text(g.get('rereads'), 'unknown')} |"
         f" {_moment(g['position_at'])} | {g['policy']} |"
         for g in ordered[:ROWS_SHOWN]
     ]
@@ -274,11 +276,11 @@ def _gone(plan: Mapping[str, Any]) -> list[str]:
     return [
         (
             f"{len(topics)} topics are no part of this: {plan['source']} had deleted them before. What {plan['target']}"
-            f" has of them is left as it is: {cell(first_few(topics, ROWS_SHOWN))}."
+            f" has of them is left as it is: {table_cell(first_few(topics, ROWS_SHOWN))}."
         ),
         "",
     ]
 
 
 def _moment(at: int | None) -> str:
-    return "unknown" if at is None else moment(datetime.fromtimestamp(at / 1000, UTC).isoformat())
+    return "unknown" if at is None else format_moment(datetime.fromtimestamp(at / 1000, UTC).isoformat())

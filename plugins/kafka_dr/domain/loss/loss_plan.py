@@ -32,7 +32,7 @@ class LastKnownGroup:
 
 
 @dataclass(frozen=True)
-class LastSeen:
+class SourceLastSeen:
     """When the source was seen last, in milliseconds since 1970; None where it was not.
 
     Attributes:
@@ -64,7 +64,7 @@ class LossPlan:
         unproven: what the run will not be able to prove.
         continues: the planned run that this one goes on from, and what is taken from it as proven.
         gone: topics that the source had deleted when it was seen last: no part of what moves.
-        seen: when the source was seen last, and by whom, in milliseconds since 1970: as of `LastSeen`.
+        seen: when the source was seen last, and by whom, in milliseconds since 1970: as of `SourceLastSeen`.
         rereads: `bound`, the most that one position may be given again as far as known before MirrorMaker 2 stands
             (None without any); of how many `positions`; of how many of them `unknown`; how many are of groups that
             `may_have_moved` since.
@@ -88,7 +88,7 @@ class LossPlan:
     unproven: tuple[str, ...] = field(default_factory=tuple)
     continues: Mapping[str, Any] | None = None
     gone: tuple[str, ...] = ()
-    seen: Mapping[str, Any] = field(default_factory=lambda: asdict(LastSeen(False)))
+    seen: Mapping[str, Any] = field(default_factory=lambda: asdict(SourceLastSeen(False)))
     rereads: Mapping[str, Any] | None = None
     cool_down: Mapping[str, Any] | None = None
 

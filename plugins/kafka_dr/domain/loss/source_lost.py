@@ -100,7 +100,7 @@ class ViewsStory:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LossVerdict:
     """The source's state over a window, and who saw what.
 
     Attributes:
@@ -125,7 +125,7 @@ class Verdict:
         return "; ".join(map(str, self.views)) or "nobody looked"
 
 
-def verdict_of(looks: Iterable[Look], rounds: int) -> Verdict:
+def verdict_of(looks: Iterable[Look], rounds: int) -> LossVerdict:
     """What all looks say together.
 
     Args:
@@ -133,7 +133,7 @@ def verdict_of(looks: Iterable[Look], rounds: int) -> Verdict:
         rounds: how many rounds there were; one without looks is one in which nobody could look.
     """
     taken = sorted(looks, key=lambda look: look.round)
-    return Verdict(_state(taken, rounds), rounds, _stories(taken))
+    return LossVerdict(_state(taken, rounds), rounds, _stories(taken))
 
 
 def _state(looks: Sequence[Look], rounds: int) -> SourceState:

@@ -9,7 +9,7 @@ from itertools import groupby
 from shlex import quote
 
 from kafka_dr.domain.kafka_model.acl import AclEntry
-from kafka_dr.domain.manual.context import Place
+from kafka_dr.domain.manual.context import ToolAccess
 from kafka_dr.errors import BadInput
 
 _NAMES_AT_ONCE = 50
@@ -29,7 +29,7 @@ def entry_of(text: str) -> AclEntry:
     return AclEntry(kind, ast.literal_eval(name), pattern, principal, host, operation, permission)
 
 
-def acl_commands(place: Place, verb: str, entries: Iterable[AclEntry]) -> list[str]:
+def acl_commands(place: ToolAccess, verb: str, entries: Iterable[AclEntry]) -> list[str]:
     """Commands that add or remove exactly these entries.
 
     A topic without any entry may be open to everyone, and closed by the first: what allows comes first and goes last.
@@ -47,7 +47,7 @@ def kind_of(entry: AclEntry) -> tuple[str, ...]:
     return (entry.permission, entry.principal, entry.host, entry.operation, entry.resource_type, entry.pattern)
 
 
-def _acl_command(place: Place, verb: str, entries: Sequence[AclEntry]) -> str:
+def _acl_command(place: ToolAccess, verb: str, entries: Sequence[AclEntry]) -> str:
     one = entries[0]
     operation = "".join(word.capitalize() for word in one.operation.split("_"))
     names = (

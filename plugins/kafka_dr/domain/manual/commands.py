@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from shlex import quote
 
 from kafka_dr.domain.manual.acl_commands import acl_commands
-from kafka_dr.domain.manual.context import Block, Hand, Place
+from kafka_dr.domain.manual.context import ManualContext, ManualStep, ToolAccess
 from kafka_dr.domain.manual.files import position_files
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Step
@@ -21,21 +21,21 @@ from kafka_dr.vocabulary import Step
 # -- onwards -------------------------------------------------------------------------------------------------------
 
 
-def to_go_on(hand: Hand) -> list[Block]:
+def forward_commands(hand: ManualContext) -> list[ManualStep]:
     """The steps from the fence to the end, done ones without commands; what no shell can do ends the list."""
-    found: list[Block] = []
+    found: list[ManualStep] = []
     for step in PROCEDURES[hand.dag_id].steps:
         if step not in _BLOCKS:
             continue
-        found.append(Block(step, ("done",), done=True) if step in hand.done else _BLOCKS[step](hand))
+        found.append(ManualStep(step, ("done",), done=True) if step in hand.done else _BLOCKS[step](hand))
         if step == Step.TRANSLATE_OFFSETS and hand.positions is None:
             unknown = hand.notes.get(Step.COMMIT_GROUPS)
-            return [*found, Block(Step.COMMIT_GROUPS, (unknown,), ("exit 1",))] if unknown else found
+            return [*found, ManualStep(Step.COMMIT_GROUPS, (unknown,), ("exit 1",))] if unknown else found
     return found
 
 
-def _approve_loss(hand: Hand) -> Block:
-    return Block(
+def _approve_loss(hand: ManualContext) -> ManualStep:
+    return ManualStep(
         Step.APPROVE_DATA_LOSS,
         (
             "A second person reads what is lost, and agrees to it. This prints it:",
@@ -44,8 +44,8 @@ def _approve_loss(hand: Hand) -> Block:
     )
 
 
-def _keep_away(_: Hand) -> Block:
-    return Block(
+def _keep_away(_: ManualContext) -> ManualStep:
+    return ManualStep(
         Step.FENCE_SOURCE,
         (
             (
@@ -63,7 +63,7 @@ _UNWATCHED = (
 )
 
 
-def _stop_left(hand: Hand) -> Block:
+def _stop_left(hand: ManualContext) -> ManualStep:
     says: tuple[str, ...] = (
         (
             "A worker that does not answer is left alone: it may have died with the source. What counts are the"
@@ -81,32 +81,34 @@ def _stop_left(hand: Hand) -> Block:
         if hand.flow
         else []
     )
-    return Block(Step.STOP_MIRROR_MAKER, says, (*stop, *_still(hand.target, "target_partitions.txt", "boundary.txt")))
+    return ManualStep(
+        Step.STOP_MIRROR_MAKER, says, (*stop, *_still(hand.target, "target_partitions.txt", "boundary.txt"))
+    )
 
 
 #: A worker whose machine is gone must not keep the script.
 _AT_MOST = " --max-time 20"
 
 
-def _fence(hand: Hand) -> Block:
+def _fence(hand: ManualContext) -> ManualStep:
     ask = [tell_application(hand, "drain")] if hand.drain else []
     wanted = [e for e in hand.fence if e.resource_type == "topic"]
     says = ("Clients are refused to write on the source. Its log ends must stand still: `diff` prints nothing.",)
-    return Block(
+    return ManualStep(
         Step.FENCE_PRODUCERS,
         says,
         (*ask, *acl_commands(hand.source, "add", wanted), *_still(hand.source, "source_partitions.txt", "cut_off.txt")),
     )
 
 
-def _drain(hand: Hand) -> Block:
+def _drain(hand: ManualContext) -> ManualStep:
     wanted = [e for e in hand.fence if e.resource_type == "group"]
     says = ("Stop the consumers, then refuse their reads. No group of groups.txt may have members:",)
     look = f"{hand.source.tool('kafka-consumer-groups.sh')} --describe --all-groups --members"
-    return Block(Step.DRAIN_CONSUMERS, says, (look, *acl_commands(hand.source, "add", wanted), look))
+    return ManualStep(Step.DRAIN_CONSUMERS, says, (look, *acl_commands(hand.source, "add", wanted), look))
 
 
-def _zero_lag(hand: Hand) -> Block:
+def _zero_lag(hand: ManualContext) -> ManualStep:
     says = (
         (
             "MirrorMaker 2 must have replicated up to one below each line of cut_off.txt; after transactions it may"
@@ -114,10 +116,10 @@ def _zero_lag(hand: Hand) -> Block:
         ),
         "then read the last record of both partitions and compare.",
     )
-    return Block(Step.WAIT_FOR_ZERO_LAG, says, (hand.forward.ask("GET", hand.forward.source, "/offsets"),))
+    return ManualStep(Step.WAIT_FOR_ZERO_LAG, says, (hand.forward.ask("GET", hand.forward.source, "/offsets"),))
 
 
-def _stop(hand: Hand) -> Block:
+def _stop(hand: ManualContext) -> ManualStep:
     if hand.given_up:
         return _stop_left(hand)
     stop = [
@@ -125,14 +127,14 @@ def _stop(hand: Hand) -> Block:
         for name in (hand.forward.source, hand.forward.checkpoint)
         for line in (hand.forward.ask("PUT", name, "/stop"), hand.forward.until(name, "STOPPED"))
     ]
-    return Block(
+    return ManualStep(
         Step.STOP_MIRROR_MAKER,
         ("The target's log ends must stand still.",),
         (*stop, *_still(hand.target, "target_partitions.txt", "boundary.txt")),
     )
 
 
-def _translate(hand: Hand) -> Block:
+def _translate(hand: ManualContext) -> ManualStep:
     says = (
         (
             "No shell command makes such positions: this step reads records"
@@ -144,17 +146,17 @@ def _translate(hand: Hand) -> Block:
             " make groups read again."
         ),
     )
-    return Block(Step.TRANSLATE_OFFSETS, says, ("exit 1",))
+    return ManualStep(Step.TRANSLATE_OFFSETS, says, ("exit 1",))
 
 
-def _review(hand: Hand) -> Block:
-    return Block(
+def _review(hand: ManualContext) -> ManualStep:
+    return ManualStep(
         Step.REVIEW_TRANSLATION,
         ("A second person reads positions-*.csv. " + hand.notes.get(Step.REVIEW_TRANSLATION, ""),),
     )
 
 
-def _commit(hand: Hand) -> Block:
+def _commit(hand: ManualContext) -> ManualStep:
     says: tuple[str, ...] = (
         (
             "Every group of the files must be without members on the target. Each line of the output is a position as"
@@ -181,12 +183,12 @@ def _commit(hand: Hand) -> Block:
         f"{tool} --reset-offsets --from-file {name} --execute {' '.join(f'--group {quote(g)}' for g in groups)}"
         for name, groups, _ in position_files(hand.positions or ())
     ]
-    return Block(Step.COMMIT_GROUPS, says, (*make, *commands))
+    return ManualStep(Step.COMMIT_GROUPS, says, (*make, *commands))
 
 
-def _seed(hand: Hand) -> Block:
+def _seed(hand: ManualContext) -> ManualStep:
     if hand.reverse is None or not hand.seeds:
-        return Block(
+        return ManualStep(
             Step.SEED_REVERSE_REPLICATION,
             (hand.notes.get(Step.SEED_REVERSE_REPLICATION, "The topology has no reverse flow: nothing to do."),),
         )
@@ -200,14 +202,14 @@ def _seed(hand: Hand) -> Block:
     send = flow.ask(
         "PATCH", flow.source, "/offsets", " -H 'Content-Type: application/json' --data @reverse_offsets.json"
     )
-    return Block(
+    return ManualStep(
         Step.SEED_REVERSE_REPLICATION,
         says,
         (flow.ask("GET", flow.source, "/status"), send, flow.ask("GET", flow.source, "/offsets")),
     )
 
 
-def _open(hand: Hand) -> Block:
+def _open(hand: ManualContext) -> ManualStep:
     whose = "target's logs" if hand.given_up else "logs of both sides"
     says = (
         f"THE POINT OF NO RETURN. The {whose} must be as they were left: `diff` prints nothing, else stop here.",
@@ -223,43 +225,45 @@ def _open(hand: Hand) -> Block:
     ]
     entries = hand.removed if Step.OPEN_TARGET in hand.begun else hand.opening
     begun = [] if Step.OPEN_TARGET in hand.begun else [*look, f"{hand.mark} opening"]
-    return Block(Step.OPEN_TARGET, says, (*begun, *acl_commands(hand.target, "remove", entries), f"{hand.mark} opened"))
+    return ManualStep(
+        Step.OPEN_TARGET, says, (*begun, *acl_commands(hand.target, "remove", entries), f"{hand.mark} opened")
+    )
 
 
-def _redirect(hand: Hand) -> Block:
+def _redirect(hand: ManualContext) -> ManualStep:
     go = [tell_application(hand, "resume")] if hand.drain else []
     says = (
         ("Clients look up the target.",)
         if hand.routing
         else ("Change where clients connect: routing.json says to what.",)
     )
-    return Block(Step.REDIRECT_CLIENTS, says, (*([hand.routing] if hand.routing else []), *go))
+    return ManualStep(Step.REDIRECT_CLIENTS, says, (*([hand.routing] if hand.routing else []), *go))
 
 
-def _verify(hand: Hand) -> Block:
-    return Block(
+def _verify(hand: ManualContext) -> ManualStep:
+    return ManualStep(
         Step.VERIFY_CLIENTS,
         ("Groups that were active come to life on the target.",),
         (f"{hand.target.tool('kafka-consumer-groups.sh')} --describe --all-groups --state",),
     )
 
 
-def _start_reverse(hand: Hand) -> Block:
+def _start_reverse(hand: ManualContext) -> ManualStep:
     if not hand.start_reverse or hand.reverse is None:
-        return Block(Step.START_REVERSE_REPLICATION, ("Not asked for.",))
+        return ManualStep(Step.START_REVERSE_REPLICATION, ("Not asked for.",))
     flow, forward = hand.reverse, hand.forward
     lines = [
         f"{forward.ask('GET', forward.source, '/status')} | grep -q {quote(READ_STOPPED)}",
         flow.ask("PUT", flow.source, "/resume"),
         flow.ask("PUT", flow.checkpoint, "/resume"),
     ]
-    return Block(Step.START_REVERSE_REPLICATION, ("Only while the other direction is STOPPED.",), tuple(lines))
+    return ManualStep(Step.START_REVERSE_REPLICATION, ("Only while the other direction is STOPPED.",), tuple(lines))
 
 
 READ_STOPPED = '"connector":{"state":"STOPPED"'
 
 #: What a person can do in a step's place; steps before these are the procedure's own.
-_BLOCKS: Mapping[Step, Callable[[Hand], Block]] = {
+_BLOCKS: Mapping[Step, Callable[[ManualContext], ManualStep]] = {
     Step.APPROVE_DATA_LOSS: _approve_loss,
     Step.FENCE_SOURCE: _keep_away,
     Step.FENCE_PRODUCERS: _fence,
@@ -282,7 +286,7 @@ _BLOCKS: Mapping[Step, Callable[[Hand], Block]] = {
 # -- files and text ------------------------------------------------------------------------------------------------
 
 
-def _still(place: Place, partitions: str, kept: str) -> list[str]:
+def _still(place: ToolAccess, partitions: str, kept: str) -> list[str]:
     return [
         log_ends(place, partitions, kept),
         "sleep 5",
@@ -291,12 +295,12 @@ def _still(place: Place, partitions: str, kept: str) -> list[str]:
     ]
 
 
-def log_ends(place: Place, partitions: str, kept: str) -> str:
+def log_ends(place: ToolAccess, partitions: str, kept: str) -> str:
     """The command that writes log ends of partitions to a file."""
     return f"{place.tool('kafka-get-offsets.sh')} | grep -f {partitions} | sort > {kept}"
 
 
-def tell_application(hand: Hand, what: str) -> str:
+def tell_application(hand: ManualContext, what: str) -> str:
     """A word to the application's drain hook; its silence ends nothing, people can be told as well."""
     body = json.dumps({"procedure_id": hand.procedure_id})
     return (

@@ -14,7 +14,7 @@ from kafka_dr.procedures import PROCEDURES
 
 
 @dataclass(frozen=True)
-class Place:
+class ToolAccess:
     """How the tools reach a cluster: servers, and the file with the login."""
 
     alias: str
@@ -27,7 +27,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Flow:
+class ConnectorCommands:
     """A flow in its Connect worker; `login` when the worker asks for one."""
 
     url: str
@@ -51,7 +51,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Hand:
+class ManualContext:
     """Everything the commands are made of.
 
     Attributes:
@@ -72,10 +72,10 @@ class Hand:
 
     procedure_id: str
     dag_id: str
-    source: Place
-    target: Place
-    flow: Flow | None
-    reverse: Flow | None
+    source: ToolAccess
+    target: ToolAccess
+    flow: ConnectorCommands | None
+    reverse: ConnectorCommands | None
     done: frozenset[str]
     begun: frozenset[str]
     fence: tuple[AclEntry, ...]
@@ -100,13 +100,13 @@ class Hand:
         return not PROCEDURES[self.dag_id].needs_source
 
     @property
-    def forward(self) -> Flow:
+    def forward(self) -> ConnectorCommands:
         """The flow, on all ways but that without a source, where alone it may be None."""
-        return cast("Flow", self.flow)
+        return cast("ConnectorCommands", self.flow)
 
 
 @dataclass(frozen=True)
-class Block:
+class ManualStep:
     """One step: its words, and its commands."""
 
     step: str

@@ -7,20 +7,20 @@ from shlex import quote
 
 from kafka_dr.domain.manual.acl_commands import acl_commands
 from kafka_dr.domain.manual.commands import READ_STOPPED, log_ends, post_to_hook, tell_application
-from kafka_dr.domain.manual.context import Block, Hand
+from kafka_dr.domain.manual.context import ManualContext, ManualStep
 from kafka_dr.vocabulary import Step
 
 
-def to_return(hand: Hand) -> list[Block]:
+def rollback_commands(hand: ManualContext) -> list[ManualStep]:
     """The way back: clients first, for a worker that is away must not keep them from a source that works."""
     if Step.OPEN_TARGET in hand.done:
         return [
-            Block(
+            ManualStep(
                 Step.RETURN_TO_SOURCE, ("The target is open: there is only forward, or a failback later.",), ("exit 1",)
             )
         ]
     if (Step.FENCE_SOURCE if hand.given_up else Step.FENCE_PRODUCERS) not in hand.begun:
-        return [Block(Step.RETURN_TO_SOURCE, ("Nothing was touched: there is nothing to return.",))]
+        return [ManualStep(Step.RETURN_TO_SOURCE, ("Nothing was touched: there is nothing to return.",))]
     told = [tell_application(hand, "resume")] if hand.drain else []
     commands = [
         *_close_target(hand),
@@ -37,10 +37,10 @@ def to_return(hand: Hand) -> list[Block]:
         ),
         "return_to_source: it looks at everything again, and closes the procedure.",
     )
-    return [Block(Step.RETURN_TO_SOURCE, (*says, *_back_to_what_was_given_up(hand)), tuple(commands))]
+    return [ManualStep(Step.RETURN_TO_SOURCE, (*says, *_back_to_what_was_given_up(hand)), tuple(commands))]
 
 
-def _back_to_what_was_given_up(hand: Hand) -> list[str]:
+def _back_to_what_was_given_up(hand: ManualContext) -> list[str]:
     """What a person must know of the way back to a source that may be away."""
     if not hand.given_up:
         return []
@@ -61,7 +61,7 @@ def _back_to_what_was_given_up(hand: Hand) -> list[str]:
     ]
 
 
-def _let_in(hand: Hand) -> list[str]:
+def _let_in(hand: ManualContext) -> list[str]:
     """The fence hook's last word counts."""
     if not hand.fence_hook:
         return []
@@ -74,7 +74,7 @@ def _let_in(hand: Hand) -> list[str]:
     ]
 
 
-def _close_target(hand: Hand) -> list[str]:
+def _close_target(hand: ManualContext) -> list[str]:
     """Once the opening had begun, return is allowed only if nothing was written there: fence it again and look."""
     if Step.OPEN_TARGET not in hand.begun:
         return []
@@ -86,7 +86,7 @@ def _close_target(hand: Hand) -> list[str]:
     ]
 
 
-def _resume(hand: Hand) -> list[str]:
+def _resume(hand: ManualContext) -> list[str]:
     if hand.flow is None or not hand.stopped:
         return []
     loop = (

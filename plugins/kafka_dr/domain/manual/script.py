@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka_dr.domain.manual.context import Block
+from kafka_dr.domain.manual.context import ManualStep
 
 #: The script leaves the folder that a relative PYTHONPATH or topology is meant from.
 _ABSOLUTE = (
@@ -19,7 +19,7 @@ _ABSOLUTE = (
 )
 
 
-def script(title: str, blocks: Sequence[Block]) -> str:
+def shell_script(title: str, blocks: Sequence[ManualStep]) -> str:
     """Blocks as a shell script: it stops at the first command that fails."""
     lines = [
         "#!/usr/bin/env bash",

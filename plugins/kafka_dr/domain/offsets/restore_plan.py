@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.plain_text import counted, first_few, shortened
-from kafka_dr.domain.readiness.plan import cell
+from kafka_dr.domain.plain_text import count_of, first_few, shorten_text
+from kafka_dr.domain.readiness.plan import table_cell
 from kafka_dr.vocabulary import Outcome, Step
 
 _SHOWN = 20
@@ -70,8 +70,8 @@ def restore_markdown(plan: RestorePlan) -> str:
     """The plan as an approver reads it."""
     lines = [
         (
-            f"Groups on **{plan.cluster}** get back what they held before {cell(plan.undone)} committed its positions."
-            f" Reason: {cell(plan.reason)}"
+            f"Groups on **{plan.cluster}** get back what they held before {table_cell(plan.undone)} committed its"
+            f" positions. Reason: {table_cell(plan.reason)}"
         ),
         "",
         *[f"- {line}" for line in _said(plan)],
@@ -91,20 +91,20 @@ def _said(plan: RestorePlan) -> list[str]:
     }
     lines = [
         (
-            f"{counted(plan.writes, 'position')} are written; {plan.raised:,} of them are higher than what the"
+            f"{count_of(plan.writes, 'position')} are written; {plan.raised:,} of them are higher than what the"
             " group holds"
             " now: records in between are not read there."
         )
     ]
     lines += (
-        [(f"Groups that held nothing before are deleted: {cell(first_few(plan.deletes, _SHOWN))}.")]
+        [(f"Groups that held nothing before are deleted: {table_cell(first_few(plan.deletes, _SHOWN))}.")]
         if plan.deletes
         else []
     )
     lines += (
         [
             (
-                f"{counted(since, 'position')} were changed since that commit, and"
+                f"{count_of(since, 'position')} were changed since that commit, and"
                 f" {'are overwritten all the same' if plan.overwrites else 'are left as they are'}."
             )
         ]
@@ -114,17 +114,21 @@ def _said(plan: RestorePlan) -> list[str]:
     lines += (
         [
             (
-                f"{counted(sum(plan.left.values()), 'position')} had none before, and stay: a single position cannot be"
-                " taken away."
+                f"{count_of(sum(plan.left.values()), 'position')} had none before, and stay: a single position"
+                " cannot be taken away."
             )
         ]
         if plan.left
         else []
     )
     lines += (
-        [f"{cell(plan.undone)} had opened {plan.cluster}: clients may have worked there since."] if plan.opened else []
+        [f"{table_cell(plan.undone)} had opened {plan.cluster}: clients may have worked there since."]
+        if plan.opened
+        else []
     )
-    lines += [f"A cool-down is not waited for: {cell(str(plan.cool_down['acknowledged']))}"] if plan.cool_down else []
+    lines += (
+        [f"A cool-down is not waited for: {table_cell(str(plan.cool_down['acknowledged']))}"] if plan.cool_down else []
+    )
     return [*lines, *([synced[plan.group_sync]] if plan.group_sync in synced else [])]
 
 
@@ -135,7 +139,7 @@ def _table(title: str, by_group: Mapping[str, int]) -> list[str]:
     return [
         f"| {title}: group | positions |",
         "| --- | --- |",
-        *[f"| {cell(group)} | {count} |" for group, count in rows[:_SHOWN]],
+        *[f"| {table_cell(group)} | {count} |" for group, count in rows[:_SHOWN]],
         *([f"| and {len(rows) - _SHOWN} more groups | |"] if len(rows) > _SHOWN else []),
         "",
     ]
@@ -159,13 +163,13 @@ def _became(done: Mapping[str, Any] | None) -> str:
     if done is None:
         return "What the groups hold was not read back."
     kept = (
-        f" {counted(done['changed_since'], 'position')} that somebody changed since were left as they are."
+        f" {count_of(done['changed_since'], 'position')} that somebody changed since were left as they are."
         if done["changed_since"]
         else ""
     )
     return (
-        f"{counted(done['written'] + done['already'], 'position')} were read back as they were before, and"
-        f" {counted(done['deleted'], 'group')} deleted.{kept}"
+        f"{count_of(done['written'] + done['already'], 'position')} were read back as they were before, and"
+        f" {count_of(done['deleted'], 'group')} deleted.{kept}"
     )
 
 
@@ -175,13 +179,13 @@ def restore_to_do(e: Mapping[str, Any]) -> list[str]:
         return ["Nothing."]
     if e["outcome"] == Outcome.FAILED:
         return [
-            shortened(e["reason_for_outcome"]),
+            shorten_text(e["reason_for_outcome"]),
             (
                 f"Mend the cause, then clear {e['failing_step'] or 'the failed task'} with its downstream tasks in"
                 " Airflow: it goes on from where it stopped. Or abort it: what was written stays."
             ),
         ]
     return [
-        shortened(e["reason_for_outcome"]),
+        shorten_text(e["reason_for_outcome"]),
         "Start a new run when the cause is mended: it looks at what the groups hold by then.",
     ]

@@ -12,7 +12,7 @@ from kafka_dr.domain.readiness.readiness import BYTE_ARRAY_CONVERTER, CONVERTERS
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 
 
-def notes(observation: Observation) -> list[str]:
+def list_notes(observation: Observation) -> list[str]:
     """What cannot be proven or should be known before approving."""
     return [note for source in NOTES for note in source(observation)]
 

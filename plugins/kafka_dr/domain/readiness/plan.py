@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.plain_text import moment
+from kafka_dr.domain.plain_text import format_moment
 from kafka_dr.vocabulary import TranslationClass
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def expected_classes(positions: pd.DataFrame) -> pd.Series:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FailoverPlan:
     """What one run will do.
 
     Attributes:
@@ -119,15 +119,15 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
     """The forecast as an approver reads it."""
     groups = sorted(plan["groups"], key=lambda g: -g["lag"])
     rows = [
-        f"| {cell(g['group'])} | {g['partitions']} | {g['lag']} | {_expected(g)} | {_rereads(g)} |"
+        f"| {table_cell(g['group'])} | {g['partitions']} | {g['lag']} | {_expected(g)} | {_rereads(g)} |"
         f" {'yes' if g['active'] else 'no'} |"
         for g in groups[:50]
     ]
     more = [f"\n... and {len(groups) - 50} more groups, all with less lag.\n"] if len(groups) > 50 else []
-    unproven = [f"- {cell(note)}" for note in plan["unproven"]]
+    unproven = [f"- {table_cell(note)}" for note in plan["unproven"]]
     return "\n".join(
         [
-            f"Move all clients from **{plan['source']}** to **{plan['target']}**. Reason: {cell(plan['reason'])}",
+            f"Move all clients from **{plan['source']}** to **{plan['target']}**. Reason: {table_cell(plan['reason'])}",
             *cool_down_told(plan),
             "",
             f"{len(plan['topics'])} topics, {len(groups)} groups, {plan['lag']} records to replicate"
@@ -171,10 +171,13 @@ def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
     """What consumers must read on the target, where that is not a topic of the same name only."""
     source, target = plan["source"], plan["target"]
     rows = [
-        f"| {cell(topic)} | {cell(remote)} | {cell(topic)} |" for topic, remote, *_ in plan["topics"] if topic != remote
+        f"| {table_cell(topic)} | {table_cell(remote)} | {table_cell(topic)} |"
+        for topic, remote, *_ in plan["topics"]
+        if topic != remote
     ]
     copies = [
-        f"| {cell(copy)} | {cell(topic)} | {cell(topic)} |" for copy, topic in sorted(plan.get("copies", {}).items())
+        f"| {table_cell(copy)} | {table_cell(topic)} | {table_cell(topic)} |"
+        for copy, topic in sorted(plan.get("copies", {}).items())
     ]
     if not rows and not copies:
         return []
@@ -195,12 +198,13 @@ def cool_down_told(plan: Mapping[str, Any]) -> list[str]:
     told = plan.get("cool_down")
     if not told:
         return []
-    ended = f"{cell(told['procedure_id'])} ended as {cell(told['outcome'])} at {moment(told['ended_at'])}"
+    run, outcome = table_cell(told["procedure_id"]), table_cell(told["outcome"])
+    ended = f"{run} ended as {outcome} at {format_moment(told['ended_at'])}"
     return [
         "",
         (
-            f"**{ended}, and its cool-down lasts until {moment(told['ends_at'])}. The starter does not wait for that,"
-            f" because:** {cell(told['acknowledged'])}"
+            f"**{ended}, and its cool-down lasts until {format_moment(told['ends_at'])}. The starter does not wait for"
+            f" that, because:** {table_cell(told['acknowledged'])}"
         ),
     ]
 
@@ -228,8 +232,8 @@ def _excluded(excluded: Sequence[Mapping[str, Any]]) -> list[str]:
     if not excluded:
         return []
     rows = [
-        f"| {cell(g['group'])} | {cell(g['reason'])} | {g['lag']} | {'yes' if g['active'] else 'no'} | {g['policy']}:"
-        f" {POLICY_MEANS.get(g['policy'], 'as stated')} |"
+        f"| {table_cell(g['group'])} | {table_cell(g['reason'])} | {g['lag']} | {'yes' if g['active'] else 'no'} |"
+        f" {g['policy']}: {POLICY_MEANS.get(g['policy'], 'as stated')} |"
         for g in excluded
     ]
     head = ["| excluded group | because | lag | active now | its policy |", "| --- | --- | --- | --- | --- |"]
@@ -268,7 +272,7 @@ _MARKUP = {
 }
 
 
-def cell(text: str) -> str:
+def table_cell(text: str) -> str:
     """Text safe inside a Markdown table: no markup, links, line breaks or template braces, and one direction.
 
     A space parts the slashes of an address: pages make links of addresses after they have read escapes.

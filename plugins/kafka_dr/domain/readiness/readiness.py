@@ -30,7 +30,7 @@ _OLDEST_CONNECT = (3, 6)
 Gate = Callable[[Observation], Iterator[Blocker]]
 
 
-def blockers(observation: Observation) -> list[Blocker]:
+def find_blockers(observation: Observation) -> list[Blocker]:
     """All blockers of all gates; empty means go."""
     return [blocker for gate in GATES for blocker in gate(observation)]
 
@@ -61,7 +61,7 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
             )
 
 
-def settling(o: Observation) -> bool:
+def is_settling(o: Observation) -> bool:
     """Whether a connector of the flow is just being assigned: what a look finds then may be past a moment later."""
     return any(
         connector is not None and connector.settling

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.errors import BadInput
-from kafka_dr.hooks.brokers.client import border, in_service, outcome_of
+from kafka_dr.hooks.brokers.client import in_service, kafka_border, outcome_of
 
 __all__ = ["AclEntry", "ClusterAcls"]
 
@@ -51,7 +51,7 @@ class ClusterAcls:
         brokers answer, so a cluster without authorizer looks like one without entries.
         """
         nobody = AclEntry("topic", "switchback-asks", "literal", "User:switchback-nobody", "127.0.0.1", "read", "deny")
-        with border(self._alias, "asking for the authorizer"):
+        with kafka_border(self._alias, "asking for the authorizer"):
             asked = self._admin.delete_acls([_filter(nobody)], request_timeout=timeout)
             outcome = next(outcome_of(future, timeout + 5) for future in asked.values())
             if not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
@@ -66,7 +66,7 @@ class ClusterAcls:
         Raises:
             KafkaUnavailable: also when the connection may not read them (the client itself would show none).
         """
-        with border(self._alias, "reading ACL entries"):
+        with kafka_border(self._alias, "reading ACL entries"):
             asked = [self._admin.describe_acls(_any_of(kind), request_timeout=timeout) for kind in _TYPES.values()]
             found = frozenset(_entry(binding) for future in asked for binding in future.result(timeout + 5))
             if not found:
@@ -88,7 +88,7 @@ class ClusterAcls:
         bindings = [_binding(entry) for entry in dict.fromkeys(entries)]
         if not bindings:
             return
-        with border(self._alias, f"adding {len(bindings)} ACL entries"):
+        with kafka_border(self._alias, f"adding {len(bindings)} ACL entries"):
             for future in self._admin.create_acls(bindings, request_timeout=timeout).values():
                 future.result(timeout + 5)
 
@@ -97,7 +97,7 @@ class ClusterAcls:
         filters = [_filter(entry) for entry in sorted(set(entries))]
         if not filters:
             return frozenset()
-        with border(self._alias, f"removing {len(filters)} ACL entries"):
+        with kafka_border(self._alias, f"removing {len(filters)} ACL entries"):
             futures = self._admin.delete_acls(filters, request_timeout=timeout).values()
             return frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
 

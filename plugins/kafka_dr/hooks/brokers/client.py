@@ -85,13 +85,13 @@ def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
     return found
 
 
-def described(error: KafkaError) -> str:
+def describe_error(error: KafkaError) -> str:
     """A client error for people: its name first."""
     return f"{error.name()} ({one_line(error.str(), 1000)})"
 
 
 @contextmanager
-def border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterator[None]:
+def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterator[None]:
     """Turn the client's errors into KafkaUnavailable (or BadInput where the client refuses an argument).
 
     Args:
@@ -101,7 +101,7 @@ def border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterat
     try:
         yield
     except KafkaException as error:
-        seen, from_broker = described(error.args[0]), error.args[0].code() > _LAST_OF_OUR_CLIENT
+        seen, from_broker = describe_error(error.args[0]), error.args[0].code() > _LAST_OF_OUR_CLIENT
     except FutureTimeout:
         seen = "no answer in time"
     except (TypeError, ValueError) as error:
@@ -129,7 +129,7 @@ def outcome_of(future: Future[Any], timeout: float) -> Any:
         return KafkaError(KafkaError._TIMED_OUT, "no answer in time")
 
 
-def raised(value: _T) -> _T:
+def raise_error(value: _T) -> _T:
     """A value as it is; raised where it is an error."""
     if isinstance(value, KafkaError):
         raise KafkaException(value)
@@ -144,7 +144,7 @@ def error_in(value: Any) -> KafkaError | None:
     return next((p.error for p in partitions if p.error), None)
 
 
-def transient(value: Any) -> bool:
+def is_transient(value: Any) -> bool:
     """Whether an answer is an error that asking again may end."""
     error = error_in(value)
     return error is not None and error.code() in _TRANSIENT
@@ -155,7 +155,7 @@ def is_error(value: Any, code: int) -> bool:
     return isinstance(value, KafkaError) and value.code() == code
 
 
-def pauses() -> Iterator[float]:
+def growing_pauses() -> Iterator[float]:
     """Growing pauses between repeats, without end: the deadline ends them."""
     pause = _FIRST_PAUSE
     while True:
@@ -163,7 +163,7 @@ def pauses() -> Iterator[float]:
         pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-def batches(items: list[_T], size: int) -> Iterator[list[_T]]:
+def in_batches(items: list[_T], size: int) -> Iterator[list[_T]]:
     """Items in lists of at most this many."""
     rest = iter(items)
     while batch := list(islice(rest, size)):

@@ -16,18 +16,18 @@ from confluent_kafka.admin import (
 )
 
 from kafka_dr.hooks.brokers.client import (
-    border,
     client_config,
-    described,
+    describe_error,
     error_in,
+    growing_pauses,
     is_error,
+    is_transient,
+    kafka_border,
     outcome_of,
-    pauses,
-    raised,
-    transient,
+    raise_error,
 )
 from kafka_dr.hooks.brokers.group_requests import (
-    Window,
+    RequestWindow,
 )
 
 _T = TypeVar("_T")
@@ -54,7 +54,7 @@ class ClusterConnection:
         self._complaints: set[str] = set()
         self._settings = {**client_config(config, alias), "error_cb": self._complain}
         self._group_client: AdminClient | None = None
-        with border(alias, "making a client"):
+        with kafka_border(alias, "making a client"):
             self._admin = AdminClient(self._settings)
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class ClusterConnection:
     def _coordinators(self) -> AdminClient:
         """The client for requests to group coordinators: one of its own, see `_forget_coordinators`."""
         if self._group_client is None:
-            with border(self.alias, "making a client"):
+            with kafka_border(self.alias, "making a client"):
                 self._group_client = AdminClient(self._settings)
         return self._group_client
 
@@ -95,17 +95,17 @@ class ClusterConnection:
         self._complaints.add(error.name())
         # "All brokers are down" only sums up: it must not hide what a broker said before it.
         if not (self._last_error and error.code() == KafkaError._ALL_BROKERS_DOWN):
-            self._last_error = described(error)
+            self._last_error = describe_error(error)
 
     def _border(self, what: str) -> Any:
-        return border(self.alias, what, self.complaint)
+        return kafka_border(self.alias, what, self.complaint)
 
     def _existing(self, what: str, asked: list[dict[_T, Future[Any]]], timeout: float) -> dict[_T, Any]:
         """Results by key, without the topics that do not exist."""
         found = {key: outcome_of(future, timeout + 5) for futures in asked for key, future in futures.items()}
         with self._border(what):
             return {
-                key: raised(value)
+                key: raise_error(value)
                 for key, value in found.items()
                 if not is_error(value, KafkaError.UNKNOWN_TOPIC_OR_PART)
             }
@@ -116,7 +116,7 @@ class ClusterConnection:
         items: Iterable[_T],
         send: Callable[[Iterable[_T]], Iterator[tuple[_T, Future[Any]]]],
         timeout: float,
-        window: Window | None = None,
+        window: RequestWindow | None = None,
         of_groups: bool = True,
     ) -> Iterator[tuple[_T, Any]]:
         """Send requests for all items, and again after transient errors until the timeout; raise any other error.
@@ -126,12 +126,12 @@ class ClusterConnection:
                 their client alone.
         """
         ends_at, pending = time.monotonic() + timeout, items
-        for pause in pauses():
+        for pause in growing_pauses():
             again = []
             with self._border(what):
                 for item, future in send(pending):
                     value = outcome_of(future, max(0.0, ends_at - time.monotonic()) + 5)
-                    repeat = transient(value) and time.monotonic() + pause < ends_at
+                    repeat = is_transient(value) and time.monotonic() + pause < ends_at
                     if window:
                         window.saw(good=not repeat)
                     if repeat:
@@ -159,5 +159,5 @@ class ClusterConnection:
         if is_error(outcome, already):
             return False
         with self._border(what):
-            raised(outcome)
+            raise_error(outcome)
         return True

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as WirePartition
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.client import batches, transient
+from kafka_dr.hooks.brokers.client import in_batches, is_transient
 
 _T = TypeVar("_T")
 
@@ -57,7 +57,7 @@ class PositionColumns(NamedTuple):
         self.position.extend([p.offset for p in committed])
 
 
-class Commit:
+class GroupCommit:
     """One group's positions on their way; done when each has an outcome."""
 
     def __init__(self, group: str, wanted: Mapping[TopicPartition, int | Position]) -> None:
@@ -89,14 +89,14 @@ class Commit:
         if not self.outcomes and 0 < len(self.wanted) <= _COMMIT_LIMIT:
             return iter([CommitRequest(self, self.wanted)])
         left = [tp for tp in self.wanted if tp not in self.outcomes]
-        return (CommitRequest(self, batch) for batch in batches(left, _COMMIT_LIMIT))
+        return (CommitRequest(self, batch) for batch in in_batches(left, _COMMIT_LIMIT))
 
 
 @dataclass
 class CommitRequest:
     """A part of one group's positions that fits into one request; most often all of them."""
 
-    commit: Commit
+    commit: GroupCommit
     partitions: Collection[TopicPartition]
 
     def wire(self) -> list[WirePartition]:
@@ -118,18 +118,18 @@ class CommitRequest:
             errors = dict.fromkeys(self.partitions, outcome)
         else:
             errors = {TopicPartition(p.topic, p.partition): p.error for p in outcome.topic_partitions}
-        again = [tp for tp in self.partitions if not last and transient(errors.get(tp))]
+        again = [tp for tp in self.partitions if not last and is_transient(errors.get(tp))]
         for tp in set(self.partitions).difference(again):
             self.commit.outcomes[tp] = commit_word(errors.get(tp))
         return CommitRequest(self.commit, again) if again else None
 
 
 def commit_requests(
-    commits: Iterable[tuple[str, Mapping[TopicPartition, int | Position]]], settle: Callable[[Commit], None]
+    commits: Iterable[tuple[str, Mapping[TopicPartition, int | Position]]], settle: Callable[[GroupCommit], None]
 ) -> Iterator[CommitRequest]:
     """Requests of all groups, made while they are sent; a group with nothing to send is settled at once."""
     for group, wanted in commits:
-        commit = Commit(group, wanted)
+        commit = GroupCommit(group, wanted)
         if commit.done:
             settle(commit)
         yield from commit.requests()
@@ -165,7 +165,7 @@ def deletion_word(outcome: Any) -> str:
     return OK if gone else commit_word(outcome)
 
 
-class Window:
+class RequestWindow:
     """How many requests may be under way: `limit` while answers come; after a failure one, until the next success."""
 
     def __init__(self, limit: int, drained: Callable[[], None]) -> None:
@@ -187,8 +187,8 @@ class Window:
             self._drained()
 
 
-def pipelined(
-    items: Iterable[_T], send: Callable[[_T], Future[Any]], window: Window
+def send_pipelined(
+    items: Iterable[_T], send: Callable[[_T], Future[Any]], window: RequestWindow
 ) -> Iterator[tuple[_T, Future[Any]]]:
     """Send items one by one, never more than the window ahead of the result that is looked at."""
     waiting: deque[tuple[_T, Future[Any]]] = deque()
@@ -203,7 +203,7 @@ def pipelined(
     window.is_empty()
 
 
-def failed(error: KafkaError) -> Future[Any]:
+def failed_future(error: KafkaError) -> Future[Any]:
     """A future that has already ended with an error."""
     future: Future[Any] = Future()
     future.set_exception(KafkaException(error))

@@ -15,22 +15,22 @@ from confluent_kafka import (
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.client import (
-    batches,
+    growing_pauses,
+    in_batches,
     outcome_of,
-    pauses,
 )
 from kafka_dr.hooks.brokers.connection import COORDINATOR_SECONDS, MOST_AT_ONCE, REQUEST_SECONDS, ClusterConnection
 from kafka_dr.hooks.brokers.descriptions import GroupInfo, Member
 from kafka_dr.hooks.brokers.group_requests import (
-    Commit,
     CommitRequest,
+    GroupCommit,
     Position,
     PositionColumns,
-    Window,
+    RequestWindow,
     commit_requests,
     deletion_word,
-    failed,
-    pipelined,
+    failed_future,
+    send_pipelined,
 )
 
 _STATES = {
@@ -89,9 +89,9 @@ class ClusterGroups(ClusterConnection):
                 )
                 return asked[group]
 
-            yield from pipelined(wanted, ask, window)
+            yield from send_pipelined(wanted, ask, window)
 
-        window = Window(128, self._forget_coordinators)
+        window = RequestWindow(128, self._forget_coordinators)
         return self._settled("reading positions", dict.fromkeys(groups), send, timeout, window)
 
     def commit(
@@ -122,7 +122,7 @@ class ClusterGroups(ClusterConnection):
         """
         results: dict[str, dict[TopicPartition, str]] = {}
 
-        def settle(commit: Commit) -> None:
+        def settle(commit: GroupCommit) -> None:
             results[commit.group] = (
                 results[commit.group] | commit.outcomes if commit.group in results else commit.outcomes
             )
@@ -130,11 +130,11 @@ class ClusterGroups(ClusterConnection):
                 on_result(commit.group, dict(commit.outcomes))
 
         pending: Iterable[CommitRequest] = commit_requests(commits, settle)
-        window = Window(in_flight, self._forget_coordinators)
+        window = RequestWindow(in_flight, self._forget_coordinators)
         ends_at = time.monotonic() + timeout
-        for pause in pauses():
+        for pause in growing_pauses():
             again = []
-            for request, future in pipelined(pending, lambda r: self._send_commit(r, ends_at), window):
+            for request, future in send_pipelined(pending, lambda r: self._send_commit(r, ends_at), window):
                 left = request.settled(outcome_of(future, REQUEST_SECONDS + 5), last=time.monotonic() + pause > ends_at)
                 window.saw(good=left is None)
                 if left:
@@ -154,23 +154,23 @@ class ClusterGroups(ClusterConnection):
         that did not exist before, delete it; a partition without a position before keeps the one it was given.
         """
         with self._border("deleting groups"):
-            futures = pipelined(
+            futures = send_pipelined(
                 dict.fromkeys(names),
                 lambda group: self._send_deletion(group, timeout),
-                Window(128, self._forget_coordinators),
+                RequestWindow(128, self._forget_coordinators),
             )
             return {group: deletion_word(outcome_of(future, timeout + 5)) for group, future in futures}
 
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
         def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
-            for batch in batches(list(wanted), MOST_AT_ONCE):
+            for batch in in_batches(list(wanted), MOST_AT_ONCE):
                 yield from self._coordinators().describe_consumer_groups(batch, request_timeout=timeout).items()
 
         return {name: _group(answer) for name, answer in self._settled("describing groups", names, send, timeout)}
 
     def _send_commit(self, request: CommitRequest, ends_at: float) -> Future[Any]:
         if time.monotonic() > ends_at:
-            return failed(KafkaError(KafkaError._TIMED_OUT, "not sent: out of time"))
+            return failed_future(KafkaError(KafkaError._TIMED_OUT, "not sent: out of time"))
         wire = ConsumerGroupTopicPartitions(request.commit.group, request.wire())
         seconds = max(0.1, min(ends_at - time.monotonic(), COORDINATOR_SECONDS))
         try:
@@ -178,7 +178,7 @@ class ClusterGroups(ClusterConnection):
                 request.commit.group
             ]
         except KafkaException as error:
-            return failed(error.args[0])
+            return failed_future(error.args[0])
 
     def _send_deletion(self, group: str, timeout: float) -> Future[Any]:
         return self._coordinators().delete_consumer_groups([group], request_timeout=timeout)[group]

@@ -76,7 +76,7 @@ class KafkaTool:
         with self._settings_file() as settings:
             place = f"/dev/fd/{settings.fileno()}"
             command = [
-                java(),
+                java_program(),
                 *_FLAGS,
                 "-cp",
                 f"{self._jars}/*",
@@ -142,7 +142,7 @@ class KafkaTool:
         return self._config | inline
 
 
-def java() -> str:
+def java_program() -> str:
     """The Java program: JAVA_HOME's if set, else the one on the path."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"

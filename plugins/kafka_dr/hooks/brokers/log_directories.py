@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kafka_dr.domain.kafka_model.log_sizes import log_sizes
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.client import batches
+from kafka_dr.hooks.brokers.client import in_batches
 from kafka_dr.hooks.brokers.java_tool import KafkaTool
 
 #: So many of the longest names fit into one argument of a command line.
@@ -22,6 +22,6 @@ class LogDirTool(KafkaTool):
     def sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """Bytes of each partition of those of the topics that are there, as of `log_sizes`."""
         found: dict[TopicPartition, int] = {}
-        for some in batches(sorted(set(topics)), _TOPICS):
+        for some in in_batches(sorted(set(topics)), _TOPICS):
             found |= log_sizes(self._run("--describe", f"--topic-list={','.join(some)}"))
         return found

@@ -63,7 +63,7 @@ class Consumed(Protocol):
     error: Callable[[], KafkaError | None]
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """Offsets [start, end) of one partition."""
 
     start: int

@@ -21,9 +21,9 @@ from confluent_kafka import TopicPartition as WirePartition
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, KafkaUnavailable
-from kafka_dr.hooks.brokers.client import border, client_config, described
+from kafka_dr.hooks.brokers.client import client_config, describe_error, kafka_border
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.record import Consumed, Record, Span, Tail, record_of
+from kafka_dr.hooks.brokers.record import Consumed, OffsetSpan, Record, Tail, record_of
 from kafka_dr.hooks.brokers.topics import READ_COMMITTED, READ_UNCOMMITTED
 
 _T = TypeVar("_T")
@@ -110,7 +110,7 @@ class RecordReader:
             tp for tp, tail in tails.items() if len(tail.records) < n and tail.scanned_from > logs[tp].start
         ]:
             spans = {
-                tp: Span(max(logs[tp].start, tails[tp].scanned_from - look_back), tails[tp].scanned_from)
+                tp: OffsetSpan(max(logs[tp].start, tails[tp].scanned_from - look_back), tails[tp].scanned_from)
                 for tp in pending
             }
             found: dict[TopicPartition, list[Record]] = {}
@@ -125,10 +125,10 @@ class RecordReader:
         self, partition: TopicPartition, start: int, end: int, limit: int | None = None, timeout: float = 60.0
     ) -> list[Record]:
         """Records with start <= offset < end, at most `limit` of them; the offsets must still be in the log."""
-        return self.ranges({partition: Span(start, end)}, limit, timeout)[partition]
+        return self.ranges({partition: OffsetSpan(start, end)}, limit, timeout)[partition]
 
     def ranges(
-        self, spans: Mapping[TopicPartition, Span], limit: int | None = None, timeout: float = 60.0
+        self, spans: Mapping[TopicPartition, OffsetSpan], limit: int | None = None, timeout: float = 60.0
     ) -> dict[TopicPartition, list[Record]]:
         """Read records of many spans, at most `limit` per partition; an empty list proves that no reader finds any."""
         found: dict[TopicPartition, list[Record]] = {tp: [] for tp in spans}
@@ -157,21 +157,21 @@ class RecordReader:
             )
         spans = self.spans((TopicPartition(topic, p) for p in info.partitions), min(timeout, _QUESTION_SECONDS))
         return self.scan(
-            {tp: Span(max(span.start, (begin or {}).get(tp, 0)), span.end) for tp, span in spans.items()},
+            {tp: OffsetSpan(max(span.start, (begin or {}).get(tp, 0)), span.end) for tp, span in spans.items()},
             timeout,
             take=take,
         )
 
-    def spans(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, Span]:
+    def spans(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, OffsetSpan]:
         """Log start, and log end (under read_committed the last stable offset), of each partition."""
         wanted = list(dict.fromkeys(partitions))
         starts = self._cluster.starts(wanted, timeout)
         ends = self._cluster.ends(wanted, self.isolation, timeout)
-        return {tp: Span(starts[tp], ends[tp]) for tp in wanted}
+        return {tp: OffsetSpan(starts[tp], ends[tp]) for tp in wanted}
 
     def scan(
         self,
-        spans: Mapping[TopicPartition, Span],
+        spans: Mapping[TopicPartition, OffsetSpan],
         timeout: float = 60.0,
         limit: int | None = None,
         take: Callable[[Consumed], _T] = record_of,  # type: ignore[assignment]  # a type variable has no default
@@ -194,7 +194,7 @@ class RecordReader:
         ends_at = time.monotonic() + timeout
         consumer, ended = self._client(), False
         try:
-            with border(self._alias, "assigning partitions"):
+            with kafka_border(self._alias, "assigning partitions"):
                 consumer.incremental_assign(
                     [WirePartition(tp.topic, tp.partition, span.start) for tp, span in waiting.items()]
                 )
@@ -210,7 +210,7 @@ class RecordReader:
         if kept is not None:
             return kept
         self._known.clear()
-        with border(self._alias, "making a consumer"):
+        with kafka_border(self._alias, "making a consumer"):
             return Consumer(self._config)
 
     def _ask_for_leaders(self, consumer: Consumer, topics: set[str], ends_at: float) -> None:
@@ -227,14 +227,14 @@ class RecordReader:
         if not (ended and self._keeps_client and self._kept is None):
             consumer.close()
             return
-        with border(self._alias, "letting partitions go"):
+        with kafka_border(self._alias, "letting partitions go"):
             consumer.unassign()
         self._kept = consumer
 
     def _scanned(
         self,
         consumer: Consumer,
-        waiting: dict[TopicPartition, Span],
+        waiting: dict[TopicPartition, OffsetSpan],
         ends_at: float,
         limit: int | None,
         take: Callable[[Consumed], _T],
@@ -268,7 +268,7 @@ class RecordReader:
         self,
         message: Consumed,
         error: KafkaError,
-        waiting: dict[TopicPartition, Span],
+        waiting: dict[TopicPartition, OffsetSpan],
         given_up: dict[TopicPartition, str] | None,
     ) -> str:
         """Finish a partition at its end, note transient errors, raise others unless the partition may be given up."""
@@ -278,21 +278,21 @@ class RecordReader:
                 del waiting[where]
             return ""
         if error.code() in _PASSING:
-            return described(error)
+            return describe_error(error)
         # An error of the whole client has no topic.
         if where.topic is not None and where not in waiting:
             return ""
         if given_up is not None and where in waiting:
-            given_up[where] = described(error)
+            given_up[where] = describe_error(error)
             del waiting[where]
             return ""
         raise KafkaUnavailable(
             f"reading {where} on {self._alias} failed",
-            described(error),
+            describe_error(error),
             "its log or our rights changed: look, then ask again",
         )
 
-    def _unfinished(self, waiting: Mapping[TopicPartition, Span], complaint: str) -> KafkaUnavailable:
+    def _unfinished(self, waiting: Mapping[TopicPartition, OffsetSpan], complaint: str) -> KafkaUnavailable:
         names = first_few([f"{tp} up to {span.end}" for tp, span in waiting.items()], 5)
         said = f"; the client says: {complaint}" if complaint else ""
         return KafkaUnavailable(

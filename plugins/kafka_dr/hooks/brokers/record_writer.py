@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from kafka_dr.errors import BadInput
-from kafka_dr.hooks.brokers.client import border, client_config, outcome_of
+from kafka_dr.hooks.brokers.client import client_config, kafka_border, outcome_of
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 
 _AUTHORIZATION = frozenset(
@@ -38,7 +38,7 @@ _REJECTION = _AUTHORIZATION | frozenset(
 
 
 @dataclass(frozen=True)
-class Accepted:
+class WriteAccepted:
     """The record is in the log; `broker` led the partition just before."""
 
     offset: int
@@ -46,7 +46,7 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Refused:
+class WriteRefused:
     """A broker said no; the record is not in the log.
 
     Attributes:
@@ -61,13 +61,13 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class WriteUnknown:
     """Nobody answered, or unclearly: the record may or may not be in the log."""
 
     error: str
 
 
-WriteResult = Accepted | Refused | Unknown
+WriteResult = WriteAccepted | WriteRefused | WriteUnknown
 
 
 class RecordWriter:
@@ -102,14 +102,15 @@ class RecordWriter:
     ) -> WriteResult:
         """Write one record and say what became of it within the timeout.
 
-        `Refused` for any answer after which the record is certainly not in the log.
+        `WriteRefused` for any answer after which the record is certainly not in the log.
         """
         return self._sent(topic, partition, {"value": value, "key": key, "headers": list(headers)}, _REJECTION, timeout)
 
     def probe(self, topic: str, partition: int, value: bytes = b"probe", timeout: float = 10.0) -> WriteResult:
         """Find out whether writes get through; a record stays behind if they do.
 
-        `Refused` only for want of rights; an unreachable broker, a missing topic or a moved leader is `Unknown`.
+        `WriteRefused` only for want of rights; an unreachable broker, a missing topic or a moved leader is
+        `WriteUnknown`.
         """
         return self._sent(topic, partition, {"value": value}, _AUTHORIZATION, timeout)
 
@@ -124,7 +125,7 @@ class RecordWriter:
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             offset: Any = message.offset()
-            verdicts.append(Accepted(offset, leader) if error is None else _verdict(error, refusals, leader))
+            verdicts.append(WriteAccepted(offset, leader) if error is None else _verdict(error, refusals, leader))
 
         producer = self._producer()
         try:
@@ -133,17 +134,17 @@ class RecordWriter:
             return _verdict(error.args[0], refusals, leader)
         except (TypeError, ValueError, BufferError) as error:
             raise BadInput(f"this record cannot be written to {topic!r}", str(error)) from None
-        return _awaited(producer, verdicts, ends_at) or Unknown(
+        return _awaited(producer, verdicts, ends_at) or WriteUnknown(
             f"broker {leader} did not acknowledge within {timeout:g} s"
         )
 
     def _producer(self) -> Producer:
-        with border(self._alias, "making a producer"):
+        with kafka_border(self._alias, "making a producer"):
             return Producer(self._settings)
 
     def _leader(self, topic: str, partition: int, timeout: float) -> int | KafkaError:
         """The broker that will answer, or why there is none."""
-        with border(self._alias, f"looking for the leader of {topic}-{partition}"):
+        with kafka_border(self._alias, f"looking for the leader of {topic}-{partition}"):
             asked = self._cluster.admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
         found = outcome_of(asked[topic], timeout + 5)
         if isinstance(found, KafkaError):
@@ -167,5 +168,5 @@ def _awaited(producer: Producer, verdicts: list[WriteResult], ends_at: float) ->
 
 def _verdict(error: KafkaError, refusals: frozenset[int], broker: int | None, complaint: str = "") -> WriteResult:
     if error.code() in refusals:
-        return Refused(error.name(), error.code() in _AUTHORIZATION, broker)
-    return Unknown(f"{error.name()}; the client says: {complaint}" if complaint else error.name())
+        return WriteRefused(error.name(), error.code() in _AUTHORIZATION, broker)
+    return WriteUnknown(f"{error.name()}; the client says: {complaint}" if complaint else error.name())

@@ -24,7 +24,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, ReadBackFailed
 from kafka_dr.hooks.brokers.client import (
-    batches,
+    in_batches,
 )
 from kafka_dr.hooks.brokers.connection import MOST_AT_ONCE, REQUEST_SECONDS, ClusterConnection
 from kafka_dr.hooks.brokers.descriptions import Settings, TopicInfo
@@ -42,7 +42,7 @@ class ClusterTopics(ClusterConnection):
             wanted = sorted(self._admin.list_topics(timeout=timeout).topics if names is None else set(names))
             asked = [
                 self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout)
-                for batch in batches(wanted, MOST_AT_ONCE)
+                for batch in in_batches(wanted, MOST_AT_ONCE)
             ]
         found = self._existing("describing topics", asked, timeout)
         return {name: _topic(description) for name, description in found.items()}
@@ -53,7 +53,7 @@ class ClusterTopics(ClusterConnection):
         with self._border("reading topic configurations"):
             asked = [
                 self._admin.describe_configs(batch, request_timeout=timeout)
-                for batch in batches(resources, MOST_AT_ONCE)
+                for batch in in_batches(resources, MOST_AT_ONCE)
             ]
         found = self._existing("reading topic configurations", asked, timeout)
         return {resource.name: Settings(entries) for resource, entries in found.items()}
@@ -113,7 +113,7 @@ class ClusterTopics(ClusterConnection):
             ReadBackFailed: some are still there when the time is over.
         """
         ends_at, wanted = time.monotonic() + timeout, sorted(set(names))
-        deleted = [name for batch in batches(wanted, MOST_AT_ONCE) for name in self._deleted(batch, timeout)]
+        deleted = [name for batch in in_batches(wanted, MOST_AT_ONCE) for name in self._deleted(batch, timeout)]
         while left := sorted(self.topics(wanted, timeout)) if wanted else []:
             if time.monotonic() > ends_at:
                 raise ReadBackFailed(f"topics of {self.alias} were deleted and are still there", first_few(left, 10))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady, Superseded, SwitchbackError
-from kafka_dr.hooks.brokers.client import border, client_config, described
+from kafka_dr.hooks.brokers.client import client_config, describe_error, kafka_border
 
 #: How long an unfinished transaction of a writer that died keeps readers of committed records waiting, where nobody
 #: fences it earlier.
@@ -101,7 +101,7 @@ class RecordReplay:
         """
         self.close()
         self._fatal = None
-        with border(self._alias, "making a transactional producer"):
+        with kafka_border(self._alias, "making a transactional producer"):
             producer = Producer(self._settings)
         self._until(producer.init_transactions, "taking the transactional id", time.monotonic() + self._timeout)
         self._producer = producer
@@ -211,19 +211,19 @@ class RecordReplay:
         if error.code() in _FENCED:
             return Superseded(
                 f"{what} on {self._alias} was refused",
-                f"{described(error)}: another process has taken {self._id}, or it was given up meanwhile",
+                f"{describe_error(error)}: another process has taken {self._id}, or it was given up meanwhile",
                 "Nothing: what was not committed is not there",
             )
         if error.code() in _NEVER:
             return NotReady(
                 f"{self._alias} does not take a record",
-                described(error),
+                describe_error(error),
                 "see what its topic takes (max.message.bytes, message.timestamp.before.max.ms, cleanup.policy), or"
                 " whether it is there",
             )
         unavailable = KafkaUnavailable(
             f"{what} on {self._alias} failed",
-            described(error),
+            describe_error(error),
             f"look at the brokers of {self._alias} and at our rights there: WRITE on its topics and on"
             " transactional ids",
         )

@@ -131,7 +131,7 @@ class ReplayProcess:
         )
 
 
-def serve(given: IO[bytes], answers: IO[bytes]) -> None:
+def serve_requests(given: IO[bytes], answers: IO[bytes]) -> None:
     """Serve the caller's requests in order until the caller is gone; requests that arrived whole are still done."""
     writer: RecordReplay | None = None
     while True:

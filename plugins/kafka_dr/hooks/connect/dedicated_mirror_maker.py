@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed
-from kafka_dr.hooks.connect.mirror_maker import ConnectorOffsets, ConnectorStatus, Worker
+from kafka_dr.hooks.connect.mirror_maker import ConnectorOffsets, ConnectorStatus, ConnectWorker
 from kafka_dr.hooks.site.stop import StopHook
 
 KeyAndValue = tuple[bytes | None, bytes | None]
@@ -46,9 +46,9 @@ class DedicatedMirrorMaker:
         self._settings = {**_CONVERTERS, "source.cluster.alias": source, "target.cluster.alias": target, **settings}
         self._hook, self._read = hook, read
 
-    def worker(self, timeout: float = 30.0) -> Worker:
+    def worker(self, timeout: float = 30.0) -> ConnectWorker:
         """Nobody tells of which version it is, and where it stores its state."""
-        return Worker("", "")
+        return ConnectWorker("", "")
 
     def connectors(self) -> list[str]:
         """Both are there, by the topology's word."""

@@ -23,7 +23,7 @@ from kafka_dr.errors import (
     NotReady,
     ReadBackFailed,
 )
-from kafka_dr.hooks.site.endpoint import Answer, JsonEndpoint
+from kafka_dr.hooks.site.endpoint import HttpAnswer, JsonEndpoint
 
 _SECRET_WORDS = ("password", "jaas", "secret", "token", "credential", "private", "ssl.keystore.key", "basic.auth")
 _READ_SECONDS = 10.0
@@ -33,7 +33,7 @@ _DEFAULT_ALIAS = "source"
 
 
 @dataclass(frozen=True)
-class Worker:
+class ConnectWorker:
     """A Connect worker: its version and the id of the cluster that it stores its state (and MM2's data) in."""
 
     version: str
@@ -111,10 +111,10 @@ class MirrorMaker:
     def __repr__(self) -> str:
         return f"MirrorMaker({self._endpoint.base_url!r})"
 
-    def worker(self, timeout: float = 30.0) -> Worker:
+    def worker(self, timeout: float = 30.0) -> ConnectWorker:
         """Version and cluster id: proves *which* cluster the worker serves."""
         found = self._read("/", timeout)
-        return Worker(str(found.get("version", "")), str(found.get("kafka_cluster_id", "")))
+        return ConnectWorker(str(found.get("version", "")), str(found.get("kafka_cluster_id", "")))
 
     def connectors(self, timeout: float = 30.0) -> list[str]:
         """Names of all connectors, sorted."""
@@ -283,7 +283,7 @@ class MirrorMaker:
             time.sleep(_POLL_SECONDS)
         return status
 
-    def _ask(self, name: str, verb: str, timeout: float) -> Answer:
+    def _ask(self, name: str, verb: str, timeout: float) -> HttpAnswer:
         """One request for a state; raises for an answer that would be the same again."""
         answer = self._endpoint.attempt("PUT", f"{_path(name)}/{verb}", timeout=max(1.0, timeout))
         if not answer.ok and not _transient(answer):
@@ -314,7 +314,7 @@ def _path(name: str) -> str:
     return f"/connectors/{quote(name, safe='')}"
 
 
-def _transient(answer: Answer) -> bool:
+def _transient(answer: HttpAnswer) -> bool:
     """Tell whether a retry may help. A JSON 404 names an unknown connector; any other 404 is a starting worker."""
     starting = answer.status == 404 and not isinstance(answer.body, dict)
     return answer.status in (0, 409) or answer.status >= 500 or starting

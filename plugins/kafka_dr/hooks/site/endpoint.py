@@ -52,7 +52,7 @@ def checked_url(url: str, system: str) -> str:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """What came back from one HTTP request.
 
     Attributes:
@@ -124,7 +124,7 @@ class JsonEndpoint:
         timeout: float = 10.0,
         headers: dict[str, str] | None = None,
         params: dict[str, Any] | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """One request; never raises for what the other side does: see `Answer.status`."""
         ends_at = time.monotonic() + timeout
         try:
@@ -140,13 +140,13 @@ class JsonEndpoint:
             ) as response:
                 return self._answer(response, ends_at)
         except (requests.Timeout, ReadTimeoutError):
-            return Answer(NO_ANSWER, text=f"no answer within {timeout:g} s", timed_out=True)
+            return HttpAnswer(NO_ANSWER, text=f"no answer within {timeout:g} s", timed_out=True)
         except requests.ConnectionError as error:
-            return Answer(
+            return HttpAnswer(
                 NO_ANSWER, text=f"no connection to {self.base_url} ({_root_cause(error)})", timed_out=_was_sent(error)
             )
         except (requests.RequestException, HTTPError) as error:
-            return Answer(NO_ANSWER, text=f"no usable answer ({type(error).__name__})", timed_out=True)
+            return HttpAnswer(NO_ANSWER, text=f"no usable answer ({type(error).__name__})", timed_out=True)
 
     def call(self, method: str, path: str, body: Any = None, timeout: float = 10.0) -> Any:
         """One request whose answer must be JSON with a status in the 200s.
@@ -167,7 +167,7 @@ class JsonEndpoint:
         answer = attempts(self.attempt, method, path, timeout=timeout / _ASKED, **given)
         return self.accept(answer, f"{method} {path}")
 
-    def accept(self, answer: Answer, what: str) -> Any:
+    def accept(self, answer: HttpAnswer, what: str) -> Any:
         """The JSON of a good answer; anything else is raised as this endpoint's failure."""
         if answer.ok:
             return answer.body
@@ -177,24 +177,24 @@ class JsonEndpoint:
         """The error of this endpoint's kind, ready to raise."""
         return self._failure(reason, self.shown(seen), f"look at {self.system} at {self.base_url}")
 
-    def _answer(self, response: requests.Response, ends_at: float) -> Answer:
+    def _answer(self, response: requests.Response, ends_at: float) -> HttpAnswer:
         """Read a response within its time and size limits; a 200 that is not JSON counts as no answer."""
         if 300 <= response.status_code < 400:
-            return Answer(response.status_code, text="a redirect, which is never followed")
+            return HttpAnswer(response.status_code, text="a redirect, which is never followed")
         content = b""
         # read1 gives what is there: iter_content waits for a full chunk, so that a trickle would outlast every timeout.
         while chunk := response.raw.read1(65536, decode_content=True):
             content += chunk
             if time.monotonic() > ends_at:
-                return Answer(NO_ANSWER, text="the answer did not end in time", timed_out=True)
+                return HttpAnswer(NO_ANSWER, text="the answer did not end in time", timed_out=True)
             if len(content) > _BODY_LIMIT:
-                return Answer(NO_ANSWER, text=f"the answer is larger than {_BODY_LIMIT} bytes", timed_out=True)
+                return HttpAnswer(NO_ANSWER, text=f"the answer is larger than {_BODY_LIMIT} bytes", timed_out=True)
         text = self.shown(content[:_LOOKED_AT].decode("utf-8", "replace"))
         try:
-            return Answer(response.status_code, read_json(content) if content.strip() else None, text)
+            return HttpAnswer(response.status_code, read_json(content) if content.strip() else None, text)
         except ValueError:
             usable = response.status_code >= 400
-            return Answer(
+            return HttpAnswer(
                 response.status_code if usable else NO_ANSWER, None, text if usable else f"not JSON: {text}", not usable
             )
 

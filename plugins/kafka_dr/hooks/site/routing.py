@@ -24,14 +24,14 @@ from kafka_dr.hooks.whole_file import write_whole
 
 
 @dataclass(frozen=True)
-class Route:
+class ClientRoute:
     """Where clients connect. `version` grows with every change; it is ignored in what one asks for."""
 
     cluster: str
     bootstrap_servers: str
     version: int = 0
 
-    def same_target(self, other: Route | None) -> bool:
+    def same_target(self, other: ClientRoute | None) -> bool:
         """Whether both send clients to the same place, whatever their versions."""
         return other is not None and (self.cluster, self.bootstrap_servers) == (other.cluster, other.bootstrap_servers)
 
@@ -42,20 +42,20 @@ class Redirected:
 
     changed: bool
     answered: str
-    seen: Route
+    seen: ClientRoute
 
 
 class ClientRouting(ABC):
     """Where clients connect, and changing it. Asking for the same target twice changes nothing."""
 
-    def current(self, timeout: float = 10.0) -> Route:
+    def current(self, timeout: float = 10.0) -> ClientRoute:
         """What a client sees now; HookUnavailable when there is no record."""
         document = self._read(timeout)
         if document is None:
             raise HookUnavailable("there is no routing record", str(self), "create it, or redirect clients once")
         return self._route(document)
 
-    def redirect(self, route: Route, timeout: float = 10.0) -> Redirected:
+    def redirect(self, route: ClientRoute, timeout: float = 10.0) -> Redirected:
         """Send clients to a route, and read back what a client would see.
 
         Raises:
@@ -82,14 +82,14 @@ class ClientRouting(ABC):
             )
         return Redirected(True, answered, seen)
 
-    def _route(self, document: Any) -> Route:
+    def _route(self, document: Any) -> ClientRoute:
         try:
             cluster, servers, version = document["cluster"], document["bootstrap_servers"], document["version"]
         except (TypeError, KeyError):
             cluster = servers = version = None
         if not (isinstance(cluster, str) and isinstance(servers, str) and type(version) is int):
             raise HookUnavailable("the routing record cannot be read", one_line(document), f"repair {self}")
-        return Route(cluster, servers, version)
+        return ClientRoute(cluster, servers, version)
 
     @abstractmethod
     def _read(self, timeout: float) -> dict[str, Any] | None:

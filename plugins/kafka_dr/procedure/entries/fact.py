@@ -173,11 +173,11 @@ def facts_of(entries: Iterable[E], fact: type[F]) -> Iterator[tuple[E, F]]:
             yield entry, shape.from_payload(entry.payload)
 
 
-def all_of(entries: Iterable[Line], fact: type[F]) -> list[F]:
+def facts_in(entries: Iterable[Line], fact: type[F]) -> list[F]:
     """Every fact of a class that the entries say, in their order."""
     return [found for _, found in facts_of(entries, fact)]
 
 
-def newest(entries: Iterable[Line], fact: type[F]) -> F | None:
+def newest_fact(entries: Iterable[Line], fact: type[F]) -> F | None:
     """The last fact of a class that the entries say; None without one."""
-    return next(iter(all_of(reversed(list(entries)), fact)), None)
+    return next(iter(facts_in(reversed(list(entries)), fact)), None)

@@ -68,7 +68,7 @@ class LooksAtSource:
     verdict: SourceVerdict
 
 
-class SourceNotLost(Note, LooksAtSource, steps=(Step.CONFIRM_SOURCE_LOST,)):
+class SourceStillAnswers(Note, LooksAtSource, steps=(Step.CONFIRM_SOURCE_LOST,)):
     """The source is not lost, and nothing overrides that."""
 
 

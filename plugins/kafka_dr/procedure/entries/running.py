@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from kafka_dr.procedure.entries.fact import Fact, Intent, Line, Note, OrAbsent, StepOutcome, newest
+from kafka_dr.procedure.entries.fact import Fact, Intent, Line, Note, OrAbsent, StepOutcome, newest_fact
 from kafka_dr.procedure.entries.records import (
     Approval,
     ContinuedRun,
@@ -55,7 +55,7 @@ class LeasePassed(Note, steps=(Step.OPEN_PROCEDURE,)):
 
 def continued_by(entries: Iterable[Line]) -> str | None:
     """The procedure that goes on from the one whose entries these are; None if none does, or none any more."""
-    passed = newest(entries, LeasePassed)
+    passed = newest_fact(entries, LeasePassed)
     return None if passed is None else passed.continued_by
 
 

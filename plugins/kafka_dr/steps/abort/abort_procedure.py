@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import AbortNoted, ProcedureAborted, facts_of
 from kafka_dr.procedure.find import procedure_holding
 from kafka_dr.procedure.run import Run
@@ -55,7 +55,7 @@ class AbortProcedure(AbortedStep):
             reason, at = str(context["params"]["reason"]), procedure.now()
             abort = ProcedureAborted(by=starter_of(procedure, run), reason=reason, run_id=run.run_id, at=at)
             for fact in (abort, AbortNoted(aborted=procedure.id)):
-                record(procedure.authority, self.task_id, fact)
+                record_fact(procedure.authority, self.task_id, fact)
         return {"done": self.task_id, "procedure_id": procedure.id}
 
 

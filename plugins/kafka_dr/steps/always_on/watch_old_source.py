@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from kafka_dr.watcher.watcher import watch
+from kafka_dr.watcher.watcher import watch_sources
 
 
 class WatchOldSource(BaseOperator):
@@ -14,4 +14,4 @@ class WatchOldSource(BaseOperator):
 
     def execute(self, context: Any) -> None:
         """Look until the task is ended; what goes wrong is told and looked at again."""
-        watch(self.log.info)
+        watch_sources(self.log.info)

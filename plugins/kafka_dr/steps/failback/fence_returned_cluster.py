@@ -20,7 +20,7 @@ from kafka_dr.procedure.entries import ReturnedClusterFenced
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.watcher.duties import disarm
+from kafka_dr.watcher.duties import disarm_fences
 
 
 class FenceReturnedCluster(ProcedureStep):
@@ -47,7 +47,7 @@ class FenceReturnedCluster(ProcedureStep):
         # Made anew, its topics must not change any more after they were looked through.
         flows = [there.flow, procedure.flow] if mode_of(procedure) is Mode.RECREATE else [there.flow]
         stopped = stop_flows(procedure, self.task_id, flows)
-        disarmed = disarm(
+        disarmed = disarm_fences(
             procedure, procedure.request.target, f"fenced by {procedure.id}, which takes clients back to it"
         )
         return ReturnedClusterFenced(

@@ -7,14 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.failback.returned_logs import LogsThere
+from kafka_dr.actions.failback.returned_logs import ReturnedClusterLogs
 from kafka_dr.actions.failback.stranded_input import write_inputs
 from kafka_dr.actions.failback.stranded_search import (
     JOB,
+    compares_whole_logs,
     figures_of,
     found_before_deleting,
     last_failover,
-    looks_at_all,
     taken_over,
 )
 from kafka_dr.actions.spark_jobs import run_spark_job
@@ -36,8 +36,8 @@ class FindStrandedRecords(ProcedureStep):
         if deleted is not None:
             return taken_over(procedure, deleted)
         failover = last_failover(procedure)
-        there = LogsThere.of(procedure, failover)
-        if there.nothing_beyond and not looks_at_all(procedure):
+        there = ReturnedClusterLogs.of(procedure, failover)
+        if there.nothing_beyond and not compares_whole_logs(procedure):
             rows, digest, folder = there.untouched(), None, ""
         else:
             made = run_spark_job(

@@ -9,7 +9,7 @@ from kafka_dr.actions.failback.replay_plan import decided_on, refuse_without_pla
 from kafka_dr.actions.failback.resync_scope import topics_back
 from kafka_dr.actions.failback.stranded_decision import mode_of, require_decided
 from kafka_dr.actions.failback.topic_alignment import make_alike, settings_that_differ
-from kafka_dr.actions.failback.topic_recreation import Anew, as_first_noted, ids_frame, made_by
+from kafka_dr.actions.failback.topic_recreation import TopicRecreation, ids_frame, made_by, settings_before_deletion
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.procedure.entries import TopicsPrepared
 from kafka_dr.procedure.run import Run
@@ -27,9 +27,9 @@ class PrepareTopics(ProcedureStep):
         if before is None:
             # What has no place to be replayed to is refused before anything is deleted.
             refuse_without_place(procedure, decided_on(procedure))
-        anew = Anew(procedure, self.task_id, scope) if mode is Mode.RECREATE and before is None else None
+        anew = TopicRecreation(procedure, self.task_id, scope) if mode is Mode.RECREATE and before is None else None
         deleted = anew.delete() if anew else {}
-        made, grown = make_alike(procedure, self.task_id, scope, as_first_noted(procedure))
+        made, grown = make_alike(procedure, self.task_id, scope, settings_before_deletion(procedure))
         figures: dict[str, Any] = {
             "approval": approval,
             "mode": mode,

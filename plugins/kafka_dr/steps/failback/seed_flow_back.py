@@ -11,19 +11,19 @@ from kafka_dr.actions.failback.resync_scope import (
 )
 from kafka_dr.actions.failback.resync_start import (
     NONE_COPIED,
-    Told,
-    beginnings,
-    forgotten,
+    SeedRecord,
+    offsets_to_clear,
     refuse_other_offsets,
-    told_before,
+    seeds_since_failover,
+    start_offsets,
 )
 from kafka_dr.actions.failback.stranded_decision import mode_of, require_decided
-from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import Refusal
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     FlowBackSeeded,
     OffsetsToSeed,
@@ -42,15 +42,17 @@ class SeedFlowBack(ProcedureStep):
         require_decided(procedure)
         refuse_dedicated(procedure)
         prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
-        flow, told, ids = procedure.flow, told_before(procedure), refuse_lacking(procedure, prepared["topic"])
+        flow, told, ids = procedure.flow, seeds_since_failover(procedure), refuse_lacking(procedure, prepared["topic"])
         worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
         if flow_runs(procedure, flow):
             return self._running(procedure, told, ids)
         now = worker.offsets(name).of(flow.source)
-        begin = beginnings(procedure, told, now)
-        wanted = {tp: None if last == NONE_COPIED else last for tp, last in begin.items()} | forgotten(procedure, now)
+        begin = start_offsets(procedure, told, now)
+        wanted = {tp: None if last == NONE_COPIED else last for tp, last in begin.items()} | offsets_to_clear(
+            procedure, now
+        )
         changes = {tp: last for tp, last in wanted.items() if now.get(tp) != last}
-        record(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(changes)))
+        record_fact(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(changes)))
         procedure.authority.hold()
         after = worker.change_offsets(name, flow.source, changes)
         refuse_other_offsets(after.of(flow.source), wanted)
@@ -64,7 +66,7 @@ class SeedFlowBack(ProcedureStep):
             topic_ids=ids,
         )
 
-    def _running(self, procedure: Run, told: Told, ids: dict[str, str]) -> FlowBackSeeded:
+    def _running(self, procedure: Run, told: SeedRecord, ids: dict[str, str]) -> FlowBackSeeded:
         """Accept a running connector only if its start was set or names part directions: it takes no offsets."""
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
@@ -74,7 +76,7 @@ class SeedFlowBack(ProcedureStep):
                 "Find who resumed it: it copies from where it was, not from the beginning. Stop it, and start a new"
                 " run.",
             )
-        if not (told.ran or names_protect(procedure)):
+        if not (told.ran or names_separate_directions(procedure)):
             raise Refusal(
                 f"{name} runs, and nobody knows where it began",
                 "no procedure started it since the failover",

@@ -18,13 +18,13 @@ from kafka_dr.actions.replication.reverse import (
     noted_ends,
     refuse_loop,
 )
-from kafka_dr.actions.scope.flow_scope import names_protect
+from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import Contradiction, Refusal
-from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.authority import acting_under
 from kafka_dr.procedure.entries import (
     FlowBackSeeded,
     FlowStarted,
@@ -42,11 +42,11 @@ class StartFlowBack(ProcedureStep):
         require_decided(procedure)
         flow, seeded = procedure.flow, procedure.progress.require(FlowBackSeeded)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
-        copies = None if seeded.ran_before or names_protect(procedure) else self._copies(procedure, seeded)
+        copies = None if seeded.ran_before or names_separate_directions(procedure) else self._copies(procedure, seeded)
         connectors = [flow.connectors.source, flow.connectors.checkpoint]
         for name in connectors:
             refuse_loop(procedure)
-            with acting(procedure.authority, partial(worker.stop, name, deadline=seconds)):
+            with acting_under(procedure.authority, partial(worker.stop, name, deadline=seconds)):
                 worker.resume(name, deadline=seconds, needs_tasks=False)
         if copies is None:
             note = "it goes on from where it was: nothing to prove"

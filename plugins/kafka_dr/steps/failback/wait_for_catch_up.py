@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.failback.catch_up import Nearness
+from kafka_dr.actions.failback.catch_up import CatchUp
 from kafka_dr.actions.failback.resync_scope import (
     refuse_replaced,
 )
@@ -22,7 +22,7 @@ class WaitForCatchUp(ProcedureStep):
 
     def act(self, procedure: Run, context: Any) -> FlowBackCaughtUp:
         """All that the new primary held a short time ago is on the returned cluster."""
-        near = Nearness(procedure, self.task_id)
+        near = CatchUp(procedure, self.task_id)
         caught_up = procedure.progress.wait(
             self.task_id, "The flow back catching up", near.look, procedure.request.deadlines.catch_up_seconds
         )

@@ -8,14 +8,21 @@ import pandas as pd
 
 from kafka_dr.actions.groups.at_rest import active_groups
 from kafka_dr.actions.offsets.client_topics import create_missing_topics, local_partitions
-from kafka_dr.actions.offsets.commit import ToCommit, commit, differing, held_positions, ledger_frame, snapshot_taken
+from kafka_dr.actions.offsets.commit import (
+    ToCommit,
+    changed_positions,
+    commit_positions,
+    held_positions,
+    ledger_frame,
+    snapshot_taken,
+)
 from kafka_dr.actions.offsets.review import require_reviewed
 from kafka_dr.actions.scope.position_frames import (
     partitions_frame,
 )
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import ReadBackFailed, Refusal
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     GroupsCommitted,
     PositionsToCommit,
@@ -23,10 +30,10 @@ from kafka_dr.procedure.entries import (
     SnapshotTaken,
 )
 from kafka_dr.procedure.run import Run
-from kafka_dr.steps.rechecked import ResumedStep
+from kafka_dr.steps.rechecked import RecheckedStep
 
 
-class CommitGroups(ResumedStep):
+class CommitGroups(RecheckedStep):
     """Commit the translated positions to groups that are idle on the target, and read every one back."""
 
     def act(self, procedure: Run, context: Any) -> GroupsCommitted:
@@ -44,10 +51,10 @@ class CommitGroups(ResumedStep):
         snapshot = self._snapshot(procedure, before)
         create_missing_topics(procedure)
         wanted = to_commit.rows(procedure.artifacts.load(snapshot))
-        todo = differing(wanted, before)
-        record(procedure.authority, self.task_id, PositionsToCommit(positions=len(todo), of=len(wanted)))
+        todo = changed_positions(wanted, before)
+        record_fact(procedure.authority, self.task_id, PositionsToCommit(positions=len(todo), of=len(wanted)))
         procedure.authority.hold()
-        errors = commit(procedure, todo)
+        errors = commit_positions(procedure, todo)
         ledger = ledger_frame(wanted, before, held_positions(procedure, to_commit.groups), errors)
         receipt = procedure.artifacts.save("ledger", ledger)
         # A position that is not there at all compares as unknown, and unknown is wrong.
@@ -74,5 +81,5 @@ class CommitGroups(ResumedStep):
         if taken is not None:
             return taken
         receipt = procedure.artifacts.save("snapshot", held)
-        record(procedure.authority, self.task_id, SnapshotTaken(snapshot=receipt))
+        record_fact(procedure.authority, self.task_id, SnapshotTaken(snapshot=receipt))
         return receipt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.readiness.observe import observe
+from kafka_dr.actions.readiness.observe import observe_pair
 from kafka_dr.actions.readiness.plan import (
     compared_positions,
     forecast_of,
@@ -20,7 +20,7 @@ from kafka_dr.domain.fencing.fence import (
     fence_entries,
 )
 from kafka_dr.domain.readiness.observation import Observation
-from kafka_dr.domain.readiness.plan import ExcludedGroup, GroupForecast, Plan
+from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan, GroupForecast
 from kafka_dr.procedure.entries import (
     FailoverForecast,
     ReadinessChecked,
@@ -35,7 +35,7 @@ class Forecast(ProcedureStep):
 
     def act(self, procedure: Run, context: Any) -> FailoverForecast:
         """Observe again and write the plan."""
-        seen = observe(procedure, {}, apart=0, held=positions_read_just_now(procedure))
+        seen = observe_pair(procedure, {}, apart=0, held=positions_read_just_now(procedure))
         refuse_unknown_groups(procedure, seen)
         groups = forecast_of(
             procedure, seen, compared_positions(seen, checkpoints_of(procedure), offset_syncs_of(procedure))
@@ -51,13 +51,13 @@ class Forecast(ProcedureStep):
         )
 
 
-def _plan(procedure: Run, seen: Observation, groups: tuple[GroupForecast, ...]) -> Plan:
+def _plan(procedure: Run, seen: Observation, groups: tuple[GroupForecast, ...]) -> FailoverPlan:
     writes = FenceScope.writes([*seen.scope, PROBE_TOPIC])
     reads = FenceScope.group_reads(seen.groups)
     exempt = procedure.exempt(seen.source.alias)
     fence = [*fence_entries(seen.source.rules, writes, exempt), *fence_entries(seen.source.rules, reads, exempt)]
     lag, ready = lag_of(seen), procedure.progress.require(ReadinessChecked)
-    return Plan(
+    return FailoverPlan(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,
         source=procedure.request.source,

@@ -28,7 +28,7 @@ from kafka_dr.domain.fencing.fence import (
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import ReadBackFailed, Refusal
-from kafka_dr.procedure.authority import acting, record
+from kafka_dr.procedure.authority import acting_under, record_fact
 from kafka_dr.procedure.entries import (
     TargetOpened,
     TargetToOpen,
@@ -59,9 +59,9 @@ class OpenTarget(ProcedureStep):
             _refuse_unplanned(procedure, closed)
             procedure.authority.hold()
             intent = TargetToOpen(removes_acl_entries=closed, looked_at_entry=newest)
-            record(procedure.authority, self.task_id, intent)
+            record_fact(procedure.authority, self.task_id, intent)
         lifted = removed_entries(procedure)
-        with acting(procedure.authority, lambda: procedure.systems.target_acls.add(lifted)):
+        with acting_under(procedure.authority, lambda: procedure.systems.target_acls.add(lifted)):
             procedure.systems.target_acls.remove(lifted)
         rules = target_rules(procedure)
         refused = [

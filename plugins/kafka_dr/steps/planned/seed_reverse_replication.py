@@ -7,13 +7,13 @@ from typing import Any
 from kafka_dr.actions.replication.reverse import ends_at_opening
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.errors import Refusal
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import OffsetsToSeed, ReverseFlowSeeded
 from kafka_dr.procedure.run import Run
-from kafka_dr.steps.rechecked import ResumedStep
+from kafka_dr.steps.rechecked import RecheckedStep
 
 
-class SeedReverseReplication(ResumedStep):
+class SeedReverseReplication(RecheckedStep):
     """Set the STOPPED reverse flow's offsets to boundary - 1: it will copy only what clients write from now on."""
 
     def act(self, procedure: Run, context: Any) -> ReverseFlowSeeded:
@@ -36,7 +36,7 @@ class SeedReverseReplication(ResumedStep):
                 "Stop it: it would copy records in a circle.",
             )
         seeds = {tp: end - 1 if end > 0 else None for tp, end in ends_at_opening(procedure).items()}
-        record(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(seeds)))
+        record_fact(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(seeds)))
         procedure.authority.hold()
         worker.change_offsets(name, flow.source, seeds)
         kept = partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.failback.resync_scope import refuse_replaced
 from kafka_dr.actions.replication.drain import Drain
 from kafka_dr.actions.replication.stop import still_target_ends
 from kafka_dr.actions.scope.position_frames import partitions_frame
-from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.authority import acting_under
 from kafka_dr.procedure.entries import MirrorMakerStopped
 from kafka_dr.procedure.run import Run
-from kafka_dr.steps.rechecked import ResumedStep
+from kafka_dr.steps.rechecked import RecheckedStep
 
 
-class StopMirrorMaker(ResumedStep):
+class StopMirrorMaker(RecheckedStep):
     """Stop source and checkpoint connector (dedicated: the processes); the target's still ends are the boundary."""
 
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
@@ -29,7 +29,7 @@ class StopMirrorMaker(ResumedStep):
             for name in names if procedure.flow.connect else ():
                 worker.resume(name, deadline=seconds, needs_tasks=False)
 
-        with acting(procedure.authority, undo), side_by_side() as start:
+        with acting_under(procedure.authority, undo), run_concurrently() as start:
             worker.stop(connectors.source, deadline=seconds)
             procedure.authority.hold()
             # Connect gives the checkpoint connector's busy tasks five seconds; what it writes moves no boundary.

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.history.segment_frames import tell_unknown, write_lineage
 from kafka_dr.actions.offsets.answers import check_complete, rereads_by_group
-from kafka_dr.actions.offsets.prefixed_topics import with_copies
+from kafka_dr.actions.offsets.prefixed_topics import write_prefixed_copies
 from kafka_dr.actions.offsets.translation_input import bounds_frame
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.actions.spark_jobs import run_spark_job, write_frame
@@ -23,18 +23,18 @@ from kafka_dr.procedure.entries import (
     ReadinessChecked,
 )
 from kafka_dr.procedure.run import Run
-from kafka_dr.steps.rechecked import ResumedStep
+from kafka_dr.steps.rechecked import RecheckedStep
 
 _EXACT = "exact"
 
 
-class TranslateOffsets(ResumedStep):
+class TranslateOffsets(RecheckedStep):
     """Write the input, let Spark translate, check the result, and compare it with MirrorMaker 2's checkpoints."""
 
     def act(self, procedure: Run, context: Any) -> OffsetsTranslated:
         """One row per committed position, or a failure; never fewer."""
         positions = self.positions(procedure)
-        with side_by_side() as start:
+        with run_concurrently() as start:
             checkpoints = start(checkpoints_of, procedure)
             rows, summary = self.translated(procedure, context, positions)
         check_complete(positions, rows)
@@ -78,7 +78,7 @@ class TranslateOffsets(ResumedStep):
         """Write positions, syncs and bounds; answer what the job must know beside."""
         write_frame(folder, "positions", positions.assign(may_have_moved=False))
         write_frame(folder, "syncs", offset_syncs_of(procedure))
-        bounds = with_copies(procedure, folder, bounds_frame(procedure))
+        bounds = write_prefixed_copies(procedure, folder, bounds_frame(procedure))
         write_frame(folder, "bounds", bounds)
         tell_unknown(procedure, self.task_id, write_lineage(procedure, folder, bounds, positions))
         return {"isolation": procedure.progress.require(ReadinessChecked).isolation, "source_readable": True}

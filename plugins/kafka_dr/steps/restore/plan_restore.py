@@ -9,13 +9,13 @@ from kafka_dr.actions.restore import (
     LEFT,
     WRITE,
     by_group_of,
+    changed_groups,
     changed_since,
-    compared,
+    compare_positions,
     digest_of_rows,
     group_sync_runs,
     groups_with,
     refuse_living,
-    touched,
     undone_procedure,
 )
 from kafka_dr.domain.offsets.restore_plan import RestorePlan
@@ -36,8 +36,8 @@ class PlanRestore(ProcedureStep):
         """Nothing is changed; every position of the groups has its row."""
         undone = undone_procedure(procedure)
         overwrites = bool(procedure.request.choices.get("overwrite_later_commits"))
-        rows = compared(procedure, undone, overwrites)
-        refuse_living(procedure, touched(rows))
+        rows = compare_positions(procedure, undone, overwrites)
+        refuse_living(procedure, changed_groups(rows))
         plan = RestorePlan(
             procedure_id=procedure.id,
             cluster=procedure.request.target,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.offsets.commit import commit, held_positions, ledger_frame
-from kafka_dr.actions.restore import Left, planned_restore, refuse_living, refuse_unlike, touched
+from kafka_dr.actions.offsets.commit import commit_positions, held_positions, ledger_frame
+from kafka_dr.actions.restore import Left, changed_groups, planned_restore, refuse_living, refuse_unlike
 from kafka_dr.hooks.brokers.group_requests import OK
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     PositionsRestored,
     PositionsToRestore,
@@ -25,14 +25,14 @@ class RestorePositions(ProcedureStep):
         procedure.progress.outcome_entry(Step.APPROVE_RESTORE)
         plan, rows = planned_restore(procedure)
         approval = procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None
-        groups = touched(rows)
+        groups = changed_groups(rows)
         refuse_living(procedure, groups)
         held = held_positions(procedure, groups)
         left = Left.of(rows, held, plan.overwrites)
         intent = PositionsToRestore(restores_positions=len(left.todo), deletes_groups=len(left.doomed))
-        record(procedure.authority, self.task_id, intent)
+        record_fact(procedure.authority, self.task_id, intent)
         procedure.authority.hold()
-        errors = commit(procedure, left.todo)
+        errors = commit_positions(procedure, left.todo)
         procedure.authority.hold()
         refused = {
             group: word for group, word in procedure.systems.target.delete_groups(left.doomed).items() if word != OK

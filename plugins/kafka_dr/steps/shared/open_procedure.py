@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.loss.takeover import take_over, way_on, what_is_continued
+from kafka_dr.actions.loss.takeover import suggest_takeover, take_over, what_is_continued
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.procedure.entries import (
     LeaseTaken,
@@ -55,7 +55,7 @@ def _take_lease(procedure: Run) -> int:
     try:
         return procedure.journal.take_lease(procedure.pair, procedure.id, cool_down_seconds=seconds, renew=True)
     except LeaseLost as error:
-        raise way_on(procedure, error) from None
+        raise suggest_takeover(procedure, error) from None
     except NotReady as error:
         raise NotReady(error.reason, error.seen, f"{error.next_step}; {_ACKNOWLEDGE}") from None
 

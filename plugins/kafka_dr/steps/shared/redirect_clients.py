@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_dr.actions.clients import tell_to_resume
 from kafka_dr.actions.offsets.review import require_opened
-from kafka_dr.hooks.site.routing import Route
+from kafka_dr.hooks.site.routing import ClientRoute
 from kafka_dr.procedure.entries import (
     ClientsRedirected,
 )
@@ -25,7 +25,7 @@ class RedirectClients(ProcedureStep):
         servers = procedure.systems.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)[
             "bootstrap.servers"
         ]
-        done = procedure.systems.routing.redirect(Route(procedure.request.target, servers))
+        done = procedure.systems.routing.redirect(ClientRoute(procedure.request.target, servers))
         return ClientsRedirected(
             changed=done.changed,
             answered=done.answered,

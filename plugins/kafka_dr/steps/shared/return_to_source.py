@@ -17,7 +17,7 @@ from kafka_dr.actions.undo import left_on_returned_cluster, probe_refused_by, se
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     DrainHookAnswer,
     SourceAclEntriesToRemove,
@@ -28,7 +28,7 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import RemoveFence, ResumeReplication, left_to_undo
-from kafka_dr.steps.base import ProcedureStep, take_turn
+from kafka_dr.steps.base import ProcedureStep, take_new_epoch
 from kafka_dr.vocabulary import Entry, Step
 
 #: For a connector of a source that was given up to run again.
@@ -55,7 +55,7 @@ class ReturnToSource(ProcedureStep):
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
         """Take the lease and write the intent only: predecessors failed, and the fence's clock does not count."""
-        take_turn(procedure, woken)
+        take_new_epoch(procedure, woken)
         self.intend(procedure, context)
 
     def act(self, procedure: Run, context: Any) -> SourceReturned:
@@ -86,7 +86,7 @@ class ReturnToSource(ProcedureStep):
             # builds on that.
             source_rules(procedure)
         if not source_reopened(procedure):
-            record(procedure.authority, self.task_id, SourceToReopen(reopens_source=True))
+            record_fact(procedure.authority, self.task_id, SourceToReopen(reopens_source=True))
         # After that intent: before it the watcher may still fence. By intents alone: what is repeated does all again.
         intents, parts = progress.entries(Entry.INTENT), parts_of(procedure.flow)
         left = left_to_undo(intents, procedure.request.source, parts, continues=progress.continues is not None)
@@ -159,7 +159,7 @@ class ReturnToSource(ProcedureStep):
             return 0
         if not source_rules(procedure).entries & frozenset(added):
             return len(added)
-        record(procedure.authority, self.task_id, SourceAclEntriesToRemove(removes_acl_entries=len(added)))
+        record_fact(procedure.authority, self.task_id, SourceAclEntriesToRemove(removes_acl_entries=len(added)))
         procedure.authority.hold()
         procedure.systems.source_acls.remove(added)
         left = [str(e) for e in source_rules(procedure).entries & frozenset(added)]

@@ -6,11 +6,11 @@ import time
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from kafka_dr.actions.loss_changes import loss_grown
+from kafka_dr.actions.loss_changes import loss_beyond_approval
 from kafka_dr.actions.offsets.review import digest_to_review, groups_born
-from kafka_dr.domain.loss.loss_increase import grown_markdown, review_digest
+from kafka_dr.domain.loss.loss_increase import increase_markdown, review_digest
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.readiness.plan import cell
+from kafka_dr.domain.readiness.plan import table_cell
 from kafka_dr.procedure.entries import MissingRange, OffsetsTranslated
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.gate import ProcedureGate, Question
@@ -29,25 +29,25 @@ class ReviewTranslation(ProcedureGate):
 
     def digest(self, procedure: Run) -> str | None:
         """Of the translation, and of what is lost beyond what was approved."""
-        return digest_to_review(procedure, loss_grown(procedure))
+        return digest_to_review(procedure, loss_beyond_approval(procedure))
 
     def question(self, procedure: Run) -> Question:
         """What is lost beyond what was approved, and the positions that are not exact, worst first."""
-        more, found = loss_grown(procedure), procedure.progress.require(OffsetsTranslated)
+        more, found = loss_beyond_approval(procedure), procedure.progress.require(OffsetsTranslated)
         born = groups_born(procedure)
         rows = procedure.artifacts.load(found.translation)
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
         refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())
         body = "\n".join(
             [
-                *grown_markdown(more),
+                *increase_markdown(more),
                 f"{len(inexact)} of {len(rows)} positions are not exact; {refused} of them have no position at all.",
                 _rereads(found),
                 f"{_records(found.holes)} records below the cut-off were not found on the target.",
                 (f"{_records(found.cut)} unread records have already been deleted from the target by its retention."),
                 (
                     f"{len(born)} groups were born after the forecast and move too:"
-                    f" {cell(first_few(born, 20)) or 'none'}."
+                    f" {table_cell(first_few(born, 20)) or 'none'}."
                 ),
                 "",
                 "| group | partition | position | on the target | class | may read again | evidence |",
@@ -93,4 +93,4 @@ def _row(row: Mapping[Hashable, Any]) -> str:
         row["bound"],
         row["evidence"],
     ]
-    return "| " + " | ".join(cell(str(c)) for c in cells) + " |"
+    return "| " + " | ".join(table_cell(str(c)) for c in cells) + " |"

@@ -7,14 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import side_by_side
+from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.loss.assessment import copied_anew, known_now, last_ends, last_seen, write_inputs
 from kafka_dr.actions.loss.failover_plan import plan_of, with_rereads
 from kafka_dr.actions.loss.last_known_state import with_movement
 from kafka_dr.actions.loss.takeover import (
-    told_of,
+    plan_section,
 )
-from kafka_dr.actions.offsets.early_translation import made_ahead
+from kafka_dr.actions.offsets.early_translation import early_result
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.actions.spark_jobs import run_spark_job
 from kafka_dr.domain.canonical_json import digest_of
@@ -30,7 +30,7 @@ class AssessDataLoss(ProcedureStep):
 
     def act(self, procedure: Run, context: Any) -> DataLossAssessed:
         """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
-        with side_by_side() as start:
+        with run_concurrently() as start:
             gathered = start(known_now, procedure)
             made = run_spark_job(
                 procedure,
@@ -48,8 +48,10 @@ class AssessDataLoss(ProcedureStep):
             for name in ("loss", "ahead", "rereads")
         )
         bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
-        assessed = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum())))
-        translated = made_ahead(procedure, made)
+        assessed = plan_of(
+            procedure, known, summary, loss, ahead, seen, plan_section(proven, int(bounds["drained"].sum()))
+        )
+        translated = early_result(procedure, made)
         rows = procedure.artifacts.load(translated) if translated else None
         plan = with_rereads(assessed, summary["rereads"], rereads, rows).as_dict()
         cut_off, ends = proven.cut_off, source.ends or last_ends(known) | proven.cut_off

@@ -6,12 +6,12 @@ import time
 from typing import Any
 
 from kafka_dr.actions.old_source.armed_fence import watcher_seen
-from kafka_dr.actions.old_source.views import confirmed, pace_of
-from kafka_dr.domain.loss.source_lost import SourceState, Verdict
+from kafka_dr.actions.old_source.views import confirm_source_state, pace_of
+from kafka_dr.domain.loss.source_lost import LossVerdict, SourceState
 from kafka_dr.errors import SourceNotLost
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import SourceConfirmedLost, SourceVerdict
-from kafka_dr.procedure.entries import SourceNotLost as SourceNotLostNoted
+from kafka_dr.procedure.entries import SourceStillAnswers as SourceNotLostNoted
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 
@@ -36,7 +36,7 @@ class ConfirmSourceLost(ProcedureStep):
             time.monotonic(),
             pace_of(procedure.request.deadlines),
         )
-        verdict = confirmed(procedure, lambda line: self.log.info("%s", line))
+        verdict = confirm_source_state(procedure, lambda line: self.log.info("%s", line))
         looks: dict[str, Any] = {
             "state": verdict.state.value,
             "override": override,
@@ -48,14 +48,14 @@ class ConfirmSourceLost(ProcedureStep):
             "verdict": SourceVerdict(**verdict.as_dict()),
         }
         if not verdict.lost and override is None:
-            record(procedure.authority, self.task_id, SourceNotLostNoted(**looks))
+            record_fact(procedure.authority, self.task_id, SourceNotLostNoted(**looks))
             raise refusal_of(verdict)
         # Without a hook it can only be armed: better refused now, while nothing is touched, than at its fence.
         armed = verdict.lost and procedure.systems.fence_hook is None
         return SourceConfirmedLost(**looks, watcher_seen_at=watcher_seen(procedure) if armed else None)
 
 
-def refusal_of(verdict: Verdict) -> SourceNotLost:
+def refusal_of(verdict: LossVerdict) -> SourceNotLost:
     """Why a source that is not lost is not left, and what may be done instead."""
     if verdict.state is SourceState.ANSWERS:
         return SourceNotLost(

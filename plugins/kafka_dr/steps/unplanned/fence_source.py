@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.fencing.hook_fence import ask_fence_hook
-from kafka_dr.actions.old_source.armed_fence import arm, watcher_seen
+from kafka_dr.actions.old_source.armed_fence import arm_fence, watcher_seen
 from kafka_dr.actions.old_source.lost_source_fence import (
     ANSWER_SECONDS,
     LOST_ANSWER_SECONDS,
     attempt_within,
-    fenced_coming_back,
+    fence_with_grace,
     found_lost,
     source_answers,
     topics_left,
@@ -49,7 +49,7 @@ class FenceSource(ProcedureStep):
                 fenced = attempt_within(
                     procedure,
                     _fence_limit(procedure),
-                    lambda attempt: fenced_coming_back(attempt, self.task_id, topics, approval),
+                    lambda attempt: fence_with_grace(attempt, self.task_id, topics, approval),
                 )
                 if fenced is not None:
                     return fenced
@@ -75,7 +75,7 @@ class FenceSource(ProcedureStep):
         """Arm the fence before asking the hook, as the source may answer meanwhile; a fence by hook replaces it."""
         # A source that works, and lets clients in: both sides would accept writes, and no watcher could change that.
         works = unproven if unproven is not None and source_answers(procedure) else None
-        armed_at = "" if works is not None else arm(procedure, self.task_id, topics).fence.since.isoformat()
+        armed_at = "" if works is not None else arm_fence(procedure, self.task_id, topics).fence.since.isoformat()
         answer = ask_fence_hook(procedure, self.task_id)
         if answer is not None and answer.fenced:
             return SourceFencedByHook(approval=approval, fenced=BY_HOOK, answer=answer, fenced_at=procedure.now())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.offsets.early_translation import bounds_at_boundary, taken_if_unchanged, write_translation
+from kafka_dr.actions.offsets.early_translation import bounds_at_boundary, reuse_if_target_unchanged, write_translation
 from kafka_dr.procedure.entries import DataLossAssessed
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.planned.translate_offsets import TranslateOffsets
@@ -24,7 +24,7 @@ class TranslateWithoutSource(TranslateOffsets):
         """Take the assessment's translation if the target is unchanged, else Spark's; add what was missing earlier."""
         assessed = procedure.progress.require(DataLossAssessed)
         bounds, earlier = procedure.artifacts.load(assessed.bounds), assessed.earlier_translation
-        taken_ahead = taken_if_unchanged(procedure, assessed.translated_ahead, bounds, positions)
+        taken_ahead = reuse_if_target_unchanged(procedure, assessed.translated_ahead, bounds, positions)
         rows, summary = taken_ahead or super().translated(procedure, context, positions)
         return rows, summary | {name: [*earlier.get(name, ()), *summary[name]] for name in ("holes", "cut")}
 

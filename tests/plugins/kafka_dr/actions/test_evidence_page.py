@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from kafka_dr.actions.evidence import evidence_page
 from kafka_dr.domain.evidence.evidence import evidence_of
-from kafka_dr.domain.plain_text import visible
+from kafka_dr.domain.plain_text import visible_text
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
 from tests.support.facts import entry
@@ -141,7 +141,7 @@ def test_hostile_names_stand_as_what_they_are(name: str) -> None:
             excluded_groups=[{"group": name, "reason": name, "policy": "fail", "members": [name] * 9}],
         )
     )
-    shown = visible(name)
+    shown = visible_text(name)
     assert tags(page).text.count(shown) >= 7 and "\u202e" not in page and len(page.encode("utf-8")) > 1_000
 
 

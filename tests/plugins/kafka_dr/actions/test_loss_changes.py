@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr.actions.loss_changes import loss_grown
+from kafka_dr.actions.loss_changes import loss_beyond_approval
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -243,7 +243,7 @@ def test_what_is_found_after_the_opening_keeps_no_client_from_the_target(ready: 
     """There is only forward: it is listed."""
     act(ready, OPEN)
     accepted(ready, 300)
-    assert loss_grown(ready.procedure()) == []
+    assert loss_beyond_approval(ready.procedure()) == []
     act(ready, Step.REDIRECT_CLIENTS)
     assert ready.kinds(Step.REDIRECT_CLIENTS)[-1] == Entry.OUTCOME
 

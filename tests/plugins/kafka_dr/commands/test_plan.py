@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from kafka_dr.actions.old_source.armed_fence import arm, telling_entries
+from kafka_dr.actions.old_source.armed_fence import arm_fence, telling_entries
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.commands import plan as command
-from kafka_dr.commands.manual_actions import note
+from kafka_dr.commands.manual_actions import record_manual_action
 from kafka_dr.domain.fencing.armed_fence import armed_fences
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable, ReadBackFailed, Refusal
@@ -161,12 +161,12 @@ def test_a_position_that_is_not_there_is_not_noted(bench: Any, run: Any) -> None
         done=frozenset({Step.TRANSLATE_OFFSETS, Step.SEED_REVERSE_REPLICATION}),
         positions=(("billing", "orders", 0, 7),),
     )
-    note(bench.procedure(), hand, "opening", "carol")
+    record_manual_action(bench.procedure(), hand, "opening", "carol")
     with pytest.raises(ReadBackFailed, match="not what it was to become") as failed:
-        note(bench.procedure(), hand, "opened", "carol")
+        record_manual_action(bench.procedure(), hand, "opened", "carol")
     assert "billing on orders-0 is at None, not at 7" in failed.value.seen
     bench.clusters["standby"].committed["billing"] = {ORDERS: Position(7)}
-    note(bench.procedure(), hand, "opened", "carol")
+    record_manual_action(bench.procedure(), hand, "opened", "carol")
     assert figures_of(bench.procedure(), Step.COMMIT_GROUPS)["positions"] == 1
 
 
@@ -339,7 +339,7 @@ def test_returning_by_hand_ends_the_watch_over_the_source(make_lost_run: Any, ru
     """It is its clients' again: nobody fences it any more."""
     bench = make_lost_run()
     procedure = bench.given_up()
-    arm(procedure, Step.FENCE_SOURCE, ["orders"])
+    arm_fence(procedure, Step.FENCE_SOURCE, ["orders"])
     assert run(LOST, "--by-hand", "returning", "--as", "carol")[0] == 0
     assert armed_fences(telling_entries(bench.journal)) == ()
     with pytest.raises(Refusal, match="given back"):

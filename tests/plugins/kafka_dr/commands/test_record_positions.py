@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from kafka_dr.commands.record_positions import recording
+from kafka_dr.commands.record_positions import open_recorder
 from kafka_dr.config.topology import Connectors, Flow, Topology
 
 from tests.conftest import ROOT
@@ -137,7 +137,7 @@ def test_the_flow_the_other_way_is_watched_where_it_writes_back(
         evidence="e",
         recorder={"archive": f"file://{tmp_path}"},
     )
-    looker = recording(
+    looker = open_recorder(
         topology, topology.flows[0], {"clusters": CLUSTERS, "workers": WORKERS, "archive": {}}, threading.Event()
     )._look.__self__
     back = looker.access.flow_back

@@ -61,7 +61,10 @@ def test_untouched_evidence_holds(closed: Any, capsys: pytest.CaptureFixture[str
 def test_one_changed_byte_is_found(closed: Any, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Any byte of any file, changed in any way; the file is named."""
     evidence = json.loads((folder_of(closed) / "evidence.json").read_text())
-    named = {receipt["file"] for receipt in verify_evidence.receipts(evidence)} | {"evidence.json", "evidence.html"}
+    named = {receipt["file"] for receipt in verify_evidence.listed_receipts(evidence)} | {
+        "evidence.json",
+        "evidence.html",
+    }
     (path,) = [found for found in folder_of(closed).glob(name) if found.name in named]
     good, random_ = path.read_bytes(), random.Random(name)
     for _ in range(FLIPS):

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 from kafka_dr.domain.plain_text import (
-    clock,
-    duration,
     figure_lines,
     first_of,
-    moment,
-    number,
-    shortened,
+    format_clock,
+    format_duration,
+    format_moment,
+    format_number,
+    shorten_text,
     time_of_day,
-    visible,
+    visible_text,
 )
 
 
@@ -36,7 +36,7 @@ from kafka_dr.domain.plain_text import (
 )
 def test_durations_are_said_in_their_own_size(seconds: float, said: str) -> None:
     """Milliseconds to hours, and no 60 seconds or minutes."""
-    assert duration(seconds) == said
+    assert format_duration(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_durations_are_said_in_their_own_size(seconds: float, said: str) -> None
 )
 def test_the_clock_counts_whole_seconds(seconds: float, shown: str) -> None:
     """As a stop watch: never rounded up, never negative."""
-    assert clock(seconds) == shown
+    assert format_clock(seconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -53,30 +53,30 @@ def test_the_clock_counts_whole_seconds(seconds: float, shown: str) -> None:
 )
 def test_numbers_have_their_thousands_apart(value: Any, said: str) -> None:
     """What nobody knows is called unknown, never 0 or None."""
-    assert number(value) == said
+    assert format_number(value) == said
 
 
 def test_times_are_utc_whatever_zone_they_came_in() -> None:
     """Text that is no time, or has no zone, is shown as it is."""
-    assert moment("2026-11-21T23:05:40.79+01:00") == "2026-11-21 22:05:40 UTC"
+    assert format_moment("2026-11-21T23:05:40.79+01:00") == "2026-11-21 22:05:40 UTC"
     assert time_of_day("2026-11-21T22:05:40Z") == "22:05:40"
-    assert moment("yesterday") == "yesterday" and moment("2026-11-21T22:05:40") == "2026-11-21T22:05:40"
-    assert moment(None) == "None"
+    assert format_moment("yesterday") == "yesterday" and format_moment("2026-11-21T22:05:40") == "2026-11-21T22:05:40"
+    assert format_moment(None) == "None"
 
 
 def test_what_is_cut_off_is_counted() -> None:
     """Long text and long tables say how much is missing."""
-    assert shortened("a" * 20, 5) == "aaaaa ... and 15 more characters, in evidence.json"
-    assert shortened("abc", 3) == "abc"
+    assert shorten_text("a" * 20, 5) == "aaaaa ... and 15 more characters, in evidence.json"
+    assert shorten_text("abc", 3) == "abc"
     shown = first_of(range(10), 3)
     assert (shown.rows, shown.total, shown.more) == ([0, 1, 2], 10, 7)
 
 
 def test_control_characters_can_be_seen() -> None:
     """A name that turns the direction of writing, or hides, stands as what it is; letters of any script stay."""
-    assert visible("\u202egnp.exe\x00\x1b") == "\\u202egnp.exe\\u0000\\u001b"
-    assert visible("κατανάλωση ☕ مجموعة\n") == "κατανάλωση ☕ مجموعة\n" and visible(7) == 7
-    visible("\ud800").encode("utf-8")
+    assert visible_text("\u202egnp.exe\x00\x1b") == "\\u202egnp.exe\\u0000\\u001b"
+    assert visible_text("κατανάλωση ☕ مجموعة\n") == "κατανάλωση ☕ مجموعة\n" and visible_text(7) == 7
+    visible_text("\ud800").encode("utf-8")
 
 
 def test_figures_are_named_and_counted() -> None:

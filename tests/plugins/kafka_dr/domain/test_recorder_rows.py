@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kafka_dr.domain.recorder_rows import Kind, Newest, Positions, Rows, commits_partition
+from kafka_dr.domain.recorder_rows import Kind, NewestRows, Positions, RecorderRows, commits_partition
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_groups_partition_is_the_one_that_java_computes(group: str, partitions
 
 def test_only_what_differs_is_written_down() -> None:
     """A whole sample repeats everything; what is gone is told once."""
-    newest: Newest[str, int] = Newest()
+    newest: NewestRows[str, int] = NewestRows()
     assert newest.differing({"a": 1, "b": 2}) == {"a": 1, "b": 2}
     assert newest.differing({"a": 1, "b": 3}) == {"b": 3}
     assert newest.differing({"a": 1, "b": 3}, whole=True) == {"a": 1, "b": 3}
@@ -48,7 +48,7 @@ def test_of_positions_only_what_differs_is_written_down() -> None:
 
 def test_rows_of_all_kinds_are_one_table() -> None:
     """A column that a kind does not have is null; every row bears the sample's time."""
-    rows = Rows(5)
+    rows = RecorderRows(5)
     rows.add(Kind.PAIR, topic="t", partition=0, upstream=0, downstream=7)
     rows.extend(Kind.POSITION, group=["g", "h"], topic=["t", "t"], partition=[0, 1], position=[1, 2])
     rows.extend(Kind.SYNC, topic=[], partition=[])

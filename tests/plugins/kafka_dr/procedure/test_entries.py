@@ -35,9 +35,9 @@ from kafka_dr.procedure.entries import (
     StepRefused,
     StrandedRecordsFound,
     TryBegun,
-    all_of,
+    facts_in,
     facts_of,
-    newest,
+    newest_fact,
     read_entry,
 )
 from kafka_dr.procedures import GATES, PROCEDURES
@@ -298,16 +298,16 @@ JOURNAL = [
 
 def test_facts_of_a_class_are_found_among_all_entries() -> None:
     """In the journal's order; entries of other classes and unknown ones are passed over."""
-    assert [fact.continued_by for fact in all_of(JOURNAL, LeasePassed)] == ["p2", None]
+    assert [fact.continued_by for fact in facts_in(JOURNAL, LeasePassed)] == ["p2", None]
     assert [one.sequence for one, _ in facts_of(JOURNAL, LeasePassed)] == [1, 6]
     assert [one.sequence for one, _ in facts_of(JOURNAL, Fact)] == [1, 2, 3, 4, 6, 7]
 
 
 def test_the_newest_fact_of_a_class_is_the_last_one() -> None:
     """Of a base class, whatever the shape; None without one."""
-    assert newest(JOURNAL, LeasePassed).given_back_by == "p2"
-    assert type(newest(JOURNAL, SourceFenced)) is SourceFencedByHook
-    assert newest(iter(JOURNAL), TryBegun) is None
+    assert newest_fact(JOURNAL, LeasePassed).given_back_by == "p2"
+    assert type(newest_fact(JOURNAL, SourceFenced)) is SourceFencedByHook
+    assert newest_fact(iter(JOURNAL), TryBegun) is None
 
 
 def test_a_plan_is_kept_word_for_word_and_read_by_name() -> None:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from kafka_dr.domain.recorder_rows import NONE_KEPT, Kind, Place, Rows
+from kafka_dr.domain.recorder_rows import NONE_KEPT, Kind, RecorderRows, RowPlace
 from kafka_dr.hooks.archive import Archive
-from kafka_dr.recorder.history import Recorded, last_known, recorded
+from kafka_dr.recorder.history import Recorded, last_known, read_samples
 from kafka_dr.recorder.loop import SAMPLES, SCHEMA
 
 NOON = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 
 
-class Sample(Rows):
+class Sample(RecorderRows):
     """A sample some seconds after noon."""
 
     def __init__(
@@ -65,7 +65,7 @@ def at(second: int) -> int:
 
 def known(*samples: Sample) -> Recorded:
     """What samples say."""
-    return recorded([sample.table() for sample in samples])
+    return read_samples([sample.table() for sample in samples])
 
 
 def test_a_row_stands_until_another_one_is_written() -> None:
@@ -105,7 +105,7 @@ def test_positions_stand_until_groups_were_last_read() -> None:
         Sample(30, answered=False, groups_read=None),
     )
     assert found.positions[["group", "position", "position_at"]].values.tolist() == [["b", 6, at(10)], ["a", 7, at(10)]]
-    assert (found.groups_at, found.read_to) == (at(10), {Place("id", "checkpoints", 0): 7})
+    assert (found.groups_at, found.read_to) == (at(10), {RowPlace("id", "checkpoints", 0): 7})
 
 
 def test_of_a_group_that_came_back_no_earlier_position_counts() -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka_dr.domain.recorder_rows import Kind, Rows
+from kafka_dr.domain.recorder_rows import Kind, RecorderRows
 from kafka_dr.errors import ArchiveUnavailable
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder import loop as recording
@@ -25,10 +25,10 @@ class Looks:
     def __init__(self) -> None:
         self.whole: list[bool] = []
 
-    def __call__(self, whole: bool) -> Rows:
+    def __call__(self, whole: bool) -> RecorderRows:
         """One sample."""
         self.whole.append(whole)
-        rows = Rows(len(self.whole))
+        rows = RecorderRows(len(self.whole))
         rows.add(Kind.SAMPLE, details="{}")
         return rows
 
@@ -108,7 +108,7 @@ def test_it_ends_when_told(archive: Archive) -> None:
     """A sample under way is kept before."""
     looks, ended = Looks(), threading.Event()
 
-    def look(whole: bool) -> Rows:
+    def look(whole: bool) -> RecorderRows:
         ended.set()
         return looks(whole)
 
@@ -125,12 +125,12 @@ class Clock:
         self._looks, self._late = iter(looks), iter(late)
         self._left = len(looks)
 
-    def look(self, whole: bool) -> Rows:
+    def look(self, whole: bool) -> RecorderRows:
         """One sample."""
         self.began.append(self.now)
         self.now += next(self._looks)
         self._left -= 1
-        return Rows(0)
+        return RecorderRows(0)
 
     def monotonic(self) -> float:
         """Seconds."""

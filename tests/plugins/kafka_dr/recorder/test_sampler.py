@@ -19,7 +19,7 @@ from kafka_dr.domain.mirror_maker.mirror_records import (
     encode_offset_sync,
 )
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
-from kafka_dr.domain.recorder_rows import Kind, Place, Rows
+from kafka_dr.domain.recorder_rows import Kind, RecorderRows, RowPlace
 from kafka_dr.errors import ArchiveUnavailable, KafkaUnavailable
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.clients import FlowBack
@@ -173,7 +173,7 @@ def again(site: Any, archive: Archive) -> Looker:
     return Looker(FLOW, site.looker.naming, site.looker.access, read_before=lambda: read_so_far(archive))
 
 
-def keep(archive: Archive, sample: Rows) -> None:
+def keep(archive: Archive, sample: RecorderRows) -> None:
     """As the recorder does."""
     archive.write(SAMPLES, pa.table(sample.columns, SCHEMA), datetime.fromtimestamp(sample.at / 1000, UTC))
 
@@ -187,7 +187,7 @@ def test_another_recorder_goes_on_where_the_first_one_ended(site: Any, tmp_path:
     assert [row["upstream"] for row in rows(second, "sync")] == [2] and not rows(second, "checkpoint")
     keep(archive, second)
     assert read_so_far(archive) == {
-        Place(f"id-{topic}-0", topic, 0): end for topic, end in ((SYNCS, 2), (CHECKPOINTS, 1))
+        RowPlace(f"id-{topic}-0", topic, 0): end for topic, end in ((SYNCS, 2), (CHECKPOINTS, 1))
     }
     site.west.made += 1
     assert [row["upstream"] for row in rows(again(site, archive).look(True), "sync")] == [1, 2]
@@ -197,7 +197,7 @@ def test_another_recorder_goes_on_where_the_first_one_ended(site: Any, tmp_path:
 def test_a_sample_that_cannot_be_read_does_not_end_the_recorder(site: Any, tmp_path: Path, details: str) -> None:
     """Somebody else wrote into the archive: the sample says so, and readers are told that the archive is damaged."""
     archive = Archive(f"file://{tmp_path}", "f")
-    rows = Rows(int(time.time() * 1000))
+    rows = RecorderRows(int(time.time() * 1000))
     rows.add(Kind.SAMPLE, details=details)
     keep(archive, rows)
     told = json.loads(again(site, archive).look(True).columns["details"][-1])
@@ -225,7 +225,7 @@ def test_what_is_written_down_is_read_back(site: Any, tmp_path: Path) -> None:
     ]
     assert found.floors[["source_end", "target_end", "replicated"]].values.tolist() == [[3, 2, 1]]
     assert found.groups_at == second.at
-    assert found.read_to == {Place(f"id-{topic}-0", topic, 0): 1 for topic in (SYNCS, CHECKPOINTS)}
+    assert found.read_to == {RowPlace(f"id-{topic}-0", topic, 0): 1 for topic in (SYNCS, CHECKPOINTS)}
 
 
 def test_nothing_is_read_before_the_archive_tells_how_far_it_was(site: Any) -> None:

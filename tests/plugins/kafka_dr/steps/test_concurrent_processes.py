@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from kafka_dr.actions.fencing.acl_fence import add_fence
-from kafka_dr.actions.recheck import refuse_if_changed
+from kafka_dr.actions.recheck import recheck_preconditions
 from kafka_dr.domain.fencing.fence import FenceScope
 from kafka_dr.errors import LeaseLost, Refusal, Superseded
 from kafka_dr.procedure.entries import ZeroLagProven
@@ -149,10 +149,10 @@ def test_the_end_of_an_empty_transaction_is_no_write(bench: Any) -> None:
     bench.stopped()
     source = bench.clusters["primary"]
     source.log_ends[ORDERS], source.markers[ORDERS] = 12, 2
-    refuse_if_changed(bench.procedure())
+    recheck_preconditions(bench.procedure())
     source.log_ends[ORDERS] = 13
     with pytest.raises(Refusal, match="newest record at offset 10"):
-        refuse_if_changed(bench.procedure())
+        recheck_preconditions(bench.procedure())
 
 
 def test_what_was_done_too_late_is_undone(bench: Any) -> None:

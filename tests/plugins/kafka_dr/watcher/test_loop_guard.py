@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kafka_dr.actions.old_source.armed_fence import telling_entries
-from kafka_dr.domain.fencing.armed_fence import watched
+from kafka_dr.domain.fencing.armed_fence import watched_sources
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.watcher import loop_guard
 from kafka_dr.watcher.authority import STEP
@@ -141,7 +141,7 @@ def test_a_worker_that_is_away_is_looked_at_again(flows: Flows, away: str) -> No
 
 def test_clients_that_are_moved_in_between_save_the_flow(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
     """Just before the act the journal is read again: by then another flow must stand."""
-    seen = loop_guard.copies
+    seen = loop_guard.may_copy
 
     def moved_after_the_looks(procedure: Any, flow: Any) -> bool:
         found = seen(procedure, flow)
@@ -149,14 +149,14 @@ def test_clients_that_are_moved_in_between_save_the_flow(flows: Flows, monkeypat
             flows.way.bench.done(flows.way.procedure, Step.OPEN_TARGET)
         return found
 
-    monkeypatch.setattr(loop_guard, "copies", moved_after_the_looks)
+    monkeypatch.setattr(loop_guard, "may_copy", moved_after_the_looks)
     flows.run(back="RUNNING", old="RUNNING")
     assert flows.stopped == [] and flows.way.bench.journal.entries(step=STEP) == []
 
 
 def test_a_flow_that_stops_while_it_is_looked_at_is_no_circle(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
     """A procedure had just stopped the one to start the other."""
-    seen = loop_guard.copies
+    seen = loop_guard.may_copy
 
     def handed_over(procedure: Any, flow: Any) -> bool:
         found = seen(procedure, flow)
@@ -164,7 +164,7 @@ def test_a_flow_that_stops_while_it_is_looked_at_is_no_circle(flows: Flows, monk
             flows.way.old_worker.states[OLD], flows.way.worker.states[BACK] = "STOPPED", "RUNNING"
         return found
 
-    monkeypatch.setattr(loop_guard, "copies", handed_over)
+    monkeypatch.setattr(loop_guard, "may_copy", handed_over)
     flows.run(back="STOPPED", old="RUNNING")
     assert flows.stopped == [] and flows.noted == []
 
@@ -177,7 +177,7 @@ def test_it_says_nothing_of_any_fence(bench: Any, monkeypatch: pytest.MonkeyPatc
     flows.way.primary.away = True
     flows.run(back="RUNNING", old="RUNNING")
     flows.look()
-    assert flows.noted and watched(telling_entries(bench.journal))[flows.way.failover.id].state.value == "armed"
+    assert flows.noted and watched_sources(telling_entries(bench.journal))[flows.way.failover.id].state.value == "armed"
 
 
 def test_two_watchers_do_it_twice_at_most(flows: Flows) -> None:

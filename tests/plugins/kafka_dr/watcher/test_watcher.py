@@ -13,12 +13,12 @@ from kafka_dr.actions.fencing import acl_fence as fencing
 from kafka_dr.actions.fencing import open_transactions
 from kafka_dr.actions.fencing.acl_fence import added_entries
 from kafka_dr.actions.old_source.armed_fence import telling_entries
-from kafka_dr.domain.fencing.armed_fence import armed_fences, unstopped, watched
+from kafka_dr.domain.fencing.armed_fence import armed_fences, unstopped_sources, watched_sources
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction, Producer
 from kafka_dr.errors import KafkaUnavailable
-from kafka_dr.hooks.brokers.record_writer import Accepted
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.steps.unplanned.fence_source import FenceSource
@@ -26,7 +26,7 @@ from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.watcher import duties
 from kafka_dr.watcher import watcher as watching
 from kafka_dr.watcher.authority import STEP
-from kafka_dr.watcher.duties import disarm
+from kafka_dr.watcher.duties import disarm_fences
 from kafka_dr.watcher.watcher import Watcher
 
 from tests.support.bench import Connections
@@ -78,7 +78,7 @@ class Watch:
     @property
     def state(self) -> str:
         """How far the watch is."""
-        return watched(telling_entries(self.bench.journal))[self.procedure.id].state.value
+        return watched_sources(telling_entries(self.bench.journal))[self.procedure.id].state.value
 
     def accepted(self) -> list[dict[str, Any]]:
         """The list of what the source accepted."""
@@ -242,7 +242,7 @@ def test_the_window_begins_with_the_first_answer(watch: Watch, monkeypatch: pyte
     """It answered, froze before its fence was proven, and thawed: the first answer counts, over a restart of the
     watcher too.
     """
-    watch.bench.probe_answers[0] = Accepted(1, 1)
+    watch.bench.probe_answers[0] = WriteAccepted(1, 1)
     monkeypatch.setattr(Progress, "wait", lambda self, step, what, look, seconds: look())
     watch.back()
     assert watch.outcomes == [] and watch.armed == 1 and "was not refused" in watch.lines[0]
@@ -338,7 +338,7 @@ def test_a_worker_that_comes_back_later_is_stopped_then(watch: Watch) -> None:
     assert watch.armed == 0 and watch.state == "fenced" and DENY in watch.source.acls
     assert watch.outcomes[0].payload["mirror_maker_stopped"] is False
     watch.watcher.look()
-    assert len(unstopped(telling_entries(watch.bench.journal))) == 1
+    assert len(unstopped_sources(telling_entries(watch.bench.journal))) == 1
     watch.bench.workers["primary"].away = False
     watch.watcher.look()
     assert watch.state == "over" and watch.bench.workers["primary"].states["s.source"] == "STOPPED"
@@ -466,7 +466,7 @@ def test_two_watchers_at_once_end_in_the_same_state(watch: Watch, monkeypatch: p
             watch.another().look()
         return act(authority, undo)
 
-    monkeypatch.setattr(fencing, "acting", frozen)
+    monkeypatch.setattr(fencing, "acting_under", frozen)
     watch.back()
     assert watch.source.acls == {GRANT, DENY} and watch.state == "over" and len(watch.outcomes) == 2, watch.lines
 
@@ -545,7 +545,7 @@ def test_what_clients_may_use_again_is_never_fenced(watch: Watch, end: str) -> N
         watch.close()
         failback = opened_back(watch) if end == "opened" else watch.bench.opened("r2")
         if end == "disarmed":
-            disarm(failback, "primary", "fenced by the failback")
+            disarm_fences(failback, "primary", "fenced by the failback")
     watch.watcher.look()
     assert watch.source.acls == {GRANT} and watch.armed == 0
 
@@ -556,16 +556,16 @@ def test_disarming_names_the_cluster(watch: Watch) -> None:
     """
     watch.close()
     failback = watch.bench.opened("r2")
-    assert disarm(failback, "standby", "r") == () and watch.armed == 1
-    assert [fence.procedure_id for fence in disarm(failback, "primary", "r")] == [watch.procedure.id]
+    assert disarm_fences(failback, "standby", "r") == () and watch.armed == 1
+    assert [fence.procedure_id for fence in disarm_fences(failback, "primary", "r")] == [watch.procedure.id]
     assert watch.armed == 0
-    assert disarm(failback, "primary", "r") == ()
+    assert disarm_fences(failback, "primary", "r") == ()
 
 
 def test_a_fence_disarmed_meanwhile_is_not_undone(watch: Watch) -> None:
     """Whoever took it over found the watcher's entries there and counts on them."""
     watch.close()
-    late(watch, lambda: disarm(watch.bench.opened("r2"), "primary", "fenced by the failback"))
+    late(watch, lambda: disarm_fences(watch.bench.opened("r2"), "primary", "fenced by the failback"))
     assert DENY in watch.source.acls and watch.outcomes == [] and watch.state == "disarmed"
     assert "not to be fenced any more" in watch.lines[0]
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported, record_of_row
+from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported_partitions, record_of_row
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.failback.replay import mark_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.brokers.record import Record
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import StrandedRecordsFound
 from kafka_dr.vocabulary import Step
 
@@ -86,7 +86,7 @@ def test_the_journal_says_which_files(make_bench: Any) -> None:
     found_stranded(
         procedure, [stranded(topic, p, 7, b"k", b"v") for topic, p in (("orders", 1), ("orders", 0), ("bills", 0))]
     )
-    parts = exported(procedure)
+    parts = exported_partitions(procedure)
     found = [(str(one.topic_partition), one.since) for one in parts]
     assert found == [("bills-0", 7), ("orders-0", 7), ("orders-1", 7)]
     for one in parts:
@@ -99,9 +99,9 @@ def test_a_partition_without_a_frontier_is_refused(make_bench: Any) -> None:
     found_stranded(procedure, [stranded("orders", 0, 7, b"k", b"v")])
     none = procedure.artifacts.save("none", partitions_frame({}, "source_end"))
     found = replace(procedure.progress.require(StrandedRecordsFound), frontier=none)
-    record(procedure.authority, Step.FIND_STRANDED_RECORDS, found)
+    record_fact(procedure.authority, Step.FIND_STRANDED_RECORDS, found)
     with pytest.raises(Contradiction, match="orders-0"):
-        exported(procedure)
+        exported_partitions(procedure)
 
 
 def test_an_earlier_procedures_export_is_read_where_it_lies(make_bench: Any) -> None:
@@ -113,8 +113,8 @@ def test_an_earlier_procedures_export_is_read_where_it_lies(make_bench: Any) -> 
     (procedure.artifacts.folder.parent / "moved").rename(procedure.artifacts.folder.parent / "failback-r0" / "export")
     found = procedure.progress.require(StrandedRecordsFound)
     moved = replace(found, export=replace(found.export, procedure_id="failback-r0"))
-    record(procedure.authority, Step.FIND_STRANDED_RECORDS, moved)
-    exported(procedure)[0].verify()
+    record_fact(procedure.authority, Step.FIND_STRANDED_RECORDS, moved)
+    exported_partitions(procedure)[0].verify()
 
 
 NULLABLE = st.none() | st.binary(max_size=5)

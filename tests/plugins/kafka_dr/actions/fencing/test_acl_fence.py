@@ -11,7 +11,7 @@ from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven
 from kafka_dr.hooks.brokers.acls import ClusterAcls
-from kafka_dr.hooks.brokers.record_writer import Accepted, Refused
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.steps.planned.fence_producers import FenceProducers
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
@@ -73,7 +73,7 @@ def test_a_fence_that_is_not_taken_is_not_proven(ready: Any) -> None:
     assert Entry.OUTCOME not in ready.kinds(STEP)
 
 
-@pytest.mark.parametrize("answer", [Accepted(1, 1), Refused("NOT_ENOUGH_REPLICAS", False, 1)])
+@pytest.mark.parametrize("answer", [WriteAccepted(1, 1), WriteRefused("NOT_ENOUGH_REPLICAS", False, 1)])
 def test_a_probe_that_is_not_refused_for_its_rights_proves_nothing(ready: Any, answer: Any) -> None:
     """A write that went through, or was refused for another reason, leaves the fence unproven at the deadline."""
     ready.probe_answers[0] = answer

@@ -14,7 +14,7 @@ from kafka_dr.actions.offsets.early_translation import write_translation
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import OffsetSync, encode_offset_sync
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import EndsNoted, TopicsToCreate
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.planned import translate_offsets as step
@@ -48,7 +48,7 @@ class Trips:
     def note(self, step: Step, ends: dict[TopicPartition, int]) -> None:
         """The step of the last procedure noted where logs ended before it started a flow."""
         kept = self.procedure.artifacts.save("ends_before", partitions_frame(ends, "offset"))
-        record(self.procedure.authority, step, EndsNoted(ends_before=kept))
+        record_fact(self.procedure.authority, step, EndsNoted(ends_before=kept))
 
     def found(self, after: Run, source_end: int, resumes: int) -> None:
         """The last procedure looked for stranded records."""
@@ -327,7 +327,7 @@ def test_a_topic_made_anew_by_a_failback_begins_again(trips: Trips) -> None:
     trips.begin("primary", "standby")
     trips.opens({ORDERS: 100}, {ORDERS: 104})
     trips.begin("standby", "primary")
-    record(trips.procedure.authority, Step.PREPARE_TOPICS, TopicsToCreate(creates_topics=["orders"]))
+    record_fact(trips.procedure.authority, Step.PREPARE_TOPICS, TopicsToCreate(creates_topics=["orders"]))
     assert trips.segments() == []
     trips.begin("standby", "primary")
     assert trips.segments() == []

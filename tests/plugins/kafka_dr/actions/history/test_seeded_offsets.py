@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kafka_dr.actions.history.seeds import Begun, told_to_begin
+from kafka_dr.actions.history.seeds import SeededOffset, seeded_offsets
 from kafka_dr.actions.replication.drain import Drain
 from kafka_dr.actions.replication.reverse import note_ends
 from kafka_dr.actions.scope.position_frames import partitions_frame
@@ -53,8 +53,8 @@ def draining(way: WayBack) -> Drain:
 def test_the_newest_seed_counts(bench: Any) -> None:
     """The failover's own, and after it that of each failback, beside where the target was proven to end."""
     way = WayBack(bench)
-    assert told_to_begin(way.procedure) == {ORDERS: Begun(9, 10)}
-    assert told_to_begin(seeded(way, 12, 99).procedure) == {ORDERS: Begun(12, 10)}
+    assert seeded_offsets(way.procedure) == {ORDERS: SeededOffset(9, 10)}
+    assert seeded_offsets(seeded(way, 12, 99).procedure) == {ORDERS: SeededOffset(12, 10)}
 
 
 def test_after_a_lost_source_the_failback_has_found_the_end(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,18 +62,18 @@ def test_after_a_lost_source_the_failback_has_found_the_end(bench: Any, monkeypa
     way, done = WayBack(bench), Progress.done
     hidden = (way.failover.id, ProducersFenced)
     monkeypatch.setattr(Progress, "done", lambda self, fact: None if (self._id, fact) == hidden else done(self, fact))
-    assert told_to_begin(way.procedure) == {}
-    assert told_to_begin(seeded(way, 9, 7).procedure) == {ORDERS: Begun(9, 7)}
+    assert seeded_offsets(way.procedure) == {}
+    assert seeded_offsets(seeded(way, 9, 7).procedure) == {ORDERS: SeededOffset(9, 7)}
 
 
 def test_nobody_brought_clients_to_the_source(bench: Any) -> None:
     """A first failover; one that was taken back; and the other way round."""
     way = WayBack(bench)
-    assert told_to_begin(way.failover) == {}
+    assert seeded_offsets(way.failover) == {}
     way.bench.journal.append(
         way.failover.id, Step.RETURN_TO_SOURCE, Entry.OUTCOME, way.bench.journal.lease(PAIR).epoch, {"touched": True}
     )
-    assert told_to_begin(way.procedure) == {}
+    assert seeded_offsets(way.procedure) == {}
 
 
 class Resumed(WayBack):
@@ -87,7 +87,7 @@ class Resumed(WayBack):
 def test_a_flow_that_was_not_resumed_by_the_procedure_may_have_copied_anything(make_bench: Callable[..., Any]) -> None:
     """Nobody knows where its copies ended, under names that part the directions."""
     assert (
-        told_to_begin(WayBack(make_bench(naming={"policy": "default", "separator": "."}), policy="default").procedure)
+        seeded_offsets(WayBack(make_bench(naming={"policy": "default", "separator": "."}), policy="default").procedure)
         == {}
     )
 
@@ -100,7 +100,7 @@ def test_names_that_part_the_directions_leave_behind_what_was_stranded(make_benc
         Resumed(make_bench(naming={"policy": "default", "separator": "."}), policy="default"),
         TopicPartition("standby.orders", 0),
     )
-    assert told_to_begin(way.procedure) == {ORDERS: Begun(9, 6)}
+    assert seeded_offsets(way.procedure) == {ORDERS: SeededOffset(9, 6)}
     way.primary.partitions["standby.orders"] = {0: 1}
     way.write("standby", 9, "stranded long ago")
     way.write("primary", 5, "copied", copy)

@@ -15,7 +15,7 @@ from kafka_dr.actions.loss import last_known_state as last_known
 from kafka_dr.actions.loss.last_known_state import (
     LastKnown,
     asked_side_by_side,
-    looked_at,
+    groups_recently_sampled,
     what_is_known,
     with_movement,
 )
@@ -141,7 +141,9 @@ def test_groups_that_nobody_looked_at_any_more_may_have_gone_on(
     assert kept.groups_at == kept.source_at
     before = None if ago is None else kept.source_at - ago
     old = replace(kept, groups_at=before, source_at=kept.source_at if seen_by == "a sample" else before)
-    assert looked_at(bench.procedure(), old, kept.source_at if seen_by == "a heartbeat" else None) == looked
+    assert (
+        groups_recently_sampled(bench.procedure(), old, kept.source_at if seen_by == "a heartbeat" else None) == looked
+    )
 
 
 def test_syncs_written_since_the_last_sample_are_added(make_lost: Any, recorder: Recorder) -> None:

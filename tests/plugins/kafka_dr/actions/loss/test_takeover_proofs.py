@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.domain.loss.loss_page import loss_markdown
-from kafka_dr.domain.readiness.plan import cell
+from kafka_dr.domain.readiness.plan import table_cell
 from kafka_dr.domain.recorder_rows import Kind
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
@@ -95,7 +95,7 @@ def test_a_proven_fence_bounds_the_loss(make: Any) -> None:
         {ORDERS: 100}
     ] * 2
     told = loss_markdown(figures["plan"], "d")
-    assert f"**This continues {cell(EARLIER)}.**" in told
+    assert f"**This continues {table_cell(EARLIER)}.**" in told
     assert "1 partitions ended for good on primary when it was fenced" in told
     assert "| orders-0 | 71 | none | 100 |" in told
     assert "of them are drained" not in told and "a super user of primary" in told

@@ -15,13 +15,13 @@ from kafka_dr.actions.offsets.prefixed_topics import (
     ends_of_copies,
     originals_of,
     segments_of_copy,
-    with_copies,
     with_lost_copies,
+    write_prefixed_copies,
 )
 from kafka_dr.actions.scope.position_frames import partitions_frame
-from kafka_dr.domain.failback.lineage import Segment
+from kafka_dr.domain.failback.lineage import CopiedSegment
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import TopicsToCreate
 from kafka_dr.vocabulary import Step
 
@@ -73,7 +73,7 @@ def test_a_copy_is_translated_to_its_original(way: WayBack, tmp_path: Path) -> N
     that is not skipped.
     """
     way.primary.log_ends[ORDERS] = 15
-    bounds = with_copies(way.procedure, tmp_path, BOUNDS).set_index("topic")
+    bounds = write_prefixed_copies(way.procedure, tmp_path, BOUNDS).set_index("topic")
     assert bounds.loc["primary.orders", ["target_topic", "cut_off", "boundary"]].tolist() == ["orders", 12, 15]
     assert bounds.loc["orders"].tolist() == BOUNDS.set_index("topic").loc["orders"].tolist()
     segments = pd.read_parquet(tmp_path / "segments.parquet", dtype_backend="numpy_nullable")
@@ -93,14 +93,14 @@ def test_topics_of_both_kinds_keep_what_their_settings_say(
         (way.primary, {"orders": {"message.timestamp.type": "LogAppendTime"}}),
     ):
         monkeypatch.setattr(cluster, "configs", lambda topics, told=told: told, raising=False)
-    row = with_copies(way.procedure, tmp_path, BOUNDS).iloc[-1]
+    row = write_prefixed_copies(way.procedure, tmp_path, BOUNDS).iloc[-1]
     assert (row["source_compacted"], row["target_compacted"], row["compare_timestamps"]) == (True, False, False)
 
 
 def test_without_copies_nothing_is_written(way: WayBack, tmp_path: Path) -> None:
     """A first failover; and a copy whose original was deleted."""
     planned(way, {})
-    assert with_copies(way.procedure, tmp_path, BOUNDS) is BOUNDS and not list(tmp_path.iterdir())
+    assert write_prefixed_copies(way.procedure, tmp_path, BOUNDS) is BOUNDS and not list(tmp_path.iterdir())
     planned(way, {"primary.gone": "gone"})
     assert originals_of(way.procedure) == {}
 
@@ -109,12 +109,14 @@ def test_where_nobody_knows_how_far_it_was_copied_no_position_is_guessed(way: Wa
     """Only the ends are told; all positions lie below them. That it was copied to its last record is told only of
     one that has it still.
     """
-    assert segments_of_copy(None, COPY, ORDERS, 12, 15) == (Segment(12, None, 15, None, copied_back=False),)
+    assert segments_of_copy(None, COPY, ORDERS, 12, 15) == (CopiedSegment(12, None, 15, None, copied_back=False),)
     known = History.of(way.procedure)
-    assert segments_of_copy(known, COPY, ORDERS, 12, 15)[0] == Segment(0, 12, 0, 10, copied_back=True, drained=True)
-    assert segments_of_copy(known, COPY, ORDERS, 12, 7)[0] == Segment(0, 12, 0, 7, copied_back=True, drained=False), (
-        "the original has lost its tail"
+    assert segments_of_copy(known, COPY, ORDERS, 12, 15)[0] == CopiedSegment(
+        0, 12, 0, 10, copied_back=True, drained=True
     )
+    assert segments_of_copy(known, COPY, ORDERS, 12, 7)[0] == CopiedSegment(
+        0, 12, 0, 7, copied_back=True, drained=False
+    ), "the original has lost its tail"
 
 
 def back_again(trips: Trips, begun: int | None, cut_off: dict[TopicPartition, int] | None = None) -> None:
@@ -139,7 +141,7 @@ def kept_behind(trips: Trips, begun: int | None, cut_off: dict[TopicPartition, i
     back_again(trips, begun, cut_off)
     later = trips.begin("primary", "standby")
     trips.bench.done(later, Step.FORECAST, plan={"topics": [["orders", "primary.orders", 1, "id-orders"]]})
-    with_copies(later, trips.folder, BOUNDS.assign(target_topic="primary.orders", cut_off=120, boundary=117))
+    write_prefixed_copies(later, trips.folder, BOUNDS.assign(target_topic="primary.orders", cut_off=120, boundary=117))
     path = trips.folder / "segments.parquet"
     return (
         pd.read_parquet(path, dtype_backend="numpy_nullable").drop(columns=["topic", "partition"])
@@ -162,13 +164,13 @@ def test_around_records_that_were_kept_there_are_two_segments(make_bench: Callab
 
 
 @pytest.mark.parametrize(("end", "original_end", "found"), [
-    (117, 120, [Segment(0, 104, 0, 100, True, True), Segment(104, 117, 107, 120, True, True)]),
-    (117, 119, [Segment(0, 104, 0, 100, True, True), Segment(104, 117, 107, 119, True)]),
+    (117, 120, [CopiedSegment(0, 104, 0, 100, True, True), CopiedSegment(104, 117, 107, 120, True, True)]),
+    (117, 119, [CopiedSegment(0, 104, 0, 100, True, True), CopiedSegment(104, 117, 107, 119, True)]),
     (117, 106, []),
     (103, 120, []),
 ])  # fmt: skip
 def test_a_copy_is_parted_where_the_original_holds_what_was_kept_there(
-    make_bench: Callable[..., Any], tmp_path: Path, end: int, original_end: int, found: list[Segment]
+    make_bench: Callable[..., Any], tmp_path: Path, end: int, original_end: int, found: list[CopiedSegment]
 ) -> None:
     """Clients went away a second time, and are about to come back: what they had read of the copy goes on around the
     seven that were stranded. Nothing is guessed of logs that are too short for that.
@@ -179,7 +181,7 @@ def test_a_copy_is_parted_where_the_original_holds_what_was_kept_there(
     trips.opens({ORDERS: 120, BACK_COPY: 43}, {FORTH_COPY: 117})
     known = History.of(trips.begin("standby", "primary"))
     seen = segments_of_copy(known, FORTH_COPY, ORDERS, end, original_end)
-    assert seen == (*found, Segment(end, None, original_end, None, copied_back=False))
+    assert seen == (*found, CopiedSegment(end, None, original_end, None, copied_back=False))
 
 
 def test_where_the_receipt_is_gone_nothing_is_said_of_what_stayed_behind(
@@ -225,9 +227,9 @@ def test_copies_that_were_made_anew_since_hold_what_had_stayed_behind(
     trips.note(Step.START_REVERSE_REPLICATION, {FORTH_COPY: 104})
     trips.opens({ORDERS: 40, FORTH_COPY: 104}, {BACK_COPY: 43})
     again = trips.begin("primary", "standby")
-    record(again.authority, Step.PREPARE_TOPICS, TopicsToCreate(creates_topics=["primary.orders"]))
+    record_fact(again.authority, Step.PREPARE_TOPICS, TopicsToCreate(creates_topics=["primary.orders"]))
     trips.bench.done(again, Step.FORECAST, plan={"topics": [["orders", "primary.orders", 1, "id-orders"]]})
-    with_copies(again, trips.folder, BOUNDS.assign(target_topic="primary.orders", cut_off=120, boundary=120))
+    write_prefixed_copies(again, trips.folder, BOUNDS.assign(target_topic="primary.orders", cut_off=120, boundary=120))
     assert not (trips.folder / "segments.parquet").exists()
 
 

@@ -13,8 +13,8 @@ import pytest
 from kafka_dr.actions.old_source import views as source_views
 from kafka_dr.actions.old_source.views import (
     Pace,
-    confirmed,
-    heartbeats,
+    confirm_source_state,
+    newest_heartbeats,
     pace_of,
     view_from_application,
     view_from_connect,
@@ -28,7 +28,7 @@ from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.errors import ConnectUnavailable, HookUnavailable, KafkaUnavailable, LeaseLost, ReadBackFailed, Refusal
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record import Record, Tail
-from kafka_dr.hooks.brokers.record_writer import Accepted, RecordWriter, Refused, Unknown
+from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted, WriteRefused, WriteUnknown
 from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
 from kafka_dr.hooks.site.source_probe import ApplicationsView
 from kafka_dr.vocabulary import Entry, Step
@@ -49,7 +49,7 @@ def site(make_bench: Callable[..., Any]) -> Any:
     )
     source = bench.clusters["primary"]
     source.broker_ids, source.partitions["__switchback_probe"] = [1, 2], {0: 1, 1: 2}
-    bench.probe_answers = {0: Accepted(7, 1), 1: Accepted(7, 2)}
+    bench.probe_answers = {0: WriteAccepted(7, 1), 1: WriteAccepted(7, 2)}
     return bench
 
 
@@ -80,18 +80,18 @@ def test_a_source_that_takes_writes_answers(site: Any) -> None:
     ("answers", "sight", "words"),
     [
         (
-            {0: Refused("TOPIC_AUTHORIZATION_FAILED", True, 1), 1: Unknown("_TIMED_OUT")},
+            {0: WriteRefused("TOPIC_AUTHORIZATION_FAILED", True, 1), 1: WriteUnknown("_TIMED_OUT")},
             Sight.ANSWERS,
             "for want of rights",
         ),
-        ({0: Unknown("NOT_ENOUGH_REPLICAS"), 1: Accepted(1, 2)}, Sight.ANSWERS, "took a write"),
+        ({0: WriteUnknown("NOT_ENOUGH_REPLICAS"), 1: WriteAccepted(1, 2)}, Sight.ANSWERS, "took a write"),
         (
-            {0: Unknown("NOT_ENOUGH_REPLICAS"), 1: Unknown("KAFKA_STORAGE_ERROR")},
+            {0: WriteUnknown("NOT_ENOUGH_REPLICAS"), 1: WriteUnknown("KAFKA_STORAGE_ERROR")},
             Sight.REFUSES_WRITES,
             "KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS",
         ),
         (
-            {0: Refused("NOT_ENOUGH_REPLICAS", False, 1), 1: Unknown("LEADER_NOT_AVAILABLE")},
+            {0: WriteRefused("NOT_ENOUGH_REPLICAS", False, 1), 1: WriteUnknown("LEADER_NOT_AVAILABLE")},
             Sight.REFUSES_WRITES,
             "NOT_ENOUGH_REPLICAS",
         ),
@@ -158,9 +158,9 @@ def test_metadata_that_come_late_are_slow(site: Any) -> None:
 def test_a_write_that_is_acknowledged_late_is_slow(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The write counts as well as the metadata."""
 
-    def probe(topic: str, partition: int, timeout: float) -> Accepted:
+    def probe(topic: str, partition: int, timeout: float) -> WriteAccepted:
         time.sleep(0.45)
-        return Accepted(1, 1)
+        return WriteAccepted(1, 1)
 
     monkeypatch.setattr(site, "writer", lambda alias: SimpleNamespace(probe=probe))
     look = here(site)
@@ -258,7 +258,7 @@ def beats(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             raise found
         return found
 
-    monkeypatch.setattr(source_views, "heartbeats", read)
+    monkeypatch.setattr(source_views, "newest_heartbeats", read)
     monkeypatch.setattr(source_views, "_BEAT_SECONDS", 0.05)
     return script
 
@@ -365,7 +365,7 @@ def test_heartbeats_are_those_that_came_from_the_source(there: bool) -> None:
         request=SimpleNamespace(target="west"),
         systems=SimpleNamespace(target=target, reader=lambda alias: reader),
     )
-    assert heartbeats(procedure, 1.0) == ([1_000, 2_000] if there else []) and asked == [["east.heartbeats"]]
+    assert newest_heartbeats(procedure, 1.0) == ([1_000, 2_000] if there else []) and asked == [["east.heartbeats"]]
 
 
 # -- from the application ----------------------------------------------------------------------------------------
@@ -436,7 +436,7 @@ def test_a_lost_source_is_seen_lost_over_the_whole_window(site: Any, views: dict
     site.clusters["primary"].away = GONE
     lines: list[str] = []
     began = time.monotonic()
-    verdict = confirmed(site.opened(), lines.append)
+    verdict = confirm_source_state(site.opened(), lines.append)
     assert 1.3 < time.monotonic() - began < 2.5
     assert verdict.state is SourceState.LOST and verdict.rounds == 3 and verdict.views[0].saw == {"gone": 3}
     assert [line.split(":")[0] for line in lines] == ["Round 1 of 3", "Round 2 of 3", "Round 3 of 3"]
@@ -452,7 +452,7 @@ def test_black_holes_all_around_cost_no_more_than_the_window(
     )
     monkeypatch.setattr(site, "cluster", real)
     began = time.monotonic()
-    assert confirmed(site.opened()).state is SourceState.LOST
+    assert confirm_source_state(site.opened()).state is SourceState.LOST
     assert time.monotonic() - began < 3.0
 
 
@@ -460,7 +460,7 @@ def test_whoever_sees_it_answer_ends_the_window(site: Any, views: dict[str, list
     """No more rounds: nothing can make it lost any more."""
     site.clusters["primary"].away = GONE
     views["connect"][:] = [Sight.GONE, Sight.ANSWERS, Sight.GONE]
-    verdict = confirmed(site.opened())
+    verdict = confirm_source_state(site.opened())
     assert verdict.state is SourceState.ANSWERS and verdict.rounds == 2
 
 
@@ -468,9 +468,9 @@ def test_a_source_that_refuses_writes_is_looked_at_over_the_whole_window(
     site: Any, views: dict[str, list[Sight]]
 ) -> None:
     """Its quick answers do not shorten the window."""
-    site.probe_answers = {0: Unknown("NOT_ENOUGH_REPLICAS"), 1: Unknown("NOT_ENOUGH_REPLICAS")}
+    site.probe_answers = {0: WriteUnknown("NOT_ENOUGH_REPLICAS"), 1: WriteUnknown("NOT_ENOUGH_REPLICAS")}
     began = time.monotonic()
-    verdict = confirmed(site.opened())
+    verdict = confirm_source_state(site.opened())
     assert verdict.state is SourceState.REFUSES_WRITES and verdict.views[0].saw == {"refuses_writes": 3}
     assert time.monotonic() - began > 0.9
 
@@ -480,7 +480,7 @@ def test_an_abort_ends_the_window(site: Any, views: dict[str, list[Sight]]) -> N
     site.clusters["primary"].away = GONE
     procedure = site.opened()
     with pytest.raises(Refusal, match="carol aborted"):
-        confirmed(
+        confirm_source_state(
             procedure,
             lambda line: tell(procedure, Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "no"}),
         )
@@ -491,5 +491,5 @@ def test_without_the_lease_nothing_is_written(site: Any, views: dict[str, list[S
     procedure = site.opened()
     site.journal.release_lease(procedure.pair, procedure.id, procedure.lease.epoch, "failed")
     with pytest.raises(LeaseLost):
-        confirmed(procedure)
+        confirm_source_state(procedure)
     assert site.probed == []

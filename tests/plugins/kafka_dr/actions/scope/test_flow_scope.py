@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from kafka_dr.actions.failback.resync_scope import topics_back
-from kafka_dr.actions.loss.last_known_state import selected
+from kafka_dr.actions.loss.last_known_state import selected_topics
 from kafka_dr.actions.readiness.observe import flow_view
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, mirrored_now, remote_partitions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.readiness.readiness import blockers
+from kafka_dr.domain.readiness.readiness import find_blockers
 
 from tests.plugins.kafka_dr.domain.readiness.test_readiness import config, seen
 
@@ -61,7 +61,7 @@ def test_converters_of_the_worker_are_those_that_the_topology_states(
     own = config("primary", "standby")
     bench.workers["standby"].settings = {key: value for key, value in own.items() if key not in converters}
     procedure = bench.procedure()
-    found = [b.reason for b in blockers(seen(flow=flow_view(procedure, procedure.flow)))]
+    found = [b.reason for b in find_blockers(seen(flow=flow_view(procedure, procedure.flow)))]
     assert found == ([] if stated else [f"{key} may rewrite records" for key in CONVERTERS])
 
 
@@ -74,7 +74,7 @@ def test_what_is_mirrored_depends_on_the_workers_version(bench: Any, version: st
     bench.workers["standby"].settings = {"topics": ".*"}
     assert sorted(topics_back(procedure)) == topics
     assert sorted(mirrored_now(procedure)) == topics
-    assert sorted(selected(procedure, bench.clusters["standby"].topics())) == topics
+    assert sorted(selected_topics(procedure, bench.clusters["standby"].topics())) == topics
     bench.workers["standby"].away = True
     assert "app-internal" in mirrored_now(procedure), "an unknown version is taken for 4.0: nothing is left out"
 

@@ -7,8 +7,15 @@ from typing import Any
 import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.actions.offsets.commit import differing, ledger_frame
-from kafka_dr.actions.scope.position_frames import COLUMNS, TYPES, by_group, in_order, placed, positions_of
+from kafka_dr.actions.offsets.commit import changed_positions, ledger_frame
+from kafka_dr.actions.scope.position_frames import (
+    COLUMNS,
+    TYPES,
+    by_group,
+    in_order,
+    positions_of,
+    with_partition_column,
+)
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
 
@@ -39,7 +46,7 @@ def test_what_differs_is_what_is_not_held(
 ) -> None:
     """Exactly the positions that are elsewhere or nowhere, whole numbers of any size; the ledger tells the same."""
     here, there = in_order(framed(wanted)), in_order(framed(held))
-    todo = differing(here, there)
+    todo = changed_positions(here, there)
     missing = {key: offset for key, offset in wanted.items() if held.get(key) != offset}
     assert {tuple(row[:3]): row[3] for row in todo.itertuples(index=False, name=None)} == missing
     ledger = ledger_frame(here, there, here, {})
@@ -57,7 +64,7 @@ def test_a_refused_position_has_the_brokers_word() -> None:
 def test_a_partition_without_a_value_is_unknown() -> None:
     """Never zero."""
     frame = framed({("a", "t", 0): 1, ("a", "t", 1): 1})
-    assert placed(frame, {TopicPartition("t", 0): 7}, "end")["end"].tolist() == [7, pd.NA]
+    assert with_partition_column(frame, {TopicPartition("t", 0): 7}, "end")["end"].tolist() == [7, pd.NA]
 
 
 def test_a_clusters_positions_come_in_order(bench: Any) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka_dr.domain.evidence.live_status import InHand, LiveStep, in_hand
+from kafka_dr.domain.evidence.live_status import LiveStep, ProcedureStatus, live_status
 from kafka_dr.procedures import steps_of
 from kafka_dr.vocabulary import Entry, Step
 
@@ -43,9 +43,9 @@ class Told:
         """A step that began and ended."""
         return self.says(began, step, Entry.INTENT, **{"try": 1}).says(ended, step, Entry.OUTCOME, **figures)
 
-    def at(self, second: float) -> InHand:
+    def at(self, second: float) -> ProcedureStatus:
         """What is seen at a second."""
-        seen = in_hand("p-1", self.lines, TEN + timedelta(seconds=second))
+        seen = live_status("p-1", self.lines, TEN + timedelta(seconds=second))
         assert seen is not None
         return seen
 
@@ -73,9 +73,9 @@ def words(told: Told, second: float) -> str:
 
 def test_nothing_is_in_hand_before_it_opened() -> None:
     """A refused lease opens nothing."""
-    assert in_hand("p-1", [], TEN) is None
+    assert live_status("p-1", [], TEN) is None
     assert (
-        in_hand(
+        live_status(
             "p-1", [SimpleNamespace(step="open_procedure", kind="refusal", at=TEN, payload={"reason": "held"})], TEN
         )
         is None

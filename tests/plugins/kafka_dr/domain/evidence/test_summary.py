@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka_dr.domain.evidence.summary import ROWS_SHOWN, Story, story_of
-from kafka_dr.domain.evidence.whereabouts import whereabouts
+from kafka_dr.domain.evidence.summary import ROWS_SHOWN, EvidenceSummary, summarise_evidence
+from kafka_dr.domain.evidence.whereabouts import client_whereabouts
 
 AT, LATER = "2026-11-21T10:00:00+00:00", "2026-11-21T10:01:00+00:00"
 PASSED = ["open_procedure", "check_readiness", "forecast", "approve_failover"]
@@ -30,9 +30,9 @@ def evidence(outcome: str, *steps: dict[str, Any], failing: str | None = None, *
     return {**whole, "seconds": seconds, "rereads": rereads, **changes}
 
 
-def story_for(*args: Any, **changes: Any) -> Story:
+def story_for(*args: Any, **changes: Any) -> EvidenceSummary:
     """The story of such evidence."""
-    return story_of(evidence(*args, **changes))
+    return summarise_evidence(evidence(*args, **changes))
 
 
 FENCED = [step(name) for name in [*PASSED, "fence_producers"]]
@@ -57,7 +57,7 @@ FENCED = [step(name) for name in [*PASSED, "fence_producers"]]
 )
 def test_where_clients_are_follows_from_the_steps(steps: list[dict[str, Any]], said: str) -> None:
     """They work only where a step's outcome proves it; else they stand still, and it is said why."""
-    told = whereabouts(evidence("failed", *steps))
+    told = client_whereabouts(evidence("failed", *steps))
     assert said in told
     assert ("stand still since" in told) == (said not in ("never left east", "are back on east", "now work on west"))
 
@@ -167,7 +167,7 @@ def test_a_continuation_that_did_not_open_says_that_clients_still_stand(outcome:
 def test_a_continuation_that_opened_moved_the_clients() -> None:
     """As every other one."""
     steps = [step(name) for name in ("confirm_source_lost", "open_target", "redirect_clients")]
-    found = whereabouts(evidence("completed", *steps, continues={"procedure_id": "p-0", "fenced": True}))
+    found = client_whereabouts(evidence("completed", *steps, continues={"procedure_id": "p-0", "fenced": True}))
     assert found == "Clients work on west."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka_dr.domain.evidence.timeline import asked, standstill, time_line
+from kafka_dr.domain.evidence.timeline import asked_gates, client_downtime, time_line
 from kafka_dr.procedures import GATES
 
 
@@ -26,7 +26,7 @@ def evidence(*steps: dict[str, Any], closed: int = 100) -> dict[str, Any]:
 
 def test_clients_stand_still_until_they_are_sent_on() -> None:
     """From the fence's first moment to the redirect, whatever followed."""
-    span = standstill(
+    span = client_downtime(
         evidence(
             step("fence_producers", 10, 12),
             step("open_target", 40, 42),
@@ -40,9 +40,9 @@ def test_clients_stand_still_until_they_are_sent_on() -> None:
 def test_clients_stand_still_until_the_source_is_given_back() -> None:
     """A return that touched something ends it; one that touched nothing means that they never stood still."""
     fence = step("fence_producers", 10, 12, "failed")
-    back = standstill(evidence(fence, step("return_to_source", 20, 31, touched=True)))
+    back = client_downtime(evidence(fence, step("return_to_source", 20, 31, touched=True)))
     assert back is not None and back.seconds == 21.0
-    assert standstill(evidence(fence, step("return_to_source", 20, 31, touched=False))) is None
+    assert client_downtime(evidence(fence, step("return_to_source", 20, 31, touched=False))) is None
 
 
 def test_a_standstill_that_did_not_end_lasts_until_the_evidence() -> None:
@@ -52,20 +52,22 @@ def test_a_standstill_that_did_not_end_lasts_until_the_evidence() -> None:
         step("open_target", 20, 31),
         step("redirect_clients", 20, 31, "failed"),
     ):
-        span = standstill(evidence(step("fence_producers", 10, 12), last))
+        span = client_downtime(evidence(step("fence_producers", 10, 12), last))
         assert span is not None and span.ended is None and span.seconds == 90.0
 
 
 def test_without_a_fence_nobody_stood_still() -> None:
     """A refused run has no such time."""
-    assert standstill(evidence(step("check_readiness", 1, 2, "failed"))) is None
+    assert client_downtime(evidence(step("check_readiness", 1, 2, "failed"))) is None
 
 
 def test_gates_that_opened_by_themselves_asked_nobody() -> None:
     """Only a gate that asked is people's time; one that failed has asked."""
     gates = [step("approve_failover", 1, 61, asked=True), step("review_translation", 70, 71, asked=False)]
-    assert [(name, span.seconds) for name, span in asked(evidence(*gates))] == [("approve_failover", 60.0)]
-    assert [name for name, _ in asked(evidence(step("approve_failover", 1, 61, "failed")))] == ["approve_failover"]
+    assert [(name, span.seconds) for name, span in asked_gates(evidence(*gates))] == [("approve_failover", 60.0)]
+    assert [name for name, _ in asked_gates(evidence(step("approve_failover", 1, 61, "failed")))] == [
+        "approve_failover"
+    ]
 
 
 def test_every_bar_lies_on_the_line() -> None:
@@ -93,4 +95,4 @@ def test_no_step_no_line() -> None:
 @pytest.mark.parametrize("gate", GATES)
 def test_every_gate_that_asked_is_time_of_people(gate: str) -> None:
     """No gate is missing among the bands, whichever procedure it belongs to."""
-    assert [name for name, _ in asked(evidence(step(gate, 10, 50, asked=True)))] == [gate]
+    assert [name for name, _ in asked_gates(evidence(step(gate, 10, 50, asked=True)))] == [gate]

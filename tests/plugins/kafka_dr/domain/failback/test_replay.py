@@ -14,14 +14,14 @@ from kafka_dr.domain.failback.replay import (
     Found,
     Origin,
     ReadBack,
+    cut_into_transactions,
     fate_of,
     mark_in,
     mark_of,
-    marked,
     origin_in,
     size_of,
-    transactions,
-    unmarked,
+    with_origin_headers,
+    without_origin_headers,
 )
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 
@@ -56,10 +56,10 @@ def found(
 def test_marks_say_where_a_record_comes_from() -> None:
     """They stand behind the record's own headers, and come off again."""
     headers = (("a", None), ("switchback.origin", b"old/x/0/1"), ("switchback.procedure", b"p"))
-    both = marked(headers, ORIGIN, "p")
+    both = with_origin_headers(headers, ORIGIN, "p")
     assert both[-2:] == (("switchback.origin", b"old/orders.v1/3/42"), ("switchback.procedure", b"p"))
-    assert unmarked(both, ("o", "p")) == (ORIGIN, headers)
-    assert unmarked(both, ("another",)) is None
+    assert without_origin_headers(both, ("o", "p")) == (ORIGIN, headers)
+    assert without_origin_headers(both, ("another",)) is None
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_marks_say_where_a_record_comes_from() -> None:
 def test_what_is_no_origin_is_none(text: bytes | None) -> None:
     """Headers of clients may be called anything."""
     assert origin_in(text) is None
-    assert unmarked((("switchback.origin", text), ("switchback.procedure", b"p")), ("p",)) is None
-    assert unmarked((), ("p",)) is None
+    assert without_origin_headers((("switchback.origin", text), ("switchback.procedure", b"p")), ("p",)) is None
+    assert without_origin_headers((), ("p",)) is None
 
 
 def test_an_origin_is_read_as_it_was_written() -> None:
@@ -105,7 +105,7 @@ def test_each_record_has_one_fate(
 @given(st.lists(st.tuples(st.integers(1, 4_000_000), st.integers(0, 9).map(lambda n: n == 0)), max_size=60))
 def test_transactions_keep_order_and_bounds(records: list[tuple[int, bool]]) -> None:
     """None is lost or reordered; what may be refused is alone; only a single record exceeds the size."""
-    cut = list(transactions(records, lambda r: r[0], lambda r: r[1]))
+    cut = list(cut_into_transactions(records, lambda r: r[0], lambda r: r[1]))
     assert [record for one in cut for record in one] == records and all(cut)
     assert all(len(one) == 1 or not any(alone for _, alone in one) for one in cut)
     assert all(len(one) == 1 or sum(size for size, _ in one) <= replay.MOST_BYTES for one in cut)
@@ -113,7 +113,11 @@ def test_transactions_keep_order_and_bounds(records: list[tuple[int, bool]]) -> 
 
 def test_a_transaction_has_no_more_than_so_many_records() -> None:
     """That is what a killed process leaves at most."""
-    assert [len(one) for one in transactions(range(2_500), lambda _: 1, lambda _: False)] == [1_000, 1_000, 500]
+    assert [len(one) for one in cut_into_transactions(range(2_500), lambda _: 1, lambda _: False)] == [
+        1_000,
+        1_000,
+        500,
+    ]
 
 
 def test_sizes_count_all_parts() -> None:

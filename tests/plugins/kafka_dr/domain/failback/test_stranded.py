@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import pytest
-from kafka_dr.domain.failback.stranded import Decision, Mode, Return, Stranded, decide, impossible
+from kafka_dr.domain.failback.stranded import (
+    Decision,
+    Mode,
+    PlannedReturn,
+    StrandedTotals,
+    decide_topics,
+    impossible_decisions,
+)
 from kafka_dr.domain.failback.stranded_page import return_markdown, stranded_by_topic
 from kafka_dr.procedure.entries import StrandedTopic
 
 from tests.support.facts import stranded_topic
 
-ORDERS = Stranded("orders", records=3, bytes=90, first_at=1_700_000_000_000, last_at=1_700_000_060_000, aborted=1)
-TABLE = Stranded("table", records=2, bytes=20, compacted=True)
+ORDERS = StrandedTotals("orders", records=3, bytes=90, first_at=1_700_000_000_000, last_at=1_700_000_060_000, aborted=1)
+TABLE = StrandedTotals("table", records=2, bytes=20, compacted=True)
 
 
-def planned(mode: Mode, decision: Decision, *stranded: Stranded, **more: int) -> Return:
+def planned(mode: Mode, decision: Decision, *stranded: StrandedTotals, **more: int) -> PlannedReturn:
     """A return in which every topic is decided on alike."""
     decisions = {one.topic: decision for one in stranded}
-    return Return("standby", "primary", "the site is back", mode, "f" * 64, stranded, decisions, **more)
+    return PlannedReturn("standby", "primary", "the site is back", mode, "f" * 64, stranded, decisions, **more)
 
 
 @pytest.mark.parametrize(
@@ -32,12 +39,12 @@ def planned(mode: Mode, decision: Decision, *stranded: Stranded, **more: int) ->
 )
 def test_the_nearest_rule_decides(rules: dict[str, str], decided: str) -> None:
     """A topic's own name, then expressions, then `.*`; without any rule records are kept."""
-    assert decide(["orders"], rules) == ({"orders": Decision(decided)}, [])
+    assert decide_topics(["orders"], rules) == ({"orders": Decision(decided)}, [])
 
 
 def test_patterns_that_disagree_decide_nothing() -> None:
     """Nobody guesses between two patterns; the problem names the topic and both decisions."""
-    _, (problem,) = decide(["orders", "payments"], {"ord.*": "replay", ".*ers": "discard"})
+    _, (problem,) = decide_topics(["orders", "payments"], {"ord.*": "replay", ".*ers": "discard"})
     assert "orders" in problem and "discard and replay" in problem
 
 
@@ -47,25 +54,25 @@ def test_patterns_that_disagree_decide_nothing() -> None:
 def test_each_mode_makes_its_decisions_possible(mode: Mode, possible: set[str]) -> None:
     """In append records stay in their log; in recreate there is no log for them to stay in."""
     assert {
-        decision for decision in Decision if not impossible(mode, [ORDERS], {"orders": decision}, "primary")
+        decision for decision in Decision if not impossible_decisions(mode, [ORDERS], {"orders": decision}, "primary")
     } == possible
 
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_records_of_a_deleted_log_cannot_be_kept(mode: Mode) -> None:
     """The earlier run's export alone holds them in any mode, and the log made anew lacks nothing."""
-    short = Stranded("orders", records=2, lacking=7)
+    short = StrandedTotals("orders", records=2, lacking=7)
     assert {
         decision
         for decision in Decision
-        if not impossible(mode, [short], {"orders": decision}, "primary", gone=["orders"])
+        if not impossible_decisions(mode, [short], {"orders": decision}, "primary", gone=["orders"])
     } == {"replay", "quarantine", "discard"}
     assert (
         "earlier run has deleted the log on primary"
-        in impossible(mode, [short], {"orders": Decision.KEEP}, "primary", gone=["orders"])[0]
+        in impossible_decisions(mode, [short], {"orders": Decision.KEEP}, "primary", gone=["orders"])[0]
     )
     told = return_markdown(
-        Return("standby", "primary", "why", mode, "f", (short,), {"orders": Decision.DISCARD}, gone=("orders",))
+        PlannedReturn("standby", "primary", "why", mode, "f", (short,), {"orders": Decision.DISCARD}, gone=("orders",))
     )
     assert "An earlier run has deleted the logs of orders on primary" in told
     assert ("What an earlier run has deleted is copied whole: orders." in told) is (mode is Mode.APPEND)
@@ -92,15 +99,17 @@ def test_without_stranded_records_nothing_is_impossible() -> None:
     """A decision about no records harms nobody."""
     for mode in Mode:
         for decision in Decision:
-            assert impossible(mode, [Stranded("orders", records=0)], {"orders": decision}, "primary") == []
+            assert (
+                impossible_decisions(mode, [StrandedTotals("orders", records=0)], {"orders": decision}, "primary") == []
+            )
 
 
 def test_a_cluster_that_lost_its_tail_cannot_be_appended_to() -> None:
     """What the returned cluster lost is nowhere in its log; mirrored whole it comes back."""
-    short = Stranded("orders", records=0, lacking=7)
-    (problem,) = impossible(Mode.APPEND, [short], {"orders": Decision.KEEP}, "primary")
+    short = StrandedTotals("orders", records=0, lacking=7)
+    (problem,) = impossible_decisions(Mode.APPEND, [short], {"orders": Decision.KEEP}, "primary")
     assert "primary lost 7 records" in problem and "recreate" in problem
-    assert impossible(Mode.RECREATE, [short], {"orders": Decision.KEEP}, "primary") == []
+    assert impossible_decisions(Mode.RECREATE, [short], {"orders": Decision.KEEP}, "primary") == []
 
 
 def test_nothing_stranded_and_append_needs_nobody() -> None:
@@ -139,7 +148,7 @@ def test_the_question_says_what_cannot_be_had() -> None:
     assert "order among others cannot be restored" in text and "Of compacted topics (table)" in text
     assert "are deleted and made anew" in text and "12,345 bytes" in text
     assert "Nothing is there that standby has not any more" in text
-    old = return_markdown(planned(Mode.RECREATE, Decision.DISCARD, Stranded("old", records=0, older=1_200)))
+    old = return_markdown(planned(Mode.RECREATE, Decision.DISCARD, StrandedTotals("old", records=0, older=1_200)))
     assert "1,200 older records that standby has not any more are in the export only" in old
     kept = return_markdown(planned(Mode.APPEND, Decision.KEEP, ORDERS))
     assert "cannot be restored" not in kept and "compacted" not in kept and "deleted" not in kept
@@ -155,15 +164,15 @@ def test_topics_without_anything_are_left_out() -> None:
     none = StrandedTopic(**stranded_topic("empty", records=0, undecided=1, bytes=10))
     some = StrandedTopic(**stranded_topic("orders", records=4, bytes=20, first_at=0, last_at=9, older=6))
     (found,) = stranded_by_topic([some, none], {"orders"})
-    assert found == Stranded("orders", records=4, bytes=20, first_at=0, last_at=9, older=6, compacted=True)
+    assert found == StrandedTotals("orders", records=4, bytes=20, first_at=0, last_at=9, older=6, compacted=True)
 
 
 def test_where_names_part_the_directions_no_log_with_stranded_records_is_deleted() -> None:
     """They may be kept in both modes; a cluster that lost its tail goes without."""
-    short = Stranded("orders", records=1, lacking=7)
+    short = StrandedTotals("orders", records=1, lacking=7)
     for mode in Mode:
-        assert impossible(mode, [short], {"orders": Decision.KEEP}, "primary", apart=True) == []
-    assert impossible(Mode.APPEND, [short], {"orders": Decision.DISCARD}, "primary", apart=True)
+        assert impossible_decisions(mode, [short], {"orders": Decision.KEEP}, "primary", apart=True) == []
+    assert impossible_decisions(Mode.APPEND, [short], {"orders": Decision.DISCARD}, "primary", apart=True)
     text = return_markdown(planned(Mode.RECREATE, Decision.REPLAY, short, apart=True))
     assert "are deleted on primary in no mode" in text and "7 records that primary lost stay on standby only" in text
     assert "in no mode" not in return_markdown(planned(Mode.RECREATE, Decision.REPLAY, short))

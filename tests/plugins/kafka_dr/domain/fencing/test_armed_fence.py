@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.fencing.armed_fence import (
-    Accepted,
-    Watch,
-    accepted,
+    AcceptedRange,
+    WatchState,
+    accepted_ranges,
     armed_fences,
     last_moves,
-    shrunk,
-    unstopped,
-    watched,
+    shrunk_logs,
+    unstopped_sources,
+    watched_sources,
 )
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.vocabulary import Entry, Step
@@ -83,51 +83,51 @@ OPENS = (opened("f", "west", "east"), line("f", Step.OPEN_TARGET, Entry.INTENT, 
 
 
 @pytest.mark.parametrize(("after", "state"), [
-    ((), Watch.ARMED),
-    ((ended(how="armed"),), Watch.ARMED),
-    ((line("p", Step.FENCE_SOURCE, Entry.INTENT, **{"try": 2}),), Watch.ARMED),
-    ((line("p", Step.FENCE_SOURCE, Entry.REFUSAL, reason="r"),), Watch.ARMED),
-    ((line("p", Step.CLOSE_PROCEDURE, Entry.CLOSED, outcome="completed"),), Watch.ARMED),
-    ((opened("q", "east", "west"), line("q", Step.OPEN_TARGET, Entry.INTENT)), Watch.ARMED),
-    ((returns(**{"try": 1}),), Watch.ARMED),
-    ((line("p", Step.RETURN_TO_SOURCE, Entry.REFUSAL, reason="The target is open"),), Watch.ARMED),
-    ((line(WATCHER, Step.WATCH_OLD_SOURCE, Entry.INTENT, procedure_id="p", adds_acl_entries=[]),), Watch.ARMED),
-    ((answers("t"),), Watch.ARMED),
-    ((by_watcher(False, "q"),), Watch.ARMED),
-    ((ended("q"),), Watch.ARMED),
-    ((ended(),), Watch.OVER),
-    ((ended(how="by hook"),), Watch.OVER),
-    ((by_watcher(True),), Watch.OVER),
-    ((by_watcher(True, writer="p"),), Watch.OVER),
-    ((by_watcher(False),), Watch.FENCED),
-    ((by_watcher(False), by_watcher(False)), Watch.FENCED),
-    ((by_watcher(False), by_watcher(True)), Watch.OVER),
-    ((by_watcher(True), by_watcher(False)), Watch.OVER),
-    ((disarms(),), Watch.DISARMED),
-    ((by_watcher(False), disarms()), Watch.DISARMED),
-    ((disarms(), by_watcher(False)), Watch.DISARMED),
-    ((returns(reopens_source=True),), Watch.REOPENED),
-    ((line("p", Step.RETURN_TO_SOURCE, Entry.OUTCOME, touched=True),), Watch.REOPENED),
-    ((by_watcher(True), returns(reopens_source=True)), Watch.REOPENED),
-    ((returns(reopens_source=True), by_watcher(False)), Watch.REOPENED),
-    (OPENS, Watch.REOPENED),
-    ((by_watcher(True), *OPENS), Watch.REOPENED),
-    ((by_watcher(True), arms()), Watch.ARMED),
-    ((disarms(), arms()), Watch.ARMED),
+    ((), WatchState.ARMED),
+    ((ended(how="armed"),), WatchState.ARMED),
+    ((line("p", Step.FENCE_SOURCE, Entry.INTENT, **{"try": 2}),), WatchState.ARMED),
+    ((line("p", Step.FENCE_SOURCE, Entry.REFUSAL, reason="r"),), WatchState.ARMED),
+    ((line("p", Step.CLOSE_PROCEDURE, Entry.CLOSED, outcome="completed"),), WatchState.ARMED),
+    ((opened("q", "east", "west"), line("q", Step.OPEN_TARGET, Entry.INTENT)), WatchState.ARMED),
+    ((returns(**{"try": 1}),), WatchState.ARMED),
+    ((line("p", Step.RETURN_TO_SOURCE, Entry.REFUSAL, reason="The target is open"),), WatchState.ARMED),
+    ((line(WATCHER, Step.WATCH_OLD_SOURCE, Entry.INTENT, procedure_id="p", adds_acl_entries=[]),), WatchState.ARMED),
+    ((answers("t"),), WatchState.ARMED),
+    ((by_watcher(False, "q"),), WatchState.ARMED),
+    ((ended("q"),), WatchState.ARMED),
+    ((ended(),), WatchState.OVER),
+    ((ended(how="by hook"),), WatchState.OVER),
+    ((by_watcher(True),), WatchState.OVER),
+    ((by_watcher(True, writer="p"),), WatchState.OVER),
+    ((by_watcher(False),), WatchState.FENCED),
+    ((by_watcher(False), by_watcher(False)), WatchState.FENCED),
+    ((by_watcher(False), by_watcher(True)), WatchState.OVER),
+    ((by_watcher(True), by_watcher(False)), WatchState.OVER),
+    ((disarms(),), WatchState.DISARMED),
+    ((by_watcher(False), disarms()), WatchState.DISARMED),
+    ((disarms(), by_watcher(False)), WatchState.DISARMED),
+    ((returns(reopens_source=True),), WatchState.REOPENED),
+    ((line("p", Step.RETURN_TO_SOURCE, Entry.OUTCOME, touched=True),), WatchState.REOPENED),
+    ((by_watcher(True), returns(reopens_source=True)), WatchState.REOPENED),
+    ((returns(reopens_source=True), by_watcher(False)), WatchState.REOPENED),
+    (OPENS, WatchState.REOPENED),
+    ((by_watcher(True), *OPENS), WatchState.REOPENED),
+    ((by_watcher(True), arms()), WatchState.ARMED),
+    ((disarms(), arms()), WatchState.ARMED),
 ])  # fmt: skip
-def test_what_ends_a_watch_and_what_does_not(after: tuple[Any, ...], state: Watch) -> None:
+def test_what_ends_a_watch_and_what_does_not(after: tuple[Any, ...], state: WatchState) -> None:
     """One row a history; twice the same entries make no difference."""
     for lines in ((opened(), arms(), *after), tuple(one for one in (opened(), arms(), *after) for _ in range(2))):
         entries = told(*lines)
-        assert watched(entries)["p"].state is state
-        assert [fence.procedure_id for fence in armed_fences(entries)] == ["p"] * (state is Watch.ARMED)
-        assert [fence.procedure_id for fence in unstopped(entries)] == ["p"] * (state is Watch.FENCED)
+        assert watched_sources(entries)["p"].state is state
+        assert [fence.procedure_id for fence in armed_fences(entries)] == ["p"] * (state is WatchState.ARMED)
+        assert [fence.procedure_id for fence in unstopped_sources(entries)] == ["p"] * (state is WatchState.FENCED)
 
 
 def test_who_reopened_it_is_known() -> None:
     """The procedure that gave it back, or the one that opened it as its target."""
-    assert watched(told(opened(), arms(), returns(reopens_source=True)))["p"].reopened_by == "p"
-    assert watched(told(opened(), arms(), *OPENS))["p"].reopened_by == "f"
+    assert watched_sources(told(opened(), arms(), returns(reopens_source=True)))["p"].reopened_by == "p"
+    assert watched_sources(told(opened(), arms(), *OPENS))["p"].reopened_by == "f"
 
 
 def test_armed_again_while_armed_it_is_so_since_the_first_time() -> None:
@@ -144,7 +144,10 @@ def test_armed_anew_it_begins_anew() -> None:
 
 def test_an_entry_about_nothing_that_was_armed_changes_nothing() -> None:
     """Late words of a watcher about a procedure that nobody knows."""
-    assert watched(told(by_watcher(True), answers("t"), disarms(), ended(), returns(reopens_source=True), *OPENS)) == {}
+    assert (
+        watched_sources(told(by_watcher(True), answers("t"), disarms(), ended(), returns(reopens_source=True), *OPENS))
+        == {}
+    )
 
 
 PROCEDURES = ("p", "q")
@@ -186,7 +189,7 @@ def test_procedures_do_not_disturb_each_other(history: list[tuple[str, str]]) ->
     """What one procedure's entries say is the same without the other's."""
     entries = told(*(event(*what) for what in history))
     alone = [one for one, (whose, _) in zip(entries, history, strict=True) if whose == "p"]
-    assert watched(entries).get("p") == watched(alone).get("p")
+    assert watched_sources(entries).get("p") == watched_sources(alone).get("p")
 
 
 ORDERS, PAY = TopicPartition("orders", 0), TopicPartition("pay", 3)
@@ -195,15 +198,15 @@ ORDERS, PAY = TopicPartition("orders", 0), TopicPartition("pay", 3)
 @pytest.mark.parametrize(("known", "ends", "rows", "lost"), [
     ({}, {}, [], []),
     ({ORDERS: 5}, {ORDERS: 5}, [], []),
-    ({ORDERS: 5}, {ORDERS: 7}, [Accepted("orders", 0, 5, 7)], []),
+    ({ORDERS: 5}, {ORDERS: 7}, [AcceptedRange("orders", 0, 5, 7)], []),
     ({ORDERS: 5}, {ORDERS: 3}, [], ["orders-0: 5 -> 3"]),
     ({ORDERS: 5}, {}, [], ["orders-0: 5 -> gone"]),
     ({}, {ORDERS: 0}, [], []),
-    ({}, {PAY: 2, ORDERS: 1}, [Accepted("orders", 0, None, 1), Accepted("pay", 3, None, 2)], []),
+    ({}, {PAY: 2, ORDERS: 1}, [AcceptedRange("orders", 0, None, 1), AcceptedRange("pay", 3, None, 2)], []),
 ])  # fmt: skip
 def test_what_was_accepted_lies_above_the_known_ends(known: Any, ends: Any, rows: Any, lost: Any) -> None:
     """An unknown end is no zero; a shorter log is no acceptance."""
-    assert accepted(known, ends) == rows and shrunk(known, ends) == lost
+    assert accepted_ranges(known, ends) == rows and shrunk_logs(known, ends) == lost
 
 
 def opens(procedure: str, kind: str = Entry.INTENT) -> Any:

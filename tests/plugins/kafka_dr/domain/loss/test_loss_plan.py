@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.loss.loss_increase import FoundSince, grown, grown_markdown, loss_now, review_digest
+from kafka_dr.domain.loss.loss_increase import NewerEvidence, increase_markdown, loss_increases, loss_now, review_digest
 from kafka_dr.domain.loss.loss_page import loss_markdown
-from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LastSeen, LossPlan
+from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan, SourceLastSeen
 
 FIGURES = {"certain": 70, "possible": None, "losing": 1, "partitions": 3, "unknown": 1}
 FIGURES |= {"records_per_second": 40, "groups_ahead": 1, "digest": "d" * 64}
@@ -178,38 +178,38 @@ def test_topics_that_the_source_had_deleted_are_told_apart() -> None:
 AT = 1_700_000_000_000
 SEEN = {
     "by nobody after the sample": (
-        LastSeen(True, AT, AT - 4000),
+        SourceLastSeen(True, AT, AT - 4000),
         "The recorder's last sample of primary was made at 2023-11-14 22:13:20 UTC, and nothing saw the source after that.",
     ),
     "by a heartbeat": (
-        LastSeen(True, AT, AT + 4200, None, AT + 31_000),
+        SourceLastSeen(True, AT, AT + 4200, None, AT + 31_000),
         "2023-11-14 22:13:20 UTC, 4 seconds before the source was last seen, by a heartbeat that was mirrored. The run began to look for it 31 seconds after that sample.",
     ),
-    "a second later": (LastSeen(True, AT, AT + 1000), ", 1 second before the source was last seen"),
+    "a second later": (SourceLastSeen(True, AT, AT + 1000), ", 1 second before the source was last seen"),
     "long before": (
-        LastSeen(True, AT, AT + 5000, AT + 305_000, AT + 290_000),
+        SourceLastSeen(True, AT, AT + 5000, AT + 305_000, AT + 290_000),
         ", 5 min 05 s before the source was last seen, when it was read for this inventory. The run began to look for it 4 min 50 s after that sample.",
     ),
     "without a recorder": (
-        LastSeen(False, None, AT),
+        SourceLastSeen(False, None, AT),
         "**There was no recorder**: nobody wrote down where the logs of primary ended. It was seen at 2023-11-14 22:13:20 UTC, by a heartbeat that was mirrored.",
     ),
     "without a recorder, by nobody": (
-        LastSeen(False),
+        SourceLastSeen(False),
         "**There was no recorder**: nobody wrote down where the logs of primary ended.\n",
     ),
     "with an empty archive": (
-        LastSeen(True, None, None, None, AT),
+        SourceLastSeen(True, None, None, None, AT),
         "**There was no sample of it in the recorder's archive**: nobody wrote down where the logs of primary ended.\n",
     ),
 }
 
 
 @pytest.mark.parametrize(("seen", "said"), SEEN.values(), ids=SEEN)
-def test_the_approver_reads_how_old_the_last_sample_is(seen: LastSeen, said: str) -> None:
+def test_the_approver_reads_how_old_the_last_sample_is(seen: SourceLastSeen, said: str) -> None:
     """In words, beside what else saw the source; and that there was none. It is in the digest."""
     assert said in shown(seen=asdict(seen))
-    assert plan(seen=asdict(seen)).digest != plan(seen=asdict(LastSeen(True, 1))).digest
+    assert plan(seen=asdict(seen)).digest != plan(seen=asdict(SourceLastSeen(True, 1))).digest
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 def told(approved: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[str]:
     """What is said to be lost beyond what was approved."""
-    return [f"{one.topic}-{one.partition} {one.why.split(': ')[0]}" for one in grown(approved, now)]
+    return [f"{one.topic}-{one.partition} {one.why.split(': ')[0]}" for one in loss_increases(approved, now)]
 
 
 @pytest.mark.parametrize(
@@ -313,13 +313,13 @@ def test_where_nothing_was_found_out_the_approved_rows_stand() -> None:
     """Word for word: also those that other evidence does not speak of."""
     approved = [row(), row(1, records=7, evidence="x")]
     assert (
-        loss_now(approved, FoundSince())
+        loss_now(approved, NewerEvidence())
         == approved
-        == loss_now(approved, FoundSince(target_ends={P0: (70, 70), P1: (None, None)}, replicated={P0: 500}))
+        == loss_now(approved, NewerEvidence(target_ends={P0: (70, 70), P1: (None, None)}, replicated={P0: 500}))
     )
 
 
-def offsets(found: FoundSince, **before: Any) -> tuple[Any, ...]:
+def offsets(found: NewerEvidence, **before: Any) -> tuple[Any, ...]:
     """First offset, certain end and possible end of the one row by newer evidence."""
     (now,) = loss_now([row(**before)], found)
     assert now["approved"] == {name: row(**before)[name] for name in ("from_offset", "certain_to", "possible_to")}
@@ -330,7 +330,7 @@ def offsets(found: FoundSince, **before: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("ends", [40, None])
 def test_nothing_is_certain_on_a_target_whose_log_has_shrunk(ends: int | None) -> None:
     """It was cut, or made anew: nobody knows what of it is left, whatever Connect keeps."""
-    found = FoundSince(target_ends={P0: (70, ends)}, replicated={P0: 90})
+    found = NewerEvidence(target_ends={P0: (70, ends)}, replicated={P0: 90})
     assert offsets(found) == (0, None, None)
     assert told([row()], loss_now([row()], found)) == ["orders-0 it loses records from 0 on, not from 10"]
     assert [(one["partition"], one["from_offset"]) for one in loss_now([], found)] == [(0, 0)], (
@@ -343,31 +343,31 @@ def test_what_the_target_took_since_is_not_certainly_lost_any_more(
     replicated: dict[TopicPartition, int], first: int
 ) -> None:
     """What Connect keeps is replicated; of what lies above it nothing is certain."""
-    assert offsets(FoundSince(target_ends={P0: (70, 75)}, replicated=replicated)) == (first, None, None)
+    assert offsets(NewerEvidence(target_ends={P0: (70, 75)}, replicated=replicated)) == (first, None, None)
 
 
 def test_what_the_source_accepted_is_lost_where_the_target_stood_still() -> None:
     """Certainly, if that was known of what lies below; its end is known by now."""
-    found = FoundSince(target_ends={P0: (70, 70)}, accepted_to={P0: 200})
+    found = NewerEvidence(target_ends={P0: (70, 70)}, accepted_to={P0: 200})
     assert offsets(found) == (10, 200, 200) and offsets(found, certain=None) == (10, None, 200)
     assert told([row()], loss_now([row()], found)) == ["orders-0 it certainly loses records up to 200, not to 80"]
 
 
 def test_what_the_source_accepted_may_be_on_a_target_that_moved() -> None:
     """With all of it kept by Connect nothing more is lost; without a look at the target nothing new is certain."""
-    moved = FoundSince(target_ends={P0: (70, 99)}, replicated={P0: 150}, accepted_to={P0: 200})
+    moved = NewerEvidence(target_ends={P0: (70, 99)}, replicated={P0: 150}, accepted_to={P0: 200})
     assert offsets(moved) == (151, None, 200)
     assert told([row()], loss_now([row()], moved)) == [
         "orders-0 it loses more records up to 200, unless they are on the target"
     ]
-    mirrored = FoundSince(target_ends={P0: (70, 199)}, replicated={P0: 199}, accepted_to={P0: 200})
-    assert offsets(mirrored) == (200, None, 200) and grown([row()], loss_now([row()], mirrored)) == []
-    assert offsets(FoundSince(accepted_to={P0: 200})) == (10, 80, 200)
+    mirrored = NewerEvidence(target_ends={P0: (70, 199)}, replicated={P0: 199}, accepted_to={P0: 200})
+    assert offsets(mirrored) == (200, None, 200) and loss_increases([row()], loss_now([row()], mirrored)) == []
+    assert offsets(NewerEvidence(accepted_to={P0: 200})) == (10, 80, 200)
 
 
 def test_a_topic_that_nobody_knew_is_lost_from_its_beginning() -> None:
     """The source had made it since."""
-    _, new = loss_now([row()], FoundSince(accepted_to={P1: 30}))
+    _, new = loss_now([row()], NewerEvidence(accepted_to={P1: 30}))
     found = (new["partition"], new["from_offset"], new["certain_to"], new["possible_to"], new["approved"])
     assert found == (1, 0, None, 30, None)
     assert told([row()], [new]) == ["orders-1 it was not among what is lost, and loses records from 0 on"]
@@ -375,7 +375,7 @@ def test_a_topic_that_nobody_knew_is_lost_from_its_beginning() -> None:
 
 def test_the_reviews_digest_is_of_both_where_more_is_lost() -> None:
     """Another translation is another digest, and another loss; without more it is the translation's."""
-    more = grown([row()], [row(start=9), row(1)])
+    more = loss_increases([row()], [row(start=9), row(1)])
     assert review_digest("t", []) == "t"
     assert len({"t", review_digest("t", more), review_digest("u", more), review_digest("t", more[:1])}) == 4
 
@@ -383,7 +383,9 @@ def test_the_reviews_digest_is_of_both_where_more_is_lost() -> None:
 def test_both_figures_stand_side_by_side() -> None:
     """With why, and without markup from outside; a long list is cut and says so."""
     text = "\n".join(
-        grown_markdown(grown([row()], [row(start=9, evidence="the target <b> shrank"), row(1, certain=None)]))
+        increase_markdown(
+            loss_increases([row()], [row(start=9, evidence="the target <b> shrank"), row(1, certain=None)])
+        )
     )
     assert "**More is lost than was approved, on 2 partitions.**" in text
     assert (
@@ -391,5 +393,7 @@ def test_both_figures_stand_side_by_side() -> None:
         " &lt;b&gt; shrank |" in text
     )
     assert "| orders-1 | nothing | 10, none, no bound |" in text
-    assert "and 10 more partitions" in "\n".join(grown_markdown(grown([], [row(partition) for partition in range(60)])))
-    assert grown_markdown([]) == []
+    assert "and 10 more partitions" in "\n".join(
+        increase_markdown(loss_increases([], [row(partition) for partition in range(60)]))
+    )
+    assert increase_markdown([]) == []

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.manual.acl_commands import acl_commands, entry_of
-from kafka_dr.domain.manual.commands import to_go_on
-from kafka_dr.domain.manual.context import Block, Flow, Hand, Place
+from kafka_dr.domain.manual.commands import forward_commands
+from kafka_dr.domain.manual.context import ConnectorCommands, ManualContext, ManualStep, ToolAccess
 from kafka_dr.domain.manual.files import offset_lines, partition_patterns, position_files, seeds_json
-from kafka_dr.domain.manual.rollback import to_return
-from kafka_dr.domain.manual.script import script
+from kafka_dr.domain.manual.rollback import rollback_commands
+from kafka_dr.domain.manual.script import shell_script
 from kafka_dr.errors import BadInput
 from kafka_dr.procedures import FAILBACK, PLANNED_FAILOVER, PROCEDURES, UNPLANNED_FAILOVER, ProcedureDefinition
 from kafka_dr.vocabulary import Step
 
-SOURCE, TARGET = Place("east", "e:9092", "source.properties"), Place("west", "w:9092", "target.properties")
+SOURCE, TARGET = ToolAccess("east", "e:9092", "source.properties"), ToolAccess("west", "w:9092", "target.properties")
 DENY = AclEntry("topic", "orders", "literal", "User:app", "*", "write", "deny")
 GROUP = AclEntry("group", "billing", "literal", "User:app", "*", "read", "deny")
 BEFORE = [
@@ -41,15 +41,15 @@ BEFORE = [
 ]
 
 
-def hand(**changes: object) -> Hand:
+def hand(**changes: object) -> ManualContext:
     """A procedure that has translated its positions."""
-    made = Hand(
+    made = ManualContext(
         "p-1",
         "planned_failover",
         SOURCE,
         TARGET,
-        Flow("http://c", False, "east", "e->w.source", "e->w.checkpoint"),
-        Flow("http://r", True, "west", "w.source", "w.checkpoint"),
+        ConnectorCommands("http://c", False, "east", "e->w.source", "e->w.checkpoint"),
+        ConnectorCommands("http://r", True, "west", "w.source", "w.checkpoint"),
         frozenset(BEFORE),
         frozenset(BEFORE),
         (DENY, GROUP),
@@ -125,7 +125,7 @@ def test_words_of_kafkas_tool() -> None:
 
 def test_onwards_says_what_is_done_and_what_remains() -> None:
     """Done steps have no commands, the others have all of theirs, in the procedure's order."""
-    blocks = to_go_on(hand())
+    blocks = forward_commands(hand())
     assert [b.step for b in blocks if b.done] == BEFORE and not any(b.commands for b in blocks if b.done)
     text = commands(blocks)
     order = ["--from-file positions-1.csv", "@reverse_offsets.json", "mark opening", "--remove", "cp a b", "/resume"]
@@ -136,13 +136,13 @@ def test_onwards_says_what_is_done_and_what_remains() -> None:
 
 def test_onwards_ends_where_no_shell_can_go_on() -> None:
     """Without translated positions nothing is committed and nothing opened."""
-    blocks = to_go_on(hand(done=frozenset(BEFORE[:-1]), positions=None))
+    blocks = forward_commands(hand(done=frozenset(BEFORE[:-1]), positions=None))
     assert blocks[-1].step == Step.TRANSLATE_OFFSETS and blocks[-1].commands == ("exit 1",)
 
 
 def test_before_anything_was_done_the_fence_is_laid_and_proven() -> None:
     """Writes are fenced at the first step, reads at the second; ends that move stop the script."""
-    fence, drain = to_go_on(hand(done=frozenset(), begun=frozenset()))[:2]
+    fence, drain = forward_commands(hand(done=frozenset(), begun=frozenset()))[:2]
     assert "--topic orders" in commands([fence]) and "diff cut_off.txt now.txt" in commands([fence])
     assert "/drain" in commands([fence])
     assert "--group billing" in commands([drain]) and "--topic" not in commands([drain])
@@ -150,7 +150,7 @@ def test_before_anything_was_done_the_fence_is_laid_and_proven() -> None:
 
 def test_back_lifts_exactly_what_was_laid() -> None:
     """Noted before; the fence first, then the applications, whose hook may be silent, then MirrorMaker 2."""
-    text = commands(to_return(hand()))
+    text = commands(rollback_commands(hand()))
     order = [
         "mark returning",
         "--remove",
@@ -165,7 +165,7 @@ def test_back_lifts_exactly_what_was_laid() -> None:
 
 def test_back_without_a_stop_resumes_nothing() -> None:
     """Only what was touched is put back."""
-    text = commands(to_return(hand(begun=frozenset({Step.FENCE_PRODUCERS}), added=(DENY,), stopped=())))
+    text = commands(rollback_commands(hand(begun=frozenset({Step.FENCE_PRODUCERS}), added=(DENY,), stopped=())))
     assert "connectors" not in text and text.count("--remove") == 1
 
 
@@ -175,14 +175,16 @@ def test_back_without_a_stop_resumes_nothing() -> None:
 )
 def test_there_is_not_always_a_way_back(changes: dict, said: str) -> None:
     """Before the fence there is nothing to return, after the opening no way back."""
-    (block,) = to_return(hand(**changes))
+    (block,) = rollback_commands(hand(**changes))
     assert said in block.says[0] and "--remove" not in commands([block])
 
 
 def test_an_opening_that_had_begun_is_closed_and_looked_at_first() -> None:
     """Return is allowed only if nothing was written on the target."""
     text = commands(
-        to_return(hand(begun=frozenset([*BEFORE, Step.OPEN_TARGET]), removed=(replace(DENY, principal="User:*"),)))
+        rollback_commands(
+            hand(begun=frozenset([*BEFORE, Step.OPEN_TARGET]), removed=(replace(DENY, principal="User:*"),))
+        )
     )
     assert text.index("--add") < text.index("diff boundary.txt now.txt") < text.index("mark returning")
 
@@ -222,7 +224,7 @@ def test_seeds_say_null_for_the_beginning() -> None:
 
 def test_a_script_stops_at_the_first_failure_and_shows_no_password() -> None:
     """The worker's login is a variable; every line a shell can read."""
-    text = script("t", to_go_on(hand()) + to_return(hand()))
+    text = shell_script("t", forward_commands(hand()) + rollback_commands(hand()))
     assert "set -euo pipefail" in text and '-u "$CONNECT_USER"' in text
     for line in text.splitlines():
         shlex.split(line, comments=True)
@@ -233,7 +235,9 @@ def test_a_relative_pythonpath_means_where_the_script_was_called(tmp_path: Path)
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / "forward.sh"
     path.write_text(
-        script("forward", [Block(Step.COMMIT_GROUPS, (), ('printf "%s %s" "$PYTHONPATH" "$KAFKA_DR_TOPOLOGY"',))])
+        shell_script(
+            "forward", [ManualStep(Step.COMMIT_GROUPS, (), ('printf "%s %s" "$PYTHONPATH" "$KAFKA_DR_TOPOLOGY"',))]
+        )
     )
     told = subprocess.run(
         ["bash", "out/forward.sh"],
@@ -256,7 +260,7 @@ def test_a_relative_pythonpath_means_where_the_script_was_called(tmp_path: Path)
 GIVEN_UP = [Step.APPROVE_DATA_LOSS, Step.FENCE_SOURCE, Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS]
 
 
-def given_up(**changes: object) -> Hand:
+def given_up(**changes: object) -> ManualContext:
     """An unplanned run that has translated its positions; its source is armed."""
     known = {
         "done": frozenset(GIVEN_UP),
@@ -273,7 +277,7 @@ def test_onwards_without_the_source_asks_nothing_of_it() -> None:
     """Commit, look at the target alone, open, route: no block of the source's, nor of a reverse flow; who is watched
     by nobody is said.
     """
-    blocks = to_go_on(given_up())
+    blocks = forward_commands(given_up())
     assert [b.step for b in blocks if b.done] == GIVEN_UP and {b.step for b in blocks}.isdisjoint(
         {Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS, Step.SEED_REVERSE_REPLICATION, Step.START_REVERSE_REPLICATION}
     )
@@ -301,7 +305,7 @@ def test_before_the_stop_a_dead_worker_is_left_alone() -> None:
     """It is asked for a bounded time; the target's still ends are what counts. The fence is said to be impossible,
     and positions end the script.
     """
-    blocks = to_go_on(given_up(done=frozenset(), begun=frozenset(), positions=None))
+    blocks = forward_commands(given_up(done=frozenset(), begun=frozenset(), positions=None))
     approve, fence, stop, translate = blocks
     assert "kafka_dr.commands.plan p-1" in approve.says[1] and not approve.commands
     assert "no command can fence what does not answer" in fence.says[0] and not fence.commands
@@ -327,31 +331,35 @@ def test_the_steps_are_those_of_the_procedure(
     """From the first one that a person can do in its place, in the procedure's order; what it lacks is not printed."""
     made = hand(dag_id=row.dag_id, done=frozenset(), begun=frozenset())
     expected = list(row.steps[row.steps.index(first) :])
-    assert [block.step for block in to_go_on(made)] == expected
+    assert [block.step for block in forward_commands(made)] == expected
     shorter = replace(row, steps=tuple(step for step in row.steps if step != Step.REDIRECT_CLIENTS))
     monkeypatch.setitem(PROCEDURES, row.dag_id, shorter)
-    assert [block.step for block in to_go_on(made)] == [step for step in expected if step != Step.REDIRECT_CLIENTS]
+    assert [block.step for block in forward_commands(made)] == [
+        step for step in expected if step != Step.REDIRECT_CLIENTS
+    ]
 
 
 def test_in_dedicated_mode_the_processes_are_ended_elsewhere() -> None:
     """No worker can be asked, neither onwards nor back."""
     (stop,) = (
-        b for b in to_go_on(given_up(flow=None, done=frozenset(), positions=None)) if b.step == Step.STOP_MIRROR_MAKER
+        b
+        for b in forward_commands(given_up(flow=None, done=frozenset(), positions=None))
+        if b.step == Step.STOP_MIRROR_MAKER
     )
-    (back,) = to_return(given_up(flow=None))
+    (back,) = rollback_commands(given_up(flow=None))
     assert "connectors" not in commands([stop, back]) and "end its processes" in stop.says[1]
     assert "nothing here can start its processes" in " ".join(back.says)
 
 
 def test_local_topics_get_the_settings_of_their_copies() -> None:
     """Those of the source nobody can read."""
-    (commit,) = (b for b in to_go_on(given_up(local_topics=(("orders", 3),))) if b.step == Step.COMMIT_GROUPS)
+    (commit,) = (b for b in forward_commands(given_up(local_topics=(("orders", 3),))) if b.step == Step.COMMIT_GROUPS)
     assert "the mirrored topics' settings" in commit.says[1] and "--topic orders --partitions 3" in commit.commands[0]
 
 
 def test_back_to_a_source_on_which_nothing_was_added_needs_no_source() -> None:
     """Noted first; MirrorMaker 2 last, for its workers may be away."""
-    (back,) = to_return(given_up())
+    (back,) = rollback_commands(given_up())
     text = commands([back])
     order = [
         "mark returning",
@@ -366,7 +374,7 @@ def test_back_to_a_source_on_which_nothing_was_added_needs_no_source() -> None:
 
 def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
     """And has the fence hook let clients in, if it was asked to keep them out; its silence ends nothing."""
-    (back,) = to_return(given_up(added=(DENY,), fence_hook="http://net", stopped=()))
+    (back,) = rollback_commands(given_up(added=(DENY,), fence_hook="http://net", stopped=()))
     text = commands([back])
     assert text.index("mark returning") < text.index("--remove") < text.index("http://net/unfence")
     assert "only while it answers" in " ".join(back.says)
@@ -384,7 +392,7 @@ def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
 )
 def test_there_is_not_always_a_way_back_to_a_lost_source(changes: dict, said: str) -> None:
     """As in a planned failover."""
-    (block,) = to_return(given_up(**changes))
+    (block,) = rollback_commands(given_up(**changes))
     assert said in block.says[0] and "--remove" not in commands([block])
 
 
@@ -394,5 +402,5 @@ def test_every_line_without_the_source_can_be_read_by_a_shell() -> None:
         given_up(added=(DENY,), fence_hook="http://net"),
         given_up(done=frozenset(), begun=frozenset(), positions=None),
     ):
-        for line in script("t", to_go_on(made) + to_return(made)).splitlines():
+        for line in shell_script("t", forward_commands(made) + rollback_commands(made)).splitlines():
             shlex.split(line, comments=True)

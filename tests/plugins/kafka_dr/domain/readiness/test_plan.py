@@ -13,16 +13,16 @@ from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.readiness.plan import (
     POLICY_MEANS,
     ExcludedGroup,
+    FailoverPlan,
     GroupForecast,
-    Plan,
-    cell,
     expected_classes,
     plan_markdown,
+    table_cell,
     unknown_groups,
 )
 from markdown_it import MarkdownIt
 
-PLAN = Plan(
+PLAN = FailoverPlan(
     procedure_id="planned_failover-1",
     dag_id="planned_failover",
     source="primary",
@@ -49,7 +49,7 @@ COOL_DOWN = {"procedure_id": "p-0", "outcome": "completed", "acknowledged": "the
 COOL_DOWN |= {"ended_at": "2026-11-20T12:00:00+00:00", "ends_at": "2026-11-20T12:15:00+00:00"}
 
 
-def shown(plan: Plan) -> str:
+def shown(plan: FailoverPlan) -> str:
     """The plan as an approver sees it, from what the journal gives back."""
     return plan_markdown(json.loads(json.dumps(plan.as_dict())), plan.digest)
 
@@ -216,7 +216,7 @@ MARKUP = "\\\\| *bold* __init__ ~~gone~~ ![x](y) &lt;b&gt; https://evil.example/
 def test_a_name_stays_one_cell_of_plain_text(name: str) -> None:
     """Rendered, a row keeps its cells, and the name is text: no link, image, emphasis or other direction."""
     page = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    rendered = page.render(f"| group | more |\n| --- | --- |\n| {cell(name)} | end |\n")
+    rendered = page.render(f"| group | more |\n| --- | --- |\n| {table_cell(name)} | end |\n")
     cells = re.findall(r"<td>(.*?)</td>", rendered, re.DOTALL)
     assert len(cells) == 2 and cells[1] == "end"
     assert not re.search(r"<(a|em|strong|s|img|code)\b", cells[0])

@@ -10,7 +10,7 @@ import pytest
 from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.blocker import Blocker
-from kafka_dr.domain.readiness.notes import notes
+from kafka_dr.domain.readiness.notes import list_notes
 from kafka_dr.domain.readiness.observation import (
     ClusterView,
     ConnectorView,
@@ -20,7 +20,7 @@ from kafka_dr.domain.readiness.observation import (
     Sample,
     TopicView,
 )
-from kafka_dr.domain.readiness.readiness import GATES, blockers, isolation_of, settling, standing_still
+from kafka_dr.domain.readiness.readiness import GATES, find_blockers, is_settling, isolation_of, standing_still
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -110,7 +110,7 @@ def with_tasks(state: str, *tasks: str) -> Observation:
 
 def gates(observation: Observation) -> set[str]:
     """Names of the closed gates."""
-    return {b.gate for b in blockers(observation)}
+    return {b.gate for b in find_blockers(observation)}
 
 
 def with_source_config(**changes: str | None) -> Observation:
@@ -135,7 +135,7 @@ def without(*entry: str) -> Observation:
 
 def test_a_ready_pair_has_no_blocker() -> None:
     """Empty means go."""
-    assert blockers(seen()) == []
+    assert find_blockers(seen()) == []
 
 
 FAILED = ConnectorView("c", "RUNNING", {0: "RUNNING", 1: "FAILED"}, config("primary", "standby"), ("boom",))
@@ -199,7 +199,7 @@ CLOSED = {
 def test_a_gate_closes_for_its_reason_alone(observation: Observation, gate: str) -> None:
     """One thing wrong closes one gate, and the blocker says why, what was seen and what to do."""
     assert gates(observation) == {gate}
-    assert all(b.reason and b.seen and b.next_step for b in blockers(observation))
+    assert all(b.reason and b.seen and b.next_step for b in find_blockers(observation))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_gate_closes_for_its_reason_alone(observation: Observation, gate: str)
 )
 def test_only_what_passes_by_itself_is_worth_another_look(observation: Observation, passes: bool) -> None:
     """A rebalance ends by itself; a failure, a pause and a stop do not."""
-    assert settling(observation) is passes
+    assert is_settling(observation) is passes
 
 
 DENIED = {acl("User:*", "write", "*", permission="deny"), acl("User:app", "write", "orders", permission="deny")}
@@ -256,7 +256,7 @@ def test_what_is_right_closes_no_gate(observation: Observation) -> None:
             observation.flow.checkpoint_connector, config=config("primary", "standby", replication__policy__class=None)
         )
         observation = replace(observation, flow=replace(observation.flow, checkpoint_connector=checkpoint))
-    assert blockers(observation) == []
+    assert find_blockers(observation) == []
 
 
 def test_all_gates_are_asked() -> None:
@@ -288,7 +288,7 @@ def test_clients_need_on_the_target_only_what_they_have_on_the_source() -> None:
         source=cluster("primary", topics=TWO, rules=rules),
         target=cluster("standby", topics=TWO, rules=rules),
     )
-    assert blockers(both) == []
+    assert find_blockers(both) == []
 
 
 NOBODY = cluster("standby", rules=AclRules(frozenset()))
@@ -307,7 +307,7 @@ def test_rights_granted_to_everyone_are_checked_too() -> None:
 def test_clients_of_an_unguarded_source_are_checked_too(rules: AclRules) -> None:
     """Where the source lets everyone in and the target nobody, clients cannot work there: closed, or at least noted."""
     observed = replace(source(rules=rules), target=NOBODY)
-    noted = any("target" in note and "right" in note for note in notes(observed))
+    noted = any("target" in note and "right" in note for note in list_notes(observed))
     assert "clients_may_work_on_target" in gates(observed) or noted
 
 
@@ -331,7 +331,7 @@ def test_one_moving_topic_does_not_hide_one_that_stands_still() -> None:
     """Where the source grew the target must grow: a stuck task is seen although another works."""
     stuck = seen(last=Sample({T0: 5_000, T1: 5_000}, {T0: 5_000, T1: 0}))
     assert gates(stuck) == {"replication_moves"}
-    (blocker,) = blockers(stuck)
+    (blocker,) = find_blockers(stuck)
     assert "orders-1" in blocker.seen and "orders-0" not in blocker.seen
 
 
@@ -344,7 +344,7 @@ def test_a_partition_that_is_not_on_the_target_does_not_stand_still() -> None:
 def test_a_marker_before_the_log_start_is_no_lost_record() -> None:
     """All records up to 9 were replicated, 10 is a marker, and retention emptied the log: nothing was overtaken."""
     sample = Sample({T0: 11, T1: 0}, {T0: 10, T1: 0})
-    assert blockers(seen(source_starts={T0: 11, T1: 0}, first=sample, last=sample)) == []
+    assert find_blockers(seen(source_starts={T0: 11, T1: 0}, first=sample, last=sample)) == []
 
 
 @pytest.mark.parametrize(
@@ -362,18 +362,20 @@ def test_a_connector_without_converters_takes_the_workers(own: str | None, state
     keys = ("key.converter", "value.converter", "header.converter")
     healthy = flow(**{key.replace(".", "__"): own for key in keys})
     seen_now = seen(flow=replace(healthy, stated=dict.fromkeys(keys, stated) if stated else {}))
-    found = [b for b in blockers(seen_now) if b.gate == "records_unchanged"]
+    found = [b for b in find_blockers(seen_now) if b.gate == "records_unchanged"]
     assert len(found) == (3 if closed else 0)
     assert all("`mirror_maker`" in b.next_step and "on the connector" in b.next_step for b in found)
     relied = own is None and not closed
-    assert any("key.converter" in note and "states" in note for note in notes(seen_now)) is relied
+    assert any("key.converter" in note and "states" in note for note in list_notes(seen_now)) is relied
 
 
 def test_in_dedicated_mode_no_worker_is_missed_and_the_rest_must_be_stated() -> None:
     """An absent worker's version and cluster close no gate; a fence without stated facts does."""
     unasked = {"worker_version": "", "worker_cluster_id": ""}
     healthy = replace(flow("primary", "standby", ""), **unasked, dedicated=True)
-    assert blockers(seen(flow=healthy)) == [] and any("dedicated mode" in note for note in notes(seen(flow=healthy)))
+    assert find_blockers(seen(flow=healthy)) == [] and any(
+        "dedicated mode" in note for note in list_notes(seen(flow=healthy))
+    )
     assert {"worker_writes_to_target", "versions_suffice"} <= gates(seen(flow=replace(healthy, dedicated=False)))
     unstated = replace(flow(cluster="", sync__topic__acls__enabled=None), **unasked, dedicated=True)
     assert gates(seen(flow=unstated)) == {"fence_stays_local"}
@@ -388,7 +390,7 @@ def test_what_cannot_be_proven_is_noted() -> None:
         users=None,
     )
     slow = flow(source__admin__default__api__timeout__ms=None)
-    text = "\n".join(notes(seen(source=others, has_probe=False, flow=slow)))
+    text = "\n".join(list_notes(seen(source=others, has_probe=False, flow=slow)))
     for part in ("aborted transactions", "No probe", "SCRAM users could not be listed", "up to a minute"):
         assert part in text
     assert all(part in text for part in ("connect-x", "local", "quotas"))
@@ -397,13 +399,13 @@ def test_what_cannot_be_proven_is_noted() -> None:
 
 def test_a_source_without_authorizer_is_noted() -> None:
     """Without an authorizer the plan says what that cannot prove."""
-    assert any("no authorizer" in note for note in notes(source(rules=UNGUARDED)))
+    assert any("no authorizer" in note for note in list_notes(source(rules=UNGUARDED)))
 
 
 def test_a_missing_probe_is_noted_where_everyone_is_let_in_too() -> None:
     """The note about the probe stays with `allow.everyone`; without an authorizer a probe proves nothing."""
     for rules, noted in ((AclRules(RIGHTS, allow_everyone=True), True), (UNGUARDED, False)):
-        shown = notes(replace(source(rules=rules), has_probe=False))
+        shown = list_notes(replace(source(rules=rules), has_probe=False))
         assert any(note.startswith("No probe") for note in shown) is noted
 
 
@@ -411,7 +413,7 @@ def test_long_lists_are_cut_and_counted() -> None:
     """Ten thousand missing topics give one readable blocker."""
     scope = {f"t{n:05}": f"t{n:05}" for n in range(10_000)}
     many = seen(scope=scope, source=cluster("primary", topics={t: TopicView("i", 1) for t in scope}))
-    (missing,) = [b for b in blockers(many) if b.gate == "topics_match"]
+    (missing,) = [b for b in find_blockers(many) if b.gate == "topics_match"]
     assert "and 9980 more" in missing.seen and len(missing.seen) < 500
 
 
@@ -441,4 +443,4 @@ def test_the_isolation_is_mirror_makers_own(settings: dict[str, str], level: str
 def test_deletions_that_may_have_been_missed_are_named(configs: dict[str, str], noted: bool) -> None:
     """The plan says where a tombstone may have been dropped before it was replicated."""
     source = cluster("primary", topics={"orders": TopicView("t-1", 2, 1, configs)})
-    assert any("tombstones" in note and "orders" in note for note in notes(seen(source=source))) == noted
+    assert any("tombstones" in note and "orders" in note for note in list_notes(seen(source=source))) == noted

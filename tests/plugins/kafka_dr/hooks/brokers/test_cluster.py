@@ -17,7 +17,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as WirePartition
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable, ReadBackFailed
-from kafka_dr.hooks.brokers.client import ALLOWED_KEYS, border, client_config
+from kafka_dr.hooks.brokers.client import ALLOWED_KEYS, client_config, kafka_border
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import GroupInfo, Metadata
 from kafka_dr.hooks.brokers.group_requests import GROUP_IS_ACTIVE, OK, Position
@@ -244,7 +244,7 @@ def test_a_partition_without_leader_is_told(cluster: KafkaCluster, monkeypatch: 
 )
 def test_an_error_says_whether_a_broker_sent_it(code: int, from_broker: bool) -> None:
     """What our own client gave up is told from what a broker answered."""
-    with pytest.raises(KafkaUnavailable) as error, border("east", "asking"):
+    with pytest.raises(KafkaUnavailable) as error, kafka_border("east", "asking"):
         raise KafkaException(KafkaError(code))
     assert error.value.from_broker is from_broker
 

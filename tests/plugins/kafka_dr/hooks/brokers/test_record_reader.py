@@ -12,9 +12,16 @@ from confluent_kafka import KafkaError, Producer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers import record_reader as kafka_records
-from kafka_dr.hooks.brokers.record import Record, Span, Tail
+from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail
 from kafka_dr.hooks.brokers.record_reader import RecordReader
-from kafka_dr.hooks.brokers.record_writer import _AUTHORIZATION, _REJECTION, RecordWriter, Refused, Unknown, _verdict
+from kafka_dr.hooks.brokers.record_writer import (
+    _AUTHORIZATION,
+    _REJECTION,
+    RecordWriter,
+    WriteRefused,
+    WriteUnknown,
+    _verdict,
+)
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
 ORDERS = [TopicPartition("orders", number) for number in range(4)]
@@ -39,7 +46,7 @@ def test_a_write_to_nobody_ends_in_time(hanging: str) -> None:
     """Hanging connects and silent servers cost a write no more than its timeout, its client's end included."""
     began = time.monotonic()
     answer = RecordWriter({"bootstrap.servers": hanging}, "east").probe("t", 0, timeout=0.7)
-    assert isinstance(answer, Unknown) and "_TIMED_OUT" in answer.error
+    assert isinstance(answer, WriteUnknown) and "_TIMED_OUT" in answer.error
     assert time.monotonic() - began < 2.5
 
 
@@ -105,7 +112,7 @@ def test_ranges_are_half_open_and_limited(reader: RecordReader) -> None:
     assert [r.offset for r in reader.range(ORDERS[2], 5, 8)] == [5, 6, 7]
     assert [r.offset for r in reader.range(ORDERS[2], 5, 20, limit=2)] == [5, 6]
     assert reader.range(ORDERS[2], 5, 5) == [] == reader.range(ORDERS[2], 0, 9, limit=0)
-    spans = {ORDERS[1]: Span(9, 10), ORDERS[2]: Span(0, 2)}
+    spans = {ORDERS[1]: OffsetSpan(9, 10), ORDERS[2]: OffsetSpan(0, 2)}
     found = {tp: [r.offset for r in rows] for tp, rows in reader.ranges(spans).items()}
     assert found == {ORDERS[1]: [9], ORDERS[2]: [0, 1]}
 
@@ -128,7 +135,7 @@ def test_a_span_beyond_the_log_ends_in_time_and_is_named(reader: RecordReader) -
 
 def test_a_partition_that_is_given_up_keeps_nothing_from_the_others(reader: RecordReader) -> None:
     """One whose end is not reached in time, and one whose offsets are not in the log: both are noted."""
-    spans, given_up = {ORDERS[1]: Span(5, 11), ORDERS[2]: Span(50, 60), ORDERS[3]: Span(20, 30)}, {}
+    spans, given_up = {ORDERS[1]: OffsetSpan(5, 11), ORDERS[2]: OffsetSpan(50, 60), ORDERS[3]: OffsetSpan(20, 30)}, {}
     found = [(r.partition, r.offset) for r in reader.scan(spans, 3, given_up=given_up)]
     assert [offset for partition, offset in found if partition == 3] == list(range(20, 30))
     assert set(given_up) == {ORDERS[1], ORDERS[2]} and given_up[ORDERS[1]] == "not reached in time"
@@ -153,10 +160,10 @@ def test_one_client_reads_again_and_again(brokers: str, made: list[Any]) -> None
     """Each read gives what it asks for, and nothing of one before: neither of its partitions nor of its span."""
     reader, one, two = RecordReader({"bootstrap.servers": brokers}, "east", keeps_client=True), ORDERS[2], ORDERS[3]
     for spans in (
-        {one: Span(3, 9), two: Span(0, 30)},
-        {one: Span(0, 2)},
-        {two: Span(29, 30)},
-        {one: Span(3, 9), two: Span(5, 6)},
+        {one: OffsetSpan(3, 9), two: OffsetSpan(0, 30)},
+        {one: OffsetSpan(0, 2)},
+        {two: OffsetSpan(29, 30)},
+        {one: OffsetSpan(3, 9), two: OffsetSpan(5, 6)},
     ):
         found = reader.ranges(spans, timeout=10)
         assert {tp: [record.offset for record in records] for tp, records in found.items()} == {
@@ -170,9 +177,9 @@ def test_a_kept_client_does_not_wait_for_its_turn_where_a_topic_is_new_to_it(bro
     took = {}
     for keeps_client in (False, True):
         reader = RecordReader({"bootstrap.servers": brokers}, "east", keeps_client=keeps_client)
-        list(reader.scan({ORDERS[1]: Span(0, 10)}, timeout=10))
+        list(reader.scan({ORDERS[1]: OffsetSpan(0, 10)}, timeout=10))
         began = time.monotonic()
-        assert len(list(reader.scan({TopicPartition("odd", 0): Span(0, 3)}, timeout=10))) == 3
+        assert len(list(reader.scan({TopicPartition("odd", 0): OffsetSpan(0, 3)}, timeout=10))) == 3
         took[keeps_client] = time.monotonic() - began
     assert took[True] < 4 * took[False], took
 
@@ -182,16 +189,16 @@ def test_a_read_that_does_not_end_takes_its_client_with_it(brokers: str, made: l
     """What it had asked for may still be on its way."""
     reader, tp = RecordReader({"bootstrap.servers": brokers}, "east", keeps_client=True), ORDERS[3]
     if how == "left":
-        assert next(reader.scan({tp: Span(0, 30)})).offset == 0
+        assert next(reader.scan({tp: OffsetSpan(0, 30)})).offset == 0
     elif how == "too late":
         with pytest.raises(KafkaUnavailable):
-            list(reader.scan({tp: Span(0, 30)}, timeout=0))
+            list(reader.scan({tp: OffsetSpan(0, 30)}, timeout=0))
     elif how == "given up":
-        assert list(reader.scan({tp: Span(0, 30)}, timeout=0, given_up=(late := {}))) == [] and late
+        assert list(reader.scan({tp: OffsetSpan(0, 30)}, timeout=0, given_up=(late := {}))) == [] and late
     else:
         with pytest.raises(KafkaUnavailable):
-            list(reader.scan({tp: Span(500, 600)}, timeout=10))
-    assert [record.offset for record in reader.scan({tp: Span(1, 4)}, timeout=10)] == [1, 2, 3]
+            list(reader.scan({tp: OffsetSpan(500, 600)}, timeout=10))
+    assert [record.offset for record in reader.scan({tp: OffsetSpan(1, 4)}, timeout=10)] == [1, 2, 3]
     assert len(made) == 2
     with pytest.raises(RuntimeError, match="closed"):
         made[0].assignment()
@@ -201,7 +208,7 @@ def test_a_client_of_each_read_is_closed_with_it(brokers: str, made: list[Any]) 
     """Of a reader that keeps none."""
     reader = RecordReader({"bootstrap.servers": brokers}, "east")
     for _ in range(2):
-        assert len(list(reader.scan({ORDERS[1]: Span(0, 10)}, timeout=10))) == 10
+        assert len(list(reader.scan({ORDERS[1]: OffsetSpan(0, 10)}, timeout=10))) == 10
     assert len(made) == 2
     with pytest.raises(RuntimeError, match="closed"):
         made[-1].assignment()
@@ -229,15 +236,15 @@ def test_an_unknown_isolation_level_is_refused() -> None:
 def test_a_write_to_nobody_is_unknown_and_names_why() -> None:
     """An unreachable cluster is never a refusal."""
     result = RecordWriter(NOWHERE, "west").probe("t", 0, timeout=1)
-    assert isinstance(result, Unknown) and "refused" in result.error
-    assert isinstance(RecordWriter(NOWHERE, "west").write("t", 0, b"x", timeout=1), Unknown)
+    assert isinstance(result, WriteUnknown) and "refused" in result.error
+    assert isinstance(RecordWriter(NOWHERE, "west").write("t", 0, b"x", timeout=1), WriteUnknown)
 
 
 @pytest.mark.parametrize("name", ["TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"])
 def test_want_of_rights_is_a_refusal_for_both(name: str) -> None:
     """Authorization errors prove a fence, to a probe as to a write."""
     error = KafkaError(getattr(KafkaError, name))
-    assert _verdict(error, _AUTHORIZATION, 1) == Refused(name, True, 1) == _verdict(error, _REJECTION, 1)
+    assert _verdict(error, _AUTHORIZATION, 1) == WriteRefused(name, True, 1) == _verdict(error, _REJECTION, 1)
 
 
 @pytest.mark.parametrize(
@@ -246,8 +253,8 @@ def test_want_of_rights_is_a_refusal_for_both(name: str) -> None:
 def test_other_rejections_prove_no_fence(name: str) -> None:
     """A probe calls them unknown; a write knows that the record is not in the log, and not for want of rights."""
     error = KafkaError(getattr(KafkaError, name))
-    assert _verdict(error, _AUTHORIZATION, 1) == Unknown(name)
-    assert _verdict(error, _REJECTION, 1) == Refused(name, False, 1)
+    assert _verdict(error, _AUTHORIZATION, 1) == WriteUnknown(name)
+    assert _verdict(error, _REJECTION, 1) == WriteRefused(name, False, 1)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +263,7 @@ def test_other_rejections_prove_no_fence(name: str) -> None:
 def test_where_the_record_may_be_in_the_log_nothing_is_claimed(name: str) -> None:
     """Time-outs and broken connections are unknown to probe and write alike."""
     error = KafkaError(getattr(KafkaError, name))
-    assert _verdict(error, _AUTHORIZATION, 1) == Unknown(name) == _verdict(error, _REJECTION, 1)
+    assert _verdict(error, _AUTHORIZATION, 1) == WriteUnknown(name) == _verdict(error, _REJECTION, 1)
 
 
 def test_repr_holds_no_secret() -> None:

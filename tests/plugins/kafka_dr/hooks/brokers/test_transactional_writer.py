@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady, Superseded
-from kafka_dr.hooks.brokers.record import Span
+from kafka_dr.hooks.brokers.record import OffsetSpan
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing, RecordReplay
 
@@ -76,7 +76,9 @@ def test_records_are_written_as_they_are(writer: RecordReplay, brokers: str) -> 
             Outgoing("odd", 1, b"", None, (("\u00fc", b"\xff"),)),
         ]
     )
-    read = RecordReader({"bootstrap.servers": brokers}).ranges({TopicPartition("odd", p): Span(0, 1) for p in range(2)})
+    read = RecordReader({"bootstrap.servers": brokers}).ranges(
+        {TopicPartition("odd", p): OffsetSpan(0, 1) for p in range(2)}
+    )
     read = {tp.partition: record for tp, (record,) in read.items()}
     assert (read[0].key, read[0].value, read[0].headers, read[0].timestamp) == (None, b"", (("h", None), ("h", b"")), 5)
     assert (read[1].key, read[1].value, read[1].headers) == (b"", None, (("\u00fc", b"\xff"),))

@@ -19,7 +19,7 @@ from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady
 from kafka_dr.hooks.brokers import writer_process as replay_process
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing, RecordReplay
-from kafka_dr.hooks.brokers.writer_process import ReplayProcess, serve
+from kafka_dr.hooks.brokers.writer_process import ReplayProcess, serve_requests
 
 LOG = TopicPartition("log", 0)
 CALLER = """
@@ -131,7 +131,7 @@ def test_half_a_message_is_none(brokers: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(RecordReplay, "write", lambda *_: asked.append("write"))
     whole = pickle.dumps(({"bootstrap.servers": brokers}, "east", "replay")) + pickle.dumps(("fence", ()))
     half = pickle.dumps(("write", ([Outgoing("t", 0, b"k", b"v" * 100)],)))[:-20]
-    serve(io.BytesIO(whole + half), answers := io.BytesIO())
+    serve_requests(io.BytesIO(whole + half), answers := io.BytesIO())
     assert asked == ["fence"] and pickle.loads(answers.getvalue()) is None
 
 

@@ -9,7 +9,7 @@ import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, NotReady, ReadBackFailed
 from kafka_dr.hooks.connect.mirror_maker import ConnectorOffsets, MirrorMaker
-from kafka_dr.hooks.site.endpoint import Answer
+from kafka_dr.hooks.site.endpoint import HttpAnswer
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
 NAME = "flow-source"
@@ -390,10 +390,10 @@ def test_one_read_lasts_as_long_as_the_topology_says(monkeypatch: pytest.MonkeyP
     """A read is given up after `connect_request_seconds`, never later than its caller's own timeout."""
     asked: list[float] = []
 
-    def attempt(method: str, path: str, timeout: float) -> Answer:
+    def attempt(method: str, path: str, timeout: float) -> HttpAnswer:
         """Answer at once, and remember how long there would have been."""
         asked.append(timeout)
-        return Answer(200, [])
+        return HttpAnswer(200, [])
 
     worker = MirrorMaker("http://127.0.0.1:9", request_seconds=3.0)
     monkeypatch.setattr(worker._endpoint, "attempt", attempt)

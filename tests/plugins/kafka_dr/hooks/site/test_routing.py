@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from kafka_dr.errors import BadInput, HookUnavailable, ReadBackFailed
-from kafka_dr.hooks.site.routing import FileRouting, HttpRouting, Route
+from kafka_dr.hooks.site.routing import ClientRoute, FileRouting, HttpRouting
 
 FIRST = {"cluster": "east", "bootstrap_servers": "e:9092", "version": 4, "owner": "team-x"}
-WEST = Route("west", "w1:9092,w2:9092")
+WEST = ClientRoute("west", "w1:9092,w2:9092")
 
 
 @pytest.fixture
@@ -24,13 +24,13 @@ def record(tmp_path: Path) -> Path:
 
 def test_the_file_is_read(record: Path) -> None:
     """What a client sees is what the file says."""
-    assert FileRouting(record).current() == Route("east", "e:9092", 4)
+    assert FileRouting(record).current() == ClientRoute("east", "e:9092", 4)
 
 
 def test_a_redirect_changes_target_and_version_only(record: Path) -> None:
     """The version grows by one, unknown fields stay, and what is returned was read back."""
     done = FileRouting(record).redirect(WEST)
-    assert done.changed and done.seen == Route("west", "w1:9092,w2:9092", 5)
+    assert done.changed and done.seen == ClientRoute("west", "w1:9092,w2:9092", 5)
     found = json.loads(record.read_text())
     assert found == {**FIRST, "cluster": "west", "bootstrap_servers": "w1:9092,w2:9092", "version": 5}
 
@@ -107,7 +107,7 @@ def test_readers_never_see_half_a_record_and_no_version_is_lost(record: Path) ->
 
     def write(name: str) -> None:
         for number in range(20):
-            FileRouting(record).redirect(Route(name, f"{number}:1"))
+            FileRouting(record).redirect(ClientRoute(name, f"{number}:1"))
 
     reader = threading.Thread(target=read)
     writers = [threading.Thread(target=write, args=(name,)) for name in "abc"]
@@ -122,8 +122,8 @@ def test_readers_never_see_half_a_record_and_no_version_is_lost(record: Path) ->
     assert FileRouting(record).current().version == 4 + 60
 
 
-@pytest.mark.parametrize("route", [Route("", "x:1"), Route("west", "")])
-def test_an_empty_route_is_refused(record: Path, route: Route) -> None:
+@pytest.mark.parametrize("route", [ClientRoute("", "x:1"), ClientRoute("west", "")])
+def test_an_empty_route_is_refused(record: Path, route: ClientRoute) -> None:
     """Clients are never sent nowhere."""
     with pytest.raises(BadInput):
         FileRouting(record).redirect(route)

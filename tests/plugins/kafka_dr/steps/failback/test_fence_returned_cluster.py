@@ -14,7 +14,7 @@ from kafka_dr.domain.fencing.armed_fence import armed_fences
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.hooks.brokers.record_writer import Accepted
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.steps.failback.fence_returned_cluster import FenceReturnedCluster
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.vocabulary import Entry, Step
@@ -62,7 +62,7 @@ def test_a_worker_that_is_away_keeps_nobody_from_fencing_writes(way: WayBack) ->
 
 def test_a_probe_that_gets_through_is_no_fence(way: WayBack) -> None:
     """The step ends without an outcome."""
-    way.bench.probe_answers[0] = Accepted(1, 1)
+    way.bench.probe_answers[0] = WriteAccepted(1, 1)
     with pytest.raises(AirflowException):
         fence(way)
     assert figures_of(way.procedure, STEP) is None
@@ -83,7 +83,7 @@ def test_a_returning_run_that_began_the_planned_part_keeps_it_too(way: WayBack) 
     way.procedure.authority.write(
         Step.FENCE_PRODUCERS, Entry.INTENT, {"cluster": "standby", "adds_acl_entries": [vars(DENY)]}
     )
-    way.bench.probe_answers[0] = Accepted(1, 1)
+    way.bench.probe_answers[0] = WriteAccepted(1, 1)
     ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(way.bench.context("b1"))
     assert DENY not in way.standby.acls and {DENY, MAY_NOT} <= way.primary.acls
 

@@ -14,17 +14,17 @@ import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.actions.failback import stranded_input
-from kafka_dr.actions.failback.returned_logs import LogsThere
+from kafka_dr.actions.failback.returned_logs import ReturnedClusterLogs
 from kafka_dr.actions.failback.stranded_decision import planned_return
-from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported, exported_by
-from kafka_dr.actions.failback.stranded_input import Bounds, begun_at, kept_before
+from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported_by, exported_partitions
+from kafka_dr.actions.failback.stranded_input import StrandedBounds, begun_at, kept_before
 from kafka_dr.actions.failback.topic_recreation import exported_older
-from kafka_dr.actions.history.seeds import Begun
+from kafka_dr.actions.history.seeds import SeededOffset
 from kafka_dr.actions.replication.reverse import note_ends
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import TopicsToDelete
 from kafka_dr.steps.failback.find_stranded_records import FindStrandedRecords
 from kafka_dr.vocabulary import Step
@@ -125,7 +125,7 @@ def test_where_logs_end_as_clients_left_them_spark_does_not_start(planned: Any) 
         {"topic": "orders", "partition": 0, "source_end": 10, "source_resumes": 10, "source_tail": 10}
     ]
     assert frame_partitions(procedure.artifacts.load(figures["returned_ends"]), "offset") == {ORDERS: 10}
-    assert exported(procedure) == [] and not planned_return(procedure).needs_a_person
+    assert exported_partitions(procedure) == [] and not planned_return(procedure).needs_a_person
 
 
 def test_what_was_written_behind_the_fence_is_listed(planned: Any) -> None:
@@ -137,7 +137,7 @@ def test_what_was_written_behind_the_fence_is_listed(planned: Any) -> None:
     seen = (figures["records"], figures["bytes"], figures["first_at"], figures["last_at"], figures["inexact"])
     assert seen == (1, 10, 5, 9, 0)
     assert figures["topics"][0] | {"topic": "orders", "records": 1} == figures["topics"][0]
-    (one,) = exported(found.way.procedure)
+    (one,) = exported_partitions(found.way.procedure)
     assert (one.topic_partition, one.since) == (ORDERS, 10) and one.file.exists()
     assert planned_return(found.way.procedure).stranded[0].records == 1
 
@@ -263,7 +263,7 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
     """
     found = planned()
     procedure, way = found.way.procedure, found.way
-    there = LogsThere.of(procedure, way.failover)
+    there = ReturnedClusterLogs.of(procedure, way.failover)
     assert begun_at(procedure, way.failover, there) == ({}, {})
     earlier = SimpleNamespace(id="earlier", request=SimpleNamespace(source="standby", target="primary"))
     plan = SimpleNamespace(topics=[SimpleNamespace(topic="orders")])
@@ -273,23 +273,27 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stranded_input, "opened_before", lambda *_: earlier)
         assert begun_at(procedure, way.failover, there) == ({ORDERS: 4}, {ORDERS: 7})
-        both = Bounds(procedure, way.failover, there)
+        both = StrandedBounds(procedure, way.failover, there)
         assert both.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [[4, 7, 4]]
         assert both.bounds()["source_start"].tolist() == [0]
         # Where names part the directions the flow went on behind its copies: at the same record as clients, or both
         # logs are compared from the beginning.
-        patch.setattr(stranded_input, "names_protect", lambda _: True)
-        for begun, known in (({ORDERS: Begun(3, 5)}, [4, 5, 4]), ({ORDERS: Begun(2, 5)}, [0, 0, 4]), ({}, [0, 0, 4])):
+        patch.setattr(stranded_input, "names_separate_directions", lambda _: True)
+        for begun, known in (
+            ({ORDERS: SeededOffset(3, 5)}, [4, 5, 4]),
+            ({ORDERS: SeededOffset(2, 5)}, [0, 0, 4]),
+            ({}, [0, 0, 4]),
+        ):
             patch.setattr(
                 stranded_input,
                 "begun_then",
                 lambda flow, last, begun=begun: begun if (flow.request.source, last) == ("primary", earlier) else {},
             )
-            apart = Bounds(procedure, way.failover, there)
+            apart = StrandedBounds(procedure, way.failover, there)
             assert apart.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [known]
         assert apart.bounds()["source_start"].tolist() == [0]
         # The copies were made anew since.
-        patch.setattr(stranded_input, "begun_then", lambda *_: {ORDERS: Begun(3, 5)})
+        patch.setattr(stranded_input, "begun_then", lambda *_: {ORDERS: SeededOffset(3, 5)})
         patch.setattr(stranded_input, "mode_of", lambda one: Mode.RECREATE if one is way.failover else Mode.APPEND)
         assert begun_at(procedure, way.failover, there) == ({ORDERS: 4}, {})
 
@@ -331,10 +335,10 @@ def test_what_earlier_failbacks_left_in_its_place_is_told(
 
     monkeypatch.setattr(
         stranded_input,
-        "moved_clients",
+        "completed_moves",
         lambda _: [moved("first", "primary", "append"), *(moved("later", "standby", mode) for mode in later)],
     )
-    monkeypatch.setattr(stranded_input, "exported", lambda one: [export])
+    monkeypatch.setattr(stranded_input, "exported_partitions", lambda one: [export])
     frame = kept_before(found.way.procedure)
     assert frame["offset"].tolist() == kept and frame.dtypes.astype(str).tolist() == ["object", "int32", "int64"]
     file.write_bytes(b"changed")
@@ -412,14 +416,14 @@ def test_what_was_found_before_topics_were_deleted_is_taken_over(planned: Any, d
         columns=["topic", "topic_id", "replicas", "settings"],
     )
     deleting = TopicsToDelete(deletes_topics=finder.artifacts.save("deleted_topics", noted))
-    record(finder.authority, Step.PREPARE_TOPICS, deleting)
+    record_fact(finder.authority, Step.PREPARE_TOPICS, deleting)
     if deleted:
         found.way.primary.delete_topics(["orders"])
     assert found.look() == first
     found.way.another("b2")
     second = found.look()
     assert (second["records"], second["digest"]) == (1, first["digest"])
-    (one,) = exported(found.way.procedure)
+    (one,) = exported_partitions(found.way.procedure)
     assert one.file.exists() and len(found.jobs.given) == 2 - deleted
     by = finder if deleted else found.way.procedure
     assert exported_by(found.way.procedure) == by.id and by.id in str(one.file), (

@@ -183,7 +183,9 @@ def test_an_earlier_failback_that_was_killed_when_it_had_made_topics_anew_is_rem
     way = WayBack(bench, policy=policy, mode="recreate")
     way.worker.kept[BACK] = {ORDERS: 9}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(preparing_topics.Anew, "refuse_filled", lambda _: (_ for _ in ()).throw(KeyboardInterrupt()))
+        patch.setattr(
+            preparing_topics.TopicRecreation, "refuse_filled", lambda _: (_ for _ in ()).throw(KeyboardInterrupt())
+        )
         prepare(way)
     way.worker.kept[BACK], way.choices = {ORDERS: 9}, {}
     way.another("b2")
@@ -201,8 +203,10 @@ def test_topics_made_anew_before_clients_left_again_are_not_copied_twice(
     way.bench.done(way.procedure, Step.START_FLOW_BACK, started=True)
     way.bench.journal.append(way.failover.id, Step.OPEN_TARGET, Entry.INTENT, way.bench.journal.lease(PAIR).epoch, {})
     way.worker.kept[BACK], way.choices = {ORDERS: 9}, {}
-    told = flow_back.told_before
-    monkeypatch.setattr(seed_flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
+    told = flow_back.seeds_since_failover
+    monkeypatch.setattr(
+        seed_flow_back, "seeds_since_failover", lambda procedure: replace(told(procedure), topic_ids={})
+    )
     way.another("b2")
     prepare(way)
     assert seeds(way, seed(way)) == {"orders-0": 9} and way.worker.kept[BACK] == {ORDERS: 9}
@@ -228,8 +232,10 @@ def test_what_was_made_anew_is_known_where_the_failover_knew_no_ids(
 ) -> None:
     """A lost source of which nobody had recorded them: prepare_topics says what it made."""
     way = prepared(bench, seeded=False, mode="recreate")
-    told = flow_back.told_before
-    monkeypatch.setattr(seed_flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
+    told = flow_back.seeds_since_failover
+    monkeypatch.setattr(
+        seed_flow_back, "seeds_since_failover", lambda procedure: replace(told(procedure), topic_ids={})
+    )
     assert seeds(way, seed(way)) == {"orders-0": -1}
 
 
@@ -508,8 +514,10 @@ def test_what_a_killed_run_has_made_begins_at_its_beginning(
     """
     way = WayBack(bench, **({"mode": mode} if mode == "recreate" else {}))
     if not known:
-        told = flow_back.told_before
-        monkeypatch.setattr(seed_flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
+        told = flow_back.seeds_since_failover
+        monkeypatch.setattr(
+            seed_flow_back, "seeds_since_failover", lambda procedure: replace(told(procedure), topic_ids={})
+        )
     del way.primary.partitions["orders"]
     way.primary.deleted.append("orders")
     way.primary.log_ends.pop(ORDERS, None)

@@ -479,7 +479,9 @@ def test_where_nothing_was_there_to_delete_a_second_try_deletes_nothing_either(
     way = anew(bench)
     del way.primary.partitions["orders"]
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(preparing_topics.Anew, "refuse_filled", lambda _: (_ for _ in ()).throw(KeyboardInterrupt()))
+        patch.setattr(
+            preparing_topics.TopicRecreation, "refuse_filled", lambda _: (_ for _ in ()).throw(KeyboardInterrupt())
+        )
         prepare(way)
     made = way.primary.topics(["orders"])["orders"].topic_id
     assert way.run(PrepareTopics(task_id=STEP))["deleted"] == 0

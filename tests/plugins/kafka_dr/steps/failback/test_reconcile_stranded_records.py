@@ -19,9 +19,9 @@ from kafka_dr.actions.failback.stranded_export import PROGRESS_TOPIC, progress_r
 from kafka_dr.domain.failback.stranded import Decision
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, Superseded
-from kafka_dr.hooks.brokers.record import Record, Span
+from kafka_dr.hooks.brokers.record import OffsetSpan, Record
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing
-from kafka_dr.procedure.authority import record as record_fact
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import ReplayBegun, StrandedExport, StrandedRecordsFound
 from kafka_dr.steps.failback.reconcile_stranded_records import ReconcileStrandedRecords
 from kafka_dr.vocabulary import Entry, Step
@@ -126,7 +126,7 @@ class Reader:
     def __init__(self, world: World, isolation: str) -> None:
         self.world, self.isolation = world, isolation
 
-    def scan(self, spans: Mapping[TopicPartition, Span], timeout: float, take: Any = None) -> Iterator[Record]:
+    def scan(self, spans: Mapping[TopicPartition, OffsetSpan], timeout: float, take: Any = None) -> Iterator[Record]:
         """What is there, partition by partition."""
         for where, span in spans.items():
             yield from (

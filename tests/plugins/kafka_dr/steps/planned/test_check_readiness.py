@@ -21,7 +21,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def make(*states: Any) -> list[Any]:
         left = list(states)
-        monkeypatch.setattr(observation, "observe", lambda procedure, known: left.pop(0))
+        monkeypatch.setattr(observation, "observe_pair", lambda procedure, known: left.pop(0))
         monkeypatch.setattr(observation, "_LOOK_AGAIN_SECONDS", 0.0)
         return left
 

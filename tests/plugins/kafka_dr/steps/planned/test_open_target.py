@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.hooks.brokers.record_writer import Accepted, Refused
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.steps.planned.open_target import OpenTarget
 from kafka_dr.steps.shared.verify_clients import VerifyClients
 from kafka_dr.vocabulary import Entry, Step
@@ -46,7 +46,7 @@ def test_the_target_opens(bench: Any) -> None:
 
 CHANGES = {
     "the source's fence was lifted": lift_source_fence,
-    "the source accepts the probe": lambda b: b.probe_answers.update({0: Accepted(5, 1)}),
+    "the source accepts the probe": lambda b: b.probe_answers.update({0: WriteAccepted(5, 1)}),
     "somebody wrote on the source": lambda b: b.clusters["primary"].log_ends.update({T0: 11}),
     "somebody wrote on the target": lambda b: b.clusters["standby"].log_ends.update({T0: 11}),
     "MirrorMaker 2 runs again": lambda b: b.workers["standby"].states.update({"p.source": "RUNNING"}),
@@ -154,7 +154,7 @@ def test_opening_twice_is_opening_once(bench: Any) -> None:
 def test_a_probe_refused_for_another_reason_proves_no_fence(bench: Any) -> None:
     """Too few replicas refuse a write today and take it tomorrow: that is no fence."""
     bench.stopped()
-    bench.probe_answers[0] = Refused("NOT_ENOUGH_REPLICAS", False, 1)
+    bench.probe_answers[0] = WriteRefused("NOT_ENOUGH_REPLICAS", False, 1)
     with pytest.raises(AirflowFailException):
         open_(bench)
 
@@ -195,7 +195,7 @@ def test_only_what_was_approved_is_removed(bench: Any) -> None:
 CHANGES_AFTER_THE_INTENT = {
     "somebody wrote on the source": lambda b: b.clusters["primary"].log_ends.update({T0: 11}),
     "MirrorMaker 2 runs again": lambda b: b.workers["standby"].states.update({"p.source": "RUNNING"}),
-    "the source accepts the probe": lambda b: b.probe_answers.update({0: Accepted(5, 1)}),
+    "the source accepts the probe": lambda b: b.probe_answers.update({0: WriteAccepted(5, 1)}),
     "a group came alive on the source": lambda b: b.clusters["primary"].members.update(billing=1),
     "a group commits on the source": lambda b: b.clusters["primary"].committed.update(billing={T0: Position(5)}),
 }

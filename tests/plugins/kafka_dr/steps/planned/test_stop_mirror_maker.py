@@ -166,7 +166,7 @@ def test_the_forecast_takes_many_positions_that_were_read_just_now(
         given.append(held)
         raise NotReady("that is all", "", "")
 
-    monkeypatch.setattr(forecast_step, "observe", look)
+    monkeypatch.setattr(forecast_step, "observe_pair", look)
     with pytest.raises(NotReady):
         Forecast(task_id="forecast").act(procedure, bench.context())
     assert given[0].equals(held) if fresh else given == [None]

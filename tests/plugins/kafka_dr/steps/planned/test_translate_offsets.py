@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from kafka_dr.actions import spark_jobs
 from kafka_dr.actions.groups.at_rest import positions_frame
 from kafka_dr.actions.offsets.answers import rereads_by_group
-from kafka_dr.actions.offsets.translation_input import stamped_when_copied_back
+from kafka_dr.actions.offsets.translation_input import append_time_topics
 from kafka_dr.actions.scope.internal_topics import checkpoints_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import CheckpointColumns
@@ -24,7 +24,7 @@ from kafka_dr.steps.planned import translate_offsets as step
 from kafka_dr.steps.planned.translate_offsets import TranslateOffsets
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr_spark.contract import input as sources
-from kafka_dr_spark.contract.task_rows import unpack
+from kafka_dr_spark.contract.task_rows import unpack_table
 from kafka_dr_spark.reading.windows import KafkaAccess
 from kafka_dr_spark.translation.task import PartitionTask, output_schema
 
@@ -59,7 +59,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         }
         (made / "summary.json").write_text(json.dumps(summary))
 
-    monkeypatch.setattr(spark_jobs, "submit", submit)
+    monkeypatch.setattr(spark_jobs, "submit_job", submit)
     monkeypatch.setattr(step, "offset_syncs_of", lambda procedure: pd.DataFrame())
     monkeypatch.setattr(step, "bounds_frame", lambda procedure: pd.DataFrame())
     monkeypatch.setattr(
@@ -106,7 +106,7 @@ def test_where_the_input_cannot_be_written_that_is_the_reason(
         raise SparkFailed(in_vain, "spark-submit ended with 2", "look")
 
     monkeypatch.setattr(step, "offset_syncs_of", unreachable)
-    monkeypatch.setattr(spark_jobs, "submit", failing)
+    monkeypatch.setattr(spark_jobs, "submit_job", failing)
     with pytest.raises(ConnectUnavailable, match="does not answer"):
         TranslateOffsets(task_id="translate_offsets").act(procedure, bench.context())
     assert "failed" in seen and "job.json" not in seen
@@ -215,8 +215,8 @@ def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(
         json.dumps(TranslateOffsets(task_id="translate_offsets").write_inputs(procedure, tmp_path, none))
     )
     rows, limits = sources.tagged_rows(tmp_path), sources.load_limits(tmp_path, None, None)
-    (packed,) = sources.packed_for_tasks(rows, sources.spread({}, 1), 1)
-    made = unpack(PartitionTask(sources.load_bounds(tmp_path, True), limits, KafkaAccess({}, {}))(packed))
+    (packed,) = sources.packed_for_tasks(rows, sources.spread_partitions({}, 1), 1)
+    made = unpack_table(PartitionTask(sources.load_bounds(tmp_path, True), limits, KafkaAccess({}, {}))(packed))
     assert sources.measure_positions(rows) == {} and len(made) == 0 and made.schema == output_schema()
 
 
@@ -226,6 +226,6 @@ def test_what_was_copied_back_has_the_time_of_the_broker_that_it_was_copied_to(b
     """
     way = WayBack(bench)
     way.standby.settings["orders"] = {"message.timestamp.type": "LogAppendTime"}
-    assert stamped_when_copied_back(way.procedure, {"orders", "other"}) == {"orders"}
+    assert append_time_topics(way.procedure, {"orders", "other"}) == {"orders"}
     way.primary.settings["orders"] = {"message.timestamp.type": "LogAppendTime"}
-    assert stamped_when_copied_back(way.failover, {"orders"}) == set()
+    assert append_time_topics(way.failover, {"orders"}) == set()

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, NotReady, ReadBackFailed, Refusal, Superseded
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import GroupsCommitted
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.run import Run
@@ -53,7 +53,7 @@ class Restore:
         self.put(before)
         self.undone = translated(bench, *((group, position, "CONTENT") for group, position in committed))
         done = CommitGroups(task_id="commit_groups").act(self.undone, bench.context())
-        record(self.undone.authority, Step.COMMIT_GROUPS, done)
+        record_fact(self.undone.authority, Step.COMMIT_GROUPS, done)
         if opened:
             bench.done(self.undone, Step.OPEN_TARGET)
         self.runs = 0

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.commands.verify_evidence import changed_journal
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.evidence.live_status import in_hand
+from kafka_dr.domain.evidence.live_status import live_status
 from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.steps.shared.open_procedure import OpenProcedure
 from kafka_dr.vocabulary import Entry, Step
@@ -197,7 +197,7 @@ def test_a_run_with_bad_params_is_closed_in_the_journal(bench: Any) -> None:
     assert entries[-1].payload["digest"] == filed["digest"] and entries[-1].payload["outcome"] == "refused"
     assert filed["previous_digest"] == evidence(bench, "r1")["digest"]
     assert bench.journal.lease("primary+standby") == held
-    assert in_hand("planned_failover-r2", entries, datetime.now(UTC)) is None
+    assert live_status("planned_failover-r2", entries, datetime.now(UTC)) is None
     assert list(changed_journal(bench.journal, filed)) == []
     bench.params = usable
     with pytest.raises(AirflowFailException, match="This run has ended"):

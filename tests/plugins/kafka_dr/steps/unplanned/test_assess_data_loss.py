@@ -241,7 +241,7 @@ def test_the_sample_is_shown_beside_what_saw_the_source_later(
     at = recorded(recorder)
     bench = make_lost()
     mirrored(bench, 80)
-    monkeypatch.setattr(last_known, "heartbeats", lambda procedure, seconds: [at - 3000, at + 7000])
+    monkeypatch.setattr(last_known, "newest_heartbeats", lambda procedure, seconds: [at - 3000, at + 7000])
     figures = assess(bench)
     assert figures["plan"]["seen"]["heartbeat_at"] == at + 7000
     assert "7 seconds before the source was last seen, by a heartbeat" in loss_markdown(figures["plan"], "d")
@@ -249,7 +249,7 @@ def test_the_sample_is_shown_beside_what_saw_the_source_later(
     def malformed(*_: Any) -> list[int]:
         raise Malformed("heartbeat is cut off", "3 bytes", "look")
 
-    monkeypatch.setattr(last_known, "heartbeats", malformed)
+    monkeypatch.setattr(last_known, "newest_heartbeats", malformed)
     assert assess(bench, attempt=2)["plan"]["seen"]["heartbeat_at"] is None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr.domain.loss.source_lost import Look, Sight, Verdict, verdict_of
+from kafka_dr.domain.loss.source_lost import Look, LossVerdict, Sight, verdict_of
 from kafka_dr.errors import BadInput
 from kafka_dr.steps.unplanned import confirm_source_lost as confirming
 from kafka_dr.steps.unplanned.confirm_source_lost import ConfirmSourceLost
@@ -23,7 +23,7 @@ STEP = Step.CONFIRM_SOURCE_LOST
 WHY = "the data centre is flooded"
 
 
-def seen(*sights: Sight) -> Verdict:
+def seen(*sights: Sight) -> LossVerdict:
     """A verdict of the view from here alone."""
     return verdict_of(
         [Look("here", sight, f"words {n}", 0.1, f"2026-01-01T00:00:0{n}+00:00", n) for n, sight in enumerate(sights)],
@@ -41,12 +41,12 @@ def run(make_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Call
     """Runs the step on an opened procedure whose source looks as told; returns the bench."""
     bench = make_bench(dag_id="unplanned_failover")
 
-    def run(verdict: Verdict, watched: bool = True, **params: Any) -> Any:
+    def run(verdict: LossVerdict, watched: bool = True, **params: Any) -> Any:
         bench.params |= params
         bench.opened()
         if not watched:
             bench.no_watcher()
-        monkeypatch.setattr(confirming, "confirmed", lambda procedure, tell: tell("100 % sure") or verdict)
+        monkeypatch.setattr(confirming, "confirm_source_state", lambda procedure, tell: tell("100 % sure") or verdict)
         ConfirmSourceLost(task_id=STEP.value).execute(bench.context())
         return bench
 
@@ -73,7 +73,7 @@ def test_a_lost_source_lets_the_procedure_go_on(run: Callable[..., Any]) -> None
     (SLOW, "The source is slow", "find out why"),
     (UNDECIDED, "Nobody can tell whether the source is lost", "Start a new run"),
 ])  # fmt: skip
-def test_any_other_source_is_not_left(run: Callable[..., Any], verdict: Verdict, reason: str, advice: str) -> None:
+def test_any_other_source_is_not_left(run: Callable[..., Any], verdict: LossVerdict, reason: str, advice: str) -> None:
     """The refusal says what was seen, what to do, and how to leave it all the same; who saw what stands in the
     journal.
     """
@@ -88,7 +88,7 @@ def test_any_other_source_is_not_left(run: Callable[..., Any], verdict: Verdict,
 
 
 @pytest.mark.parametrize("verdict", [ANSWERS, REFUSES, SLOW, UNDECIDED], ids=lambda v: v.state.value)
-def test_a_reason_overrides_and_is_written_down(run: Callable[..., Any], verdict: Verdict) -> None:
+def test_a_reason_overrides_and_is_written_down(run: Callable[..., Any], verdict: LossVerdict) -> None:
     """The later approval reads it from the figures, beside what the source really looked like."""
     told = figures(run(verdict, override_source_lost=f"  {WHY} "))
     assert (told["state"], told["overridden"], told["override"]) == (verdict.state.value, True, WHY)

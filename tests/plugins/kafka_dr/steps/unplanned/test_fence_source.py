@@ -14,10 +14,10 @@ from kafka_dr.actions.fencing import acl_fence as fencing
 from kafka_dr.actions.fencing.acl_fence import added_entries
 from kafka_dr.actions.old_source import lost_source_fence as fencing_source
 from kafka_dr.actions.old_source.armed_fence import telling_entries
-from kafka_dr.domain.fencing.armed_fence import armed_fences, watched
+from kafka_dr.domain.fencing.armed_fence import armed_fences, watched_sources
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable
-from kafka_dr.hooks.brokers.record_writer import Accepted
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.steps.unplanned import fence_source as fence_source_step
 from kafka_dr.steps.unplanned.fence_source import FenceSource
@@ -133,7 +133,7 @@ def test_a_working_source_that_lets_clients_in_is_refused(
     if breaks == "takes no entries":
         bench.clusters["primary"].takes_acls = False
     else:
-        bench.probe_answers[0] = Accepted(1, 1)
+        bench.probe_answers[0] = WriteAccepted(1, 1)
     with pytest.raises(AirflowFailException, match="may still act|was not refused"):
         fence(bench)
     assert armed(bench) == [] and Entry.OUTCOME not in bench.kinds(STEP)
@@ -192,13 +192,13 @@ def test_a_source_that_hangs_in_the_middle_keeps_nobody(
     source.away, rules = False, fencing.source_rules
 
     def frozen(procedure: Any) -> Any:
-        if isinstance(procedure.authority, fencing_source.TimedAttempt) and not thaws.is_set():
+        if isinstance(procedure.authority, fencing_source.TimedFenceAttempt) and not thaws.is_set():
             source.away = dies
             thaws.wait(60)
             source.away = False
         return rules(procedure)
 
-    real = fencing_source.fenced_by_acl
+    real = fencing_source.fence_by_acl
 
     def hanging(*given: Any) -> Any:
         try:
@@ -207,7 +207,7 @@ def test_a_source_that_hangs_in_the_middle_keeps_nobody(
             ended.set()
 
     monkeypatch.setattr(fencing, "source_rules", frozen)
-    monkeypatch.setattr(fencing_source, "fenced_by_acl", hanging)
+    monkeypatch.setattr(fencing_source, "fence_by_acl", hanging)
     monkeypatch.setattr(fence_source_step, "_FENCE_SECONDS", 0.2)
     if dies:
         assert fence(bench)["fenced"] == "armed"
@@ -348,7 +348,7 @@ def test_nothing_is_armed_for_nobody(hooked: Any, fences: bool) -> None:
     assert Entry.OUTCOME not in hooked.kinds(STEP)
     hooked.clusters["primary"].away = False
     ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(hooked.context())
-    assert armed(hooked) == [] and watched(telling_entries(hooked.journal))[procedure.id].state == "reopened"
+    assert armed(hooked) == [] and watched_sources(telling_entries(hooked.journal))[procedure.id].state == "reopened"
 
 
 def test_who_watches_is_told_with_what_is_armed(bench: Any) -> None:
@@ -366,7 +366,7 @@ def test_the_return_lifts_what_was_done(hooked: Any) -> None:
     figures = hooked.entries(Step.RETURN_TO_SOURCE)[-1].payload
     assert figures["touched"] is True and figures["fence_hook"]["fenced"] is False and not hooked.hook.fenced
     assert hooked.hook.asked[-2:] == [("unfence", procedure.id, "primary"), ("state", "primary")]
-    assert watched(telling_entries(hooked.journal))[procedure.id].state == "reopened"
+    assert watched_sources(telling_entries(hooked.journal))[procedure.id].state == "reopened"
 
 
 def test_a_hook_that_was_not_asked_is_not_told_to_let_in(hooked: Any) -> None:

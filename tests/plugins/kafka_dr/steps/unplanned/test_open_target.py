@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr.actions.recheck import refuse_if_changed
+from kafka_dr.actions.recheck import recheck_preconditions
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, Refusal
 from kafka_dr.vocabulary import Entry, Step
@@ -219,11 +219,11 @@ def test_a_step_begun_again_accepts_what_still_stops(ready: Any) -> None:
     stop is.
     """
     stopping(ready, "p.source", "p.checkpoint")
-    refuse_if_changed(ready.procedure())
+    recheck_preconditions(ready.procedure())
     stop_seconds(ready, 0.1)
     time.sleep(0.2)
     with pytest.raises(Refusal, match="p.source runs again"):
-        refuse_if_changed(ready.procedure())
+        recheck_preconditions(ready.procedure())
 
 
 def test_a_silent_worker_keeps_the_target_closed_to_nobody(ready: Any) -> None:

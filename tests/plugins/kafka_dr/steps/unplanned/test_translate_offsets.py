@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from kafka_dr.actions.offsets.early_translation import trusted_pairs
-from kafka_dr.commands.verify_evidence import receipts
+from kafka_dr.commands.verify_evidence import listed_receipts
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.recorder_rows import Kind
 from kafka_dr.steps.shared.review_translation import ReviewTranslation
@@ -158,7 +158,7 @@ def test_what_was_translated_with_the_assessment_is_verified_with_the_evidence(
     """Its file is one that a step names."""
     recorded(recorder)
     figures = figures_of(assessed(make_lost).procedure(), Step.ASSESS_DATA_LOSS)
-    files = [receipt["file"] for receipt in receipts({"steps": [{"figures": figures, "notes": []}]})]
+    files = [receipt["file"] for receipt in listed_receipts({"steps": [{"figures": figures, "notes": []}]})]
     assert [name for name in files if name.startswith("translated_ahead-")] == [figures["translated_ahead"]["file"]]
 
 
