@@ -146,7 +146,7 @@ HOUSE = [
         ("functions_are_short", LAB, functions(900, 31), "", "p90 31"),
         ("functions_are_short", LAB, functions(9000, 11), "", "median 11"),
         ("a_docstring_begins_with_a_short_line", LAB, f'"""{"x" * 111}"""\n'),
-        ("folders_hold_few_modules", "lab/environment/mutant.py", '"""One."""\n'),
+        ("folders_hold_few_modules", "tests/support/mutant.py", '"""One."""\n'),
         ("files_are_short", LAB, "NUMBER = 1\n" * 401),
         ("a_function_is_verb_and_object", LAB, "def one() -> None:\n    pass\n"),
         ("a_class_name_means_one_thing", LAB, "class KafkaCluster:\n    pass\n"),

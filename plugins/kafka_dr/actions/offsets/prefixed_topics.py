@@ -50,7 +50,7 @@ def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) ->
 
 
 def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
-    """As `write_prefixed_copies`, without the source: where copies ended when clients came to it last, by the journal.
+    """As `write_prefixed_copies`, without the source: the journal says where copies ended.
 
     Args:
         copies: what `bounds_of_lost_copies` answered; a copy of which the journal does not tell has no cut-off, and no

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.dead_source import (
+from tests.plugins.kafka_dr.actions.loss.dead_source import (
     mirrored,
     planned,
 )

@@ -26,8 +26,7 @@ from kafka_dr.steps.unplanned.fence_source import FenceSource
 from kafka_dr.steps.unplanned.stop_mirror_maker import StopLeftMirrorMaker
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.support.bench import FENCE, PAIR
-from tests.support.dead_source import (
+from tests.plugins.kafka_dr.actions.loss.dead_source import (
     ASSESS,
     EARLIER,
     LATER,
@@ -45,6 +44,7 @@ from tests.support.dead_source import (
     planned,
     taken,
 )
+from tests.support.bench import FENCE, PAIR
 from tests.support.facts import figures_of
 
 # -- the lease -----------------------------------------------------------------------------------------------------

@@ -19,8 +19,7 @@ from kafka_dr.steps.unplanned.stop_mirror_maker import StopLeftMirrorMaker
 from kafka_dr.steps.unplanned.translate_offsets import TranslateWithoutSource
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.support.bench import FENCE, ORDERS
-from tests.support.dead_source import (
+from tests.plugins.kafka_dr.actions.loss.dead_source import (
     ASSESS,
     AWAY,
     EARLIER,
@@ -36,6 +35,7 @@ from tests.support.dead_source import (
     planned,
     refused,
 )
+from tests.support.bench import FENCE, ORDERS
 from tests.support.facts import figures_of
 from tests.support.lost_source import Recorder, held, seen
 

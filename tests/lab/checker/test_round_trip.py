@@ -24,8 +24,8 @@ from lab.workload.ground_truth import (
     TopicTruth,
     TruthRecord,
 )
-from tests.lab.round_trips import ALIASES, Spoil, Story, digest, event, loss_row, sealed
-from tests.lab.trips import (
+from tests.lab.checker.round_trips import ALIASES, Spoil, Story, digest, event, loss_row, sealed
+from tests.lab.checker.trips import (
     AT,
     MODES,
     POLICIES,

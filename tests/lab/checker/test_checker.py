@@ -43,7 +43,7 @@ from lab.workload.ground_truth import (
     content_digest,
     key_digest,
 )
-from tests.lab.round_trips import event
+from tests.lab.checker.round_trips import event
 
 AT = ("orders", 0)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lab.checker.monotonicity import bolder_groups, bolder_losses, bolder_positions, higher_positions
-from tests.lab.round_trips import loss_row, position_row
+from tests.lab.checker.round_trips import loss_row, position_row
 
 
 def position(**changes: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lab.checker.round_trip.observed import UNPLANNED
-from tests.lab.round_trips import HOUR, Story, event
-from tests.lab.trips import (
+from tests.lab.checker.round_trips import HOUR, Story, event
+from tests.lab.checker.trips import (
     AT,
     POLICIES,
     Make,

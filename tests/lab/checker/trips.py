@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from lab.checker.records import Held
 from lab.checker.round_trip.observed import PLANNED, UNPLANNED
-from tests.lab.round_trips import Story, digest
+from tests.lab.checker.round_trips import Story, digest
 
 AT = ("orders", 0)
 POLICIES = ("identity", "default")

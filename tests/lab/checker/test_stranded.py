@@ -11,8 +11,8 @@ from lab.workload.ground_truth import (
     ABORTED,
     content_digest,
 )
-from tests.lab.round_trips import digest
-from tests.lab.trips import (
+from tests.lab.checker.round_trips import digest
+from tests.lab.checker.trips import (
     AT,
     MODES,
     POLICIES,

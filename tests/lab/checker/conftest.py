@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from lab.checker.ledger import Topic
-from tests.lab import unplanned_scene
-from tests.lab.round_trips import (
+from tests.lab.checker import unplanned_scene
+from tests.lab.checker.round_trips import (
     Story,
 )
-from tests.lab.trips import Make
-from tests.lab.unplanned_scene import DIED, Scene, acked
+from tests.lab.checker.trips import Make
+from tests.lab.checker.unplanned_scene import DIED, Scene, acked
 
 
 @pytest.fixture
