@@ -21,7 +21,8 @@ from kafka_dr.errors import BadInput, KafkaUnavailable, SwitchbackError
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing, RecordReplay
 
 _PROGRAM = (
-    "import sys; from kafka_dr.hooks.brokers.writer_process import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
+    "import sys; from kafka_dr.hooks.brokers.writer_process import serve_requests;"
+    " serve_requests(sys.stdin.buffer, sys.stdout.buffer)"
 )
 _PACKAGES = Path(__file__).parents[3]
 #: Beyond what the writer itself waits: its start, and ending a transaction that failed.

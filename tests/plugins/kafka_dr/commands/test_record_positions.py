@@ -31,7 +31,7 @@ class Recorder:
         self.ended.wait()
 
 command.load_topology = lambda path: SimpleNamespace(flows=sys.argv[1:])
-command.recording = lambda topology, flow, settings, ended: Recorder(flow, ended)
+command.open_recorder = lambda topology, flow, settings, ended: Recorder(flow, ended)
 sys.exit(command.main())
 """
 

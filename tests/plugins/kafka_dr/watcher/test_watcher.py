@@ -458,7 +458,7 @@ def test_a_failed_procedure_that_was_closed_is_not_in_hand_again(watch: Watch) -
 
 def test_two_watchers_at_once_end_in_the_same_state(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     """One stands still just before its act while the other does all of it: what the other proved is not undone."""
-    act, once = fencing.acting, []
+    act, once = fencing.acting_under, []
 
     def frozen(authority: Any, undo: Any) -> Any:
         if not once:

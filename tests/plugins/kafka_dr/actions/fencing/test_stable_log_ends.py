@@ -124,8 +124,10 @@ def ready(
     bench = make_bench(deadlines=limits, **({"kafka_tools": "/opt/kafka/libs"} if tool else {}))
     if abort:
         known = bench.planned.__globals__
-        made = known["Plan"]
-        monkeypatch.setitem(known, "Plan", lambda *given, **named: made(*given, abort_open_transactions=True, **named))
+        made = known["FailoverPlan"]
+        monkeypatch.setitem(
+            known, "FailoverPlan", lambda *given, **named: made(*given, abort_open_transactions=True, **named)
+        )
     bench.planned()
     source = bench.clusters["primary"]
     source.acls = set(RIGHTS)
