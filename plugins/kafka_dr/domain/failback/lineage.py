@@ -1,13 +1,12 @@
-"""Which stretches of a partition's log each of two clusters copied from the other, as directions turned.
+"""Which segments of a partition's log each of two clusters copied from the other, over all client moves.
 
-Each time clients change sides, the direction of replication turns round. Under identity naming both logs of a partition
-then consist of stretches that were written by clients on the one side and copied to the other, by turns.
+Each client move reverses the direction of replication. Under identity naming both logs of a partition then consist of
+alternating segments: written by clients on one cluster, copied to the other.
 
 Invariants
-1. Stretches follow each other on both logs, in the same order; between two of them records may stand that were never
-   copied (stranded).
-2. What is not known is left out, and all that is older with it: no stretch is guessed.
-3. A topic that was made anew begins a new lineage.
+1. Segments have the same order in both logs; between two segments records may lie that were never copied (stranded).
+2. A segment with unknown ends is left out together with all older segments: no segment is guessed.
+3. A recreated topic begins a new lineage.
 """
 
 from __future__ import annotations
@@ -17,18 +16,17 @@ from typing import NamedTuple
 
 
 class SideChange(NamedTuple):
-    """One change of sides, as one partition saw it; offsets are log ends.
+    """One client move, for one partition; offsets are log ends.
 
     Attributes:
-        source: the cluster that clients left; until then it was copied to the other one.
-        target: the cluster they went to.
-        source_end: up to it the source's log was copied to the target, and nothing behind it; None where nobody knows
-            that.
-        target_end: where the target's log ended when the copying stood: what follows there was written by clients; None
-            as above.
-        source_resumes: where the copies of that begin in the source's log; more than `source_end` where records are
-            stranded in between.
-        anew: the target's log was made anew before this change of sides, and copied from the source's beginning.
+        source: the cluster that clients left, which was mirrored to the target until then.
+        target: the cluster that clients moved to.
+        source_end: end (exclusive) of the source records that were copied to the target; None if unknown.
+        target_end: the target's log end after mirroring had stopped: clients wrote the records from here on; None if
+            unknown.
+        source_resumes: offset in the source's log of the first copy of those records; above `source_end` if records
+            are stranded in between.
+        anew: the target's topic was recreated before this move, and copied from the source's log start.
         drained: the last copy was proven to be of the last record below `source_end`.
     """
 
@@ -42,11 +40,11 @@ class SideChange(NamedTuple):
 
 
 class CopiedSegment(NamedTuple):
-    """A stretch of the source's log and the target's copy of it; ends are exclusive, None is open.
+    """A segment of the source's log and the same records in the target's log; ends are exclusive, None is open.
 
     Attributes:
-        copied_back: the source's records are copies of the target's; otherwise it is the other way round.
-        drained: its last copy was proven to be of its last original; false on an open one.
+        copied_back: the source's records are copies of the target's; if false, the target's are copies.
+        drained: the segment's last copy was proven to be of its last original; false on an open segment.
     """
 
     source_from: int
@@ -58,10 +56,10 @@ class CopiedSegment(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """The segments of a partition, oldest first; where source records below the first one went is unknown.
+    """The segments of a partition, oldest first; the copies of source records below the first segment are unknown.
 
     Attributes:
-        unknown: why something lies below it, None where nothing does.
+        unknown: why records lie below the first segment; None if no record does.
     """
 
     segments: tuple[CopiedSegment, ...]
@@ -69,11 +67,11 @@ class Lineage(NamedTuple):
 
 
 def lineage_of(moves: Sequence[SideChange], source: str, target: str) -> Lineage:
-    """Return a partition's lineage as seen from where clients are now.
+    """Return a partition's lineage, with the cluster that clients use now as source.
 
     Args:
-        moves: all changes of sides that the partition saw, oldest first.
-        source: where clients are now, and where the last one took them.
+        moves: all client moves since the partition exists, oldest first.
+        source: the cluster that clients use now, target of the last move.
         target: the other cluster.
     """
     begin = {source: 0, target: 0}
@@ -82,24 +80,24 @@ def lineage_of(moves: Sequence[SideChange], source: str, target: str) -> Lineage
     for move in moves:
         if move.anew:
             begin, segments, unknown = {source: 0, target: 0}, [], None
-        end = _known({move.source: move.source_end, move.target: move.target_end})
+        end = _without_unknown({move.source: move.source_end, move.target: move.target_end})
         if len(end) < 2:
             segments, unknown = [], f"nobody knows what of {move.source} was on {move.target} when clients left it"
-        elif len(begin) == 2 and not _nothing_came(begin, end, move):
+        elif len(begin) == 2 and not _is_empty_segment(begin, end, move):
             segments.append(_segment(begin, end, source, target, move.source == target, move.drained))
-        begin = _known({move.source: _resumes(move), move.target: move.target_end})
+        begin = _without_unknown({move.source: _source_resume_offset(move), move.target: move.target_end})
     if len(begin) < 2:
         return Lineage((), unknown)
     return Lineage((*segments, _segment(begin, {}, source, target, copied_back=False)), unknown)
 
 
-def _known(offsets: Mapping[str, int | None]) -> dict[str, int]:
+def _without_unknown(offsets: Mapping[str, int | None]) -> dict[str, int]:
     return {cluster: offset for cluster, offset in offsets.items() if offset is not None}
 
 
-def _nothing_came(begin: dict[str, int], end: dict[str, int], move: SideChange) -> bool:
-    """Whether neither log grew before this change of sides, and nothing is stranded: a stretch of nothing."""
-    return end == begin and _resumes(move) == move.source_end
+def _is_empty_segment(begin: dict[str, int], end: dict[str, int], move: SideChange) -> bool:
+    """Whether the segment before this move is empty: neither log grew, and no record is stranded."""
+    return end == begin and _source_resume_offset(move) == move.source_end
 
 
 def _segment(
@@ -113,6 +111,6 @@ def _segment(
     return CopiedSegment(begin[source], end.get(source), begin[target], end.get(target), copied_back, drained)
 
 
-def _resumes(move: SideChange) -> int | None:
-    known = [offset for offset in (move.source_end, move.source_resumes) if offset is not None]
-    return max(known, default=None)
+def _source_resume_offset(move: SideChange) -> int | None:
+    ends = [offset for offset in (move.source_end, move.source_resumes) if offset is not None]
+    return max(ends, default=None)

@@ -1,10 +1,10 @@
-"""Stranded records written to the new primary: which, under which marks, and proof that each is there once.
+"""Replay of stranded records to the new primary: which records, with which headers, proven to be written once.
 
 Invariants
-1. Of one partition records are written in the order of their offsets, so that what is done is always a beginning of
-   them.
-2. A record that no transaction has committed is not written.
-3. Into a compacted topic no value is written whose key was written later on the new primary: it would undo that.
+1. The records of one partition are written in offset order, so that the written records are always the first ones.
+2. A record of a transaction that is not committed is not written.
+3. A value is not written to a compacted topic if clients wrote its key later on the new primary: the replay would undo
+   the client's value.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 T = TypeVar("T")
 Headers = tuple[tuple[str, bytes | None], ...]
 
-#: Headers of a replayed record: where it stood, and whose export it was replayed from. They are its last two, in this
-#: order.
+#: Headers of a replayed record: its origin, and the procedure that exported it. Its last two headers, in this order.
 ORIGIN, PROCEDURE = "switchback.origin", "switchback.procedure"
-#: Of one transaction, whichever is reached first. What a killed process leaves behind, aborted, is no more than this.
+#: Limits of one transaction, whichever is reached first: a killed process leaves at most so many aborted records.
 MOST_RECORDS, MOST_BYTES = 1_000, 8_000_000
-#: What a batch of one record needs beside its key, value and headers, at most; of each header its lengths.
+#: Overhead of a batch of one record, without key, value and headers, at most; and of each header (its length fields).
 _BATCH_BYTES, _HEADER_BYTES = 100, 10
 _MARK_BYTES = 16
 _NAMED = 5
 
 
 class Fate(StrEnum):
-    """What becomes of an exported record of a topic that is replayed."""
+    """Result for an exported record of a topic that is replayed."""
 
     WRITTEN = "written"
     UNCOMMITTED = "uncommitted"
@@ -52,12 +51,12 @@ class Origin(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Its partition there."""
+        """The record's partition on the returned cluster."""
         return TopicPartition(self.topic, self.partition)
 
 
 def origin_in(text: bytes | None) -> Origin | None:
-    """Read an origin as it stands in a header; None where it is none."""
+    """Parse an origin from a header's value; None if the value is no origin."""
     parts = (text or b"").decode("utf-8", "replace").split("/")
     if len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
         return None
@@ -65,19 +64,19 @@ def origin_in(text: bytes | None) -> Origin | None:
 
 
 def with_origin_headers(headers: Headers, origin: Origin, procedure_id: str) -> Headers:
-    """Return a record's headers with the two that say where it comes from, behind its own."""
+    """Return a record's own headers followed by the two origin headers."""
     return (*headers, (ORIGIN, str(origin).encode()), (PROCEDURE, procedure_id.encode()))
 
 
 def without_origin_headers(headers: Headers, procedure_ids: Collection[str]) -> tuple[Origin, Headers] | None:
     """Return a replayed record's origin and original headers; None if not from these procedures' exports.
 
-    A record that was replayed before, and was stranded again, has older marks among its own headers.
+    A record that was replayed before and stranded again has older origin headers among its original headers.
     """
     if (
         len(headers) < 2
         or headers[-2][0] != ORIGIN
-        or headers[-1] not in [(PROCEDURE, one.encode()) for one in procedure_ids]
+        or headers[-1] not in [(PROCEDURE, procedure_id.encode()) for procedure_id in procedure_ids]
     ):
         return None
     origin = origin_in(headers[-2][1])
@@ -85,17 +84,17 @@ def without_origin_headers(headers: Headers, procedure_ids: Collection[str]) -> 
 
 
 def mark_of(key: bytes | None) -> bytes | None:
-    """Return what a key is remembered by: the beginning of its SHA-256, as the export has it in whole."""
+    """Return a key's mark, which stands for the key in memory: the first 16 bytes of its SHA-256."""
     return None if key is None else hashlib.sha256(key).digest()[:_MARK_BYTES]
 
 
 def mark_in(key_sha256: str) -> bytes:
-    """Return the same of a key's SHA-256 in hexadecimal digits."""
+    """Return a key's mark from the key's SHA-256 in hexadecimal digits, as in the export."""
     return bytes.fromhex(key_sha256)[:_MARK_BYTES]
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Return the bytes that a batch of this record alone has at most, uncompressed."""
+    """Return the largest size in bytes, uncompressed, of a batch with only this record."""
     return (
         _BATCH_BYTES
         + len(key or b"")
@@ -107,13 +106,13 @@ def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
 def fate_of(
     offset: int, key: bytes | None, uncommitted: Container[int], needs_key: bool, written_later: Container[bytes | None]
 ) -> Fate:
-    """Tell what becomes of a record.
+    """Decide whether a stranded record is written, and if not, why.
 
     Args:
-        uncommitted: offsets of records that no transaction has committed.
-        needs_key: whether the topic takes no record without a key, as compacted ones.
-        written_later: marks of keys that clients wrote on the new primary since they went there; empty unless the topic
-            is compacted.
+        uncommitted: offsets of records whose transaction is not committed.
+        needs_key: whether the topic refuses records without a key, as compacted topics do.
+        written_later: marks of keys that clients wrote on the new primary since the failover; empty unless the topic is
+            compacted.
     """
     if offset in uncommitted:
         return Fate.UNCOMMITTED
@@ -129,32 +128,32 @@ def cut_into_transactions(
 
     Args:
         size: a record's bytes.
-        alone: whether the cluster may refuse a record; then it takes no other with it.
+        alone: whether the cluster may refuse a record; such a record gets a transaction of its own.
     """
-    held: list[T] = []
-    held_bytes = 0
+    batch: list[T] = []
+    batch_bytes = 0
     for record in records:
         single = alone(record)
-        if held and (single or len(held) >= MOST_RECORDS or held_bytes + size(record) > MOST_BYTES):
-            yield held
-            held, held_bytes = [], 0
-        held.append(record)
-        held_bytes += size(record)
+        if batch and (single or len(batch) >= MOST_RECORDS or batch_bytes + size(record) > MOST_BYTES):
+            yield batch
+            batch, batch_bytes = [], 0
+        batch.append(record)
+        batch_bytes += size(record)
         if single:
-            yield held
-            held, held_bytes = [], 0
-    if held:
-        yield held
+            yield batch
+            batch, batch_bytes = [], 0
+    if batch:
+        yield batch
 
 
 class Expected(NamedTuple):
-    """A record that should stand on the new primary, or stands there.
+    """A replayed record, as exported (expected on the new primary) or as read back there.
 
     Attributes:
-        offset: on the returned cluster.
-        content: fingerprint of key, value and the headers that it had there.
-        timestamp: in milliseconds since 1970; None where it had none that can be kept.
-        key: its key's mark.
+        offset: the record's offset on the returned cluster.
+        content: fingerprint of key, value and original headers.
+        timestamp: milliseconds since 1970; None if the record had no timestamp that the new primary preserves.
+        key: mark of the record's key.
     """
 
     offset: int
@@ -164,15 +163,15 @@ class Expected(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What was found of one partition's records.
+    """Result of reading back one partition's replayed records.
 
     Attributes:
-        read_back: how many stand there, each once, with the content that was exported.
-        overwritten: how many do not, since their key was written later, by a client or by a later one of them.
-        expired: how many were at the log's beginning, which retention has taken since.
-        overtaken: how many stand behind a client's record of the same key, which they undo.
-        restamped: how many of those that stand there have the time of their writing.
-        problems: what contradicts; empty is proof.
+        read_back: records found exactly once on the new primary, with the exported content.
+        overwritten: records compacted away, since a client or a later replayed record wrote their key.
+        expired: records that lay at the log start and were deleted by retention since.
+        overtaken: records that lie above a client's record of the same key, whose value they undo.
+        restamped: records found whose timestamp is the time of the replay.
+        problems: contradictions; empty is proof.
     """
 
     read_back: int
@@ -184,40 +183,44 @@ class Found(NamedTuple):
 
 
 class ReadBack:
-    """Compares what stands on the new primary with what was exported of one partition, both in their order."""
+    """Compares one partition's records on the new primary with the exported records, both in log order."""
 
     def __init__(self, expected: Iterable[Expected], compacted: bool, shortened: bool) -> None:
         """Prepare.
 
         Args:
-            expected: the records that should be there, ascending by offset; read as far as needed.
+            expected: the exported records that were written, ascending by offset; iterated only as far as needed.
             compacted: whether a record may be missing because its key was written later.
-            shortened: whether the log begins behind the place where the first of them was written.
+            shortened: whether the log now starts above the place where the first replayed record was written.
         """
         self._expected = iter(expected)
         self._next = next(self._expected, None)
         self._compacted, self._shortened = compacted, shortened
-        self._last = -1
+        self._last_offset = -1
         self._read_back = self._expired = self._overtaken = self._restamped = 0
         self._missing: list[Expected] = []
         self._problems: list[str] = []
-        self._untold = 0
+        self._more_problems = 0
         self._by_clients: set[bytes | None] = set()
         self._by_replay: dict[bytes | None, int] = {}
 
     def written(self, key: bytes | None) -> None:
-        """A client's record of a compacted topic, by its key's mark."""
+        """Take the next record of the log, which a client wrote to a compacted topic.
+
+        Args:
+            key: mark of the record's key.
+        """
         self._by_clients.add(key)
 
     def replayed(self, seen: Expected) -> None:
-        """A replayed record, as it stands there."""
-        if seen.offset <= self._last:
-            self._tell(f"offset {seen.offset} stands there twice, or behind a later one")
+        """Take the next record of the log, which was replayed."""
+        if seen.offset <= self._last_offset:
+            self._report(f"offset {seen.offset} stands there twice, or behind a later one")
             return
-        self._last = seen.offset
+        self._last_offset = seen.offset
         self._skip_to(seen.offset)
         if self._next is None or self._next.offset != seen.offset:
-            self._tell(f"offset {seen.offset} was not to be written")
+            self._report(f"offset {seen.offset} was not to be written")
             return
         self._compare(self._next, seen)
         self._next = next(self._expected, None)
@@ -227,49 +230,49 @@ class ReadBack:
 
     def _compare(self, wanted: Expected, seen: Expected) -> None:
         if wanted.content != seen.content:
-            self._tell(f"offset {seen.offset} has another content than exported")
+            self._report(f"offset {seen.offset} has another content than exported")
         elif wanted.timestamp not in (None, seen.timestamp):
-            self._tell(f"offset {seen.offset} has another timestamp than exported")
+            self._report(f"offset {seen.offset} has another timestamp than exported")
         else:
             self._read_back += 1
             self._restamped += wanted.timestamp is None
 
     def end(self) -> Found:
-        """Everything was seen: the verdict."""
+        """Return the result after the last record of the log."""
         self._skip_to(None)
         unexplained = [
-            one
-            for one in self._missing
-            if one.key not in self._by_clients and self._by_replay.get(one.key, -1) < one.offset
+            record
+            for record in self._missing
+            if record.key not in self._by_clients and self._by_replay.get(record.key, -1) < record.offset
         ]
         overwritten = len(self._missing) - len(unexplained)
         if self._shortened:
-            # Nobody can tell any more what a client wrote there, or what was compacted away.
+            # Clients' records in the deleted part of the log may have overwritten these keys: that is no contradiction.
             self._expired, unexplained = self._expired + len(unexplained), []
-        for one in unexplained:
-            self._tell(f"offset {one.offset} is not there")
-        more = [f"{self._untold} more like these"] if self._untold else []
+        for record in unexplained:
+            self._report(f"offset {record.offset} is not there")
+        more = [f"{self._more_problems} more like these"] if self._more_problems else []
         return Found(
             self._read_back, overwritten, self._expired, self._overtaken, self._restamped, (*self._problems, *more)
         )
 
     def _skip_to(self, offset: int | None) -> None:
-        """What should be there before an offset and is not."""
+        """Count as missing every expected record below an offset."""
         while self._next is not None and (offset is None or self._next.offset < offset):
-            self._lacking(self._next)
+            self._miss(self._next)
             self._next = next(self._expected, None)
 
-    def _lacking(self, one: Expected) -> None:
+    def _miss(self, record: Expected) -> None:
         if self._shortened and not self._read_back:
             self._expired += 1
         elif self._compacted:
-            self._missing.append(one)
+            self._missing.append(record)
         else:
-            self._tell(f"offset {one.offset} is not there")
+            self._report(f"offset {record.offset} is not there")
 
-    def _tell(self, problem: str) -> None:
-        """Some are named, the others counted."""
+    def _report(self, problem: str) -> None:
+        """Keep the text of the first problems, count the others."""
         if len(self._problems) < _NAMED:
             self._problems.append(problem)
         else:
-            self._untold += 1
+            self._more_problems += 1

@@ -1,10 +1,10 @@
-"""Armed fences: sources not fenced when their clients left; they are fenced as soon as they answer.
+"""Armed fences: a source that could not be fenced when its clients left is fenced as soon as it answers.
 
 Invariants
-1. What is armed follows from journal entries alone; repeated entries change nothing.
-2. A fence stays armed until it was proven, the source was given back or opened to clients again, or somebody disarmed
-   it.
-3. Nobody's silence disarms: neither the end of the procedure nor another procedure's beginning does.
+1. The armed fences follow from journal entries alone; repeated entries change nothing.
+2. A fence stays armed until the fence is proven, the source is returned or reopened to clients, or an operator disarms
+   the fence.
+3. Neither the end of the procedure nor the start of another procedure disarms a fence.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from kafka_dr.procedure.entries import (
 )
 from kafka_dr.vocabulary import Step
 
-#: What fence_source says of a source: how it is fenced, or that it could only be armed.
+#: Values of `fenced` in the outcome of fence_source: how the source is fenced, or that its fence is only armed.
 BY_ACL, BY_HOOK, ARMED = "by acl", "by hook", "armed"
-#: Steps whose entries are looked at.
+#: Steps whose entries decide which sources are watched.
 TELLING = (Step.OPEN_PROCEDURE, Step.FENCE_SOURCE, Step.OPEN_TARGET, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
-#: Steps whose entries say which way clients were moved last.
+#: Steps whose entries decide the last client move.
 MOVING = (Step.OPEN_PROCEDURE, Step.OPEN_TARGET, Step.RETURN_TO_SOURCE)
 
 
 class WatchState(StrEnum):
-    """How far the watch over an old source is."""
+    """State of the watch over an old source."""
 
-    #: It is fenced as soon as it answers.
+    #: The source is to be fenced as soon as it answers.
     ARMED = "armed"
-    #: It is fenced and that is proven; some MirrorMaker 2 of it did not answer yet, and is stopped as soon as it does.
+    #: The source's fence is proven; its MirrorMaker 2 has not answered completely, and is to be stopped once it does.
     FENCED = "fenced"
     #: Nothing is left to do.
     OVER = "over"
-    #: Somebody took it over.
+    #: An operator ended the watch.
     DISARMED = "disarmed"
-    #: Clients were let onto it again: it must not be fenced any more.
+    #: Clients were let onto the source again: the source must not be fenced any more.
     REOPENED = "reopened"
 
 
@@ -63,10 +63,10 @@ class ArmedFence:
     """A source to be fenced as soon as it answers.
 
     Attributes:
-        procedure_id: which procedure its clients left it with.
-        topics: what clients may not write to, by names on the source.
-        since: when it was armed.
-        answers_since: when the watcher first saw it answer, ISO 8601; None while it did not.
+        procedure_id: the procedure that moved the clients away from the source.
+        topics: names on the source of the topics to be fenced.
+        since: when the fence was armed.
+        answers_since: when the watcher got the source's first answer, ISO 8601; None before.
     """
 
     procedure_id: str
@@ -79,10 +79,10 @@ class ArmedFence:
 
 @dataclass(frozen=True)
 class WatchedSource:
-    """An old source that was armed once, and how far its watch is.
+    """An old source whose fence was armed once, and the state of its watch.
 
     Attributes:
-        reopened_by: the procedure that let clients onto it again.
+        reopened_by: the procedure that let clients onto the source again.
     """
 
     fence: ArmedFence
@@ -91,10 +91,10 @@ class WatchedSource:
 
 
 class AcceptedRange(NamedTuple):
-    """Records that an old source accepted after it was left: [from_offset, to_offset) of one partition.
+    """Records that an old source accepted after its clients had left: [from_offset, to_offset) of one partition.
 
     Attributes:
-        from_offset: None where nobody knows how far the partition had been read: then everything in it may be new.
+        from_offset: None if the log end at that time is unknown: then every record of the partition may be new.
     """
 
     topic: str
@@ -104,9 +104,10 @@ class AcceptedRange(NamedTuple):
 
 
 def accepted_ranges(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[AcceptedRange]:
-    """List what lies above the ends known when the source was left, sorted; omit partitions that took nothing.
+    """List the ranges above the log ends known when clients left the source, sorted; omit unchanged partitions.
 
     Args:
+        known: log ends known when clients left the source.
         ends: log ends behind the proven fence.
     """
     grown = [tp for tp in sorted(ends) if ends[tp] > known.get(tp, 0)]
@@ -114,46 +115,52 @@ def accepted_ranges(known: Mapping[TopicPartition, int], ends: Mapping[TopicPart
 
 
 def shrunk_logs(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[str]:
-    """Partitions whose log is shorter than it was known to be, or gone: the source lost records when it died."""
+    """Partitions whose log is shorter than last known, or gone: the source lost records when it died."""
     return [f"{tp}: {known[tp]} -> {ends.get(tp, 'gone')}" for tp in sorted(known) if ends.get(tp, -1) < known[tp]]
 
 
 def armed_fences(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
-    """Sources to be fenced as soon as they answer, those armed first first.
+    """Sources to be fenced as soon as they answer, the earliest armed first.
 
     Args:
-        entries: of the steps of `TELLING`, in the journal's order.
+        entries: journal entries of the steps in `TELLING`, in the journal's order.
     """
-    return _in(watched_sources(entries), WatchState.ARMED)
+    return _fences_in_state(watched_sources(entries), WatchState.ARMED)
 
 
 def unstopped_sources(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
-    """Sources that are fenced and whose MirrorMaker 2 must be stopped as soon as it answers."""
-    return _in(watched_sources(entries), WatchState.FENCED)
+    """Fenced sources whose MirrorMaker 2 must be stopped as soon as it answers; entries as of `armed_fences`."""
+    return _fences_in_state(watched_sources(entries), WatchState.FENCED)
 
 
 def watched_sources(entries: Iterable[Line]) -> dict[str, WatchedSource]:
-    """By procedure, every source that was ever armed; entries as of `armed_fences`."""
-    known: dict[str, WatchedSource] = {}
+    """Every source whose fence was ever armed, by procedure id; entries as of `armed_fences`."""
+    sources: dict[str, WatchedSource] = {}
     targets: dict[str, str] = {}
     for entry, fact in facts_of(entries, Fact):
         match fact:
             case ProcedureOpened():
                 targets[entry.procedure_id] = fact.target
             case FenceToArm():
-                known[entry.procedure_id] = WatchedSource(_armed(known.get(entry.procedure_id), entry, fact.arms_fence))
+                sources[entry.procedure_id] = WatchedSource(
+                    _armed_fence(sources.get(entry.procedure_id), entry, fact.arms_fence)
+                )
             case Intent() if entry.step == Step.OPEN_TARGET:
-                opened = targets.get(entry.procedure_id)
-                known |= {key: _reopened(one, entry) for key, one in known.items() if one.fence.source == opened}
+                opened_cluster = targets.get(entry.procedure_id)
+                sources |= {
+                    key: _reopened(watched, entry)
+                    for key, watched in sources.items()
+                    if watched.fence.source == opened_cluster
+                }
             case _:
-                procedure_id = _concerned(entry, fact)
-                if procedure_id in known:
-                    known[procedure_id] = _after(known[procedure_id], entry, fact)
-    return known
+                procedure_id = _procedure_of(entry, fact)
+                if procedure_id in sources:
+                    sources[procedure_id] = _watch_after(sources[procedure_id], entry, fact)
+    return sources
 
 
 class ClientMove(NamedTuple):
-    """A change of sides: from then on the flow source->target must not run, where names do not part directions."""
+    """A client move: from then on the flow source->target must not run, unless naming separates directions."""
 
     procedure_id: str
     source: str
@@ -161,60 +168,64 @@ class ClientMove(NamedTuple):
 
     @property
     def pair(self) -> frozenset[str]:
-        """The clusters, in no order."""
+        """Both clusters, unordered."""
         return frozenset((self.source, self.target))
 
 
 def last_moves(entries: Iterable[Line]) -> dict[frozenset[str], ClientMove]:
-    """By pair of clusters, the last change of sides that was begun and not taken back.
+    """The last client move of each pair of clusters that was begun and not undone, by pair.
 
     Args:
-        entries: of the steps of `MOVING`, in the journal's order.
+        entries: journal entries of the steps in `MOVING`, in the journal's order.
     """
-    opened: dict[str, ClientMove] = {}
-    made: dict[str, ClientMove] = {}
+    opened_moves: dict[str, ClientMove] = {}
+    begun_moves: dict[str, ClientMove] = {}
     for entry, fact in facts_of(entries, Fact):
         if isinstance(fact, ProcedureOpened):
-            opened[entry.procedure_id] = ClientMove(entry.procedure_id, fact.source, fact.target)
-        elif entry.step == Step.OPEN_TARGET and isinstance(fact, Intent | StepOutcome) and entry.procedure_id in opened:
-            made.setdefault(entry.procedure_id, opened[entry.procedure_id])
+            opened_moves[entry.procedure_id] = ClientMove(entry.procedure_id, fact.source, fact.target)
+        elif (
+            entry.step == Step.OPEN_TARGET
+            and isinstance(fact, Intent | StepOutcome)
+            and entry.procedure_id in opened_moves
+        ):
+            begun_moves.setdefault(entry.procedure_id, opened_moves[entry.procedure_id])
         elif isinstance(fact, SourceToReopen):
-            made.pop(entry.procedure_id, None)
-    return {move.pair: move for move in made.values()}
+            begun_moves.pop(entry.procedure_id, None)
+    return {move.pair: move for move in begun_moves.values()}
 
 
-def _in(known: Mapping[str, WatchedSource], state: WatchState) -> tuple[ArmedFence, ...]:
-    found = (one.fence for one in known.values() if one.state is state)
-    return tuple(sorted(found, key=lambda fence: (fence.since, fence.procedure_id)))
+def _fences_in_state(sources: Mapping[str, WatchedSource], state: WatchState) -> tuple[ArmedFence, ...]:
+    fences = (watched.fence for watched in sources.values() if watched.state is state)
+    return tuple(sorted(fences, key=lambda fence: (fence.since, fence.procedure_id)))
 
 
-def _armed(before: WatchedSource | None, entry: Line, wanted: SourceToFence) -> ArmedFence:
-    """Armed again while it is armed, it is so since the first time."""
-    fence = ArmedFence(entry.procedure_id, wanted.source, wanted.target, tuple(wanted.topics), entry.at)
-    if before is None or before.state is not WatchState.ARMED:
+def _armed_fence(earlier: WatchedSource | None, entry: Line, to_fence: SourceToFence) -> ArmedFence:
+    """Arm a fence; a fence that is armed already keeps its first times."""
+    fence = ArmedFence(entry.procedure_id, to_fence.source, to_fence.target, tuple(to_fence.topics), entry.at)
+    if earlier is None or earlier.state is not WatchState.ARMED:
         return fence
-    return replace(fence, since=before.fence.since, answers_since=before.fence.answers_since)
+    return replace(fence, since=earlier.fence.since, answers_since=earlier.fence.answers_since)
 
 
-def _reopened(known: WatchedSource, entry: Line) -> WatchedSource:
-    return replace(known, state=WatchState.REOPENED, reopened_by=entry.procedure_id)
+def _reopened(watched: WatchedSource, entry: Line) -> WatchedSource:
+    return replace(watched, state=WatchState.REOPENED, reopened_by=entry.procedure_id)
 
 
-def _concerned(entry: Line, fact: Fact) -> str | None:
-    """The procedure whose source a fact is about."""
+def _procedure_of(entry: Line, fact: Fact) -> str | None:
+    """The procedure whose source the fact concerns."""
     if isinstance(fact, FenceDisarmed):
         return fact.disarms_fence
     return fact.procedure_id if isinstance(fact, WatchedFact) and fact.procedure_id else entry.procedure_id
 
 
-def _after(known: WatchedSource, entry: Line, fact: Fact) -> WatchedSource:
-    """The watch after a fact: it goes on from armed to fenced to over, and what ended is not begun again."""
+def _watch_after(watched: WatchedSource, entry: Line, fact: Fact) -> WatchedSource:
+    """The watch after a fact: armed, then fenced, then over; a watch that ended does not begin again."""
     match fact:
         case SourceToReopen() | SourceReturned():
-            return _reopened(known, entry)
-        case OldSourceAnswers() if known.state is WatchState.ARMED:
-            first = known.fence.answers_since or fact.answers_since
-            return replace(known, fence=replace(known.fence, answers_since=first))
+            return _reopened(watched, entry)
+        case OldSourceAnswers() if watched.state is WatchState.ARMED:
+            answers_since = watched.fence.answers_since or fact.answers_since
+            return replace(watched, fence=replace(watched.fence, answers_since=answers_since))
         case SourceFenced() if fact.fenced != ARMED:
             state = WatchState.OVER
         case OldMirrorMakerStopped():
@@ -222,5 +233,5 @@ def _after(known: WatchedSource, entry: Line, fact: Fact) -> WatchedSource:
         case FenceDisarmed():
             state = WatchState.DISARMED
         case _:
-            return known
-    return replace(known, state=state) if known.state in (WatchState.ARMED, WatchState.FENCED) else known
+            return watched
+    return replace(watched, state=state) if watched.state in (WatchState.ARMED, WatchState.FENCED) else watched

@@ -1,11 +1,11 @@
-"""Which ACL entries fence the clients of a cluster, and which open it.
+"""Which ACL entries fence clients from a cluster, and which open the cluster to clients.
 
 Invariants
-1. MirrorMaker 2, the orchestrator and exempt principals are never denied by name. A right that everyone holds can only
-   be taken from everyone, and only topic by topic: never on topics that MirrorMaker 2 writes for its own use.
-2. A fence never takes away another right than the one it names: where a topic had no ACL and everyone was allowed,
-   the same request allows everyone to go on reading (a lone DENY would end "no ACL found" and with it all reading).
-3. A fence lists only entries that are not there yet, so that lifting it leaves what was found.
+1. MirrorMaker 2, the orchestrator and exempt principals are never denied by name. A right of User:* can only be denied
+   to User:*, and only topic by topic: never on topics that MirrorMaker 2 writes for its own use.
+2. A fence never removes another right than its own operation: if a topic had no ACL and everyone was allowed, the
+   same request allows everyone to go on reading (a lone DENY would end "no ACL found" and with it all reading).
+3. A fence lists only entries that the cluster lacks, so that lifting the fence restores the earlier entries exactly.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from kafka_dr.domain.kafka_model.acl import ANY_HOST, ANY_PRINCIPAL, AclEntry, AclRules
 
-#: Stands for a principal that no entry names.
+#: Represents a principal that no ACL entry names.
 ANYONE = "User:anyone"
 
-_KEPT_FOR_EVERYONE = {
+_STILL_ALLOWED_TO_EVERYONE = {
     "topic": ("read", "create", "delete", "alter", "describe", "alter_configs", "describe_configs"),
     "group": ("delete", "describe"),
 }
@@ -34,12 +34,12 @@ class FenceScope:
 
     @classmethod
     def writes(cls, topics: Iterable[str]) -> FenceScope:
-        """Clients may not write to these topics."""
+        """Deny writes to these topics."""
         return cls("topic", "write", frozenset(topics))
 
     @classmethod
     def group_reads(cls, groups: Iterable[str]) -> FenceScope:
-        """Clients may not join these groups or commit for them."""
+        """Deny joining these groups, and committing for them."""
         return cls("group", "read", frozenset(groups))
 
 
@@ -57,33 +57,33 @@ def granting_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str])
 
 
 def client_principals(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> frozenset[str]:
-    """Principals of clients that hold the scope's operation."""
+    """Client principals that have the scope's operation."""
     return frozenset(e.principal for e in granting_entries(rules, scope, exempt))
 
 
 def fence_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[AclEntry]:
-    """Entries to add so that no client may do the scope's operation; those already there are left out."""
-    wanted = [deny for grant in granting_entries(rules, scope, exempt) for deny in _denials(grant, scope)]
+    """Entries to add so that no client may do the scope's operation, without entries that exist already."""
+    entries = [deny for grant in granting_entries(rules, scope, exempt) for deny in _denying_entries(grant, scope)]
     if rules.allow_everyone:
-        wanted += [
+        entries += [
             e
             for name in sorted(scope.names)
             if not rules.found_any(scope.resource_type, name)
-            for e in _closed(scope, name)
+            for e in _entries_without_acl(scope, name)
         ]
-    return [e for e in dict.fromkeys(wanted) if e not in rules.entries]
+    return [e for e in dict.fromkeys(entries) if e not in rules.entries]
 
 
-def _denials(grant: AclEntry, scope: FenceScope) -> Iterator[AclEntry]:
-    """A grant's mirror image; for everyone only name by name, so that MirrorMaker 2's own topics stay writable."""
+def _denying_entries(grant: AclEntry, scope: FenceScope) -> Iterator[AclEntry]:
+    """DENY entries for a grant; for User:* only name by name, so that MirrorMaker 2's own topics stay writable."""
     if grant.principal == ANY_PRINCIPAL:
         yield from (_deny(scope, name, "literal", ANY_PRINCIPAL) for name in sorted(scope.names) if grant.covers(name))
     else:
         yield _deny(scope, grant.name, grant.pattern, grant.principal)
 
 
-def _closed(scope: FenceScope, name: str) -> Iterator[AclEntry]:
-    for operation in _KEPT_FOR_EVERYONE.get(scope.resource_type, ()):
+def _entries_without_acl(scope: FenceScope, name: str) -> Iterator[AclEntry]:
+    for operation in _STILL_ALLOWED_TO_EVERYONE.get(scope.resource_type, ()):
         yield AclEntry(scope.resource_type, name, "literal", ANY_PRINCIPAL, "*", operation, "allow")
     yield _deny(scope, name, "literal", ANY_PRINCIPAL)
 
@@ -93,9 +93,9 @@ def _deny(scope: FenceScope, name: str, pattern: str, principal: str) -> AclEntr
 
 
 def opening_entries(rules: AclRules, scope: FenceScope, principals: frozenset[str]) -> list[AclEntry]:
-    """DENY entries that keep these principals from the scope's operation on its names: what opening removes.
+    """DENY entries that opening removes: entries that deny these principals the scope's operation on its names.
 
-    Entries against a single host are somebody else's doing and stay.
+    Entries against a single host are never made by a fence and stay.
     """
     return sorted(
         e
@@ -110,7 +110,7 @@ def opening_entries(rules: AclRules, scope: FenceScope, principals: frozenset[st
 
 
 def still_allowed(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[str]:
-    """Principals and names that a fence with these rules would still let through; empty means fenced by the rules."""
+    """Principals and names that these rules still allow, as `principal: name`; empty means fenced by the rules."""
     if not rules.authorizer:
         return [f"anyone: {name}" for name in sorted(scope.names)]
     suspects = {e.principal for e in rules.entries if e.permission == "allow"} - exempt - rules.super_users
@@ -124,11 +124,11 @@ def still_allowed(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) ->
 
 
 def refused_to_clients(rules: AclRules, scope: FenceScope, principals: frozenset[str]) -> list[str]:
-    """Clients that lack the scope's operation on a name, as `principal: name`; empty means all are let in."""
-    named = (principals - {ANY_PRINCIPAL}) | ({ANYONE} if ANY_PRINCIPAL in principals else set())
+    """Clients that lack the scope's operation on a name, as `principal: name`; empty means every client is allowed."""
+    clients = (principals - {ANY_PRINCIPAL}) | ({ANYONE} if ANY_PRINCIPAL in principals else set())
     return [
         f"{p}: {n}"
-        for p in sorted(named)
+        for p in sorted(clients)
         for n in sorted(scope.names)
         if not rules.may(p, scope.operation, scope.resource_type, n)
     ]
