@@ -247,7 +247,7 @@ class ReadBack:
         ]
         overwritten = len(self._missing) - len(unexplained)
         if self._shortened:
-            # Clients' records in the deleted part of the log may have overwritten these keys: that is no contradiction.
+            # Clients' records in the deleted part of the log may have overwritten these keys: no contradiction.
             self._expired, unexplained = self._expired + len(unexplained), []
         for record in unexplained:
             self._report(f"offset {record.offset} is not there")

@@ -1,8 +1,8 @@
-"""Decisions on stranded records, one per topic: what each mode allows, and what a second person is asked.
+"""Decisions on stranded records, one a topic: what each mode allows, and what a second person approves.
 
 Invariants
-1. A topic with stranded records has exactly one decision; where two patterns disagree about it, nobody guesses.
-2. Nothing that the mode makes impossible is promised.
+1. A topic with stranded records has exactly one decision; if two patterns disagree about a topic, that is an error.
+2. A decision that the mode makes impossible is refused.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kafka_dr.domain.plain_text import count_of
 
 
 class Mode(StrEnum):
-    """How the returned cluster gets what it lacks."""
+    """How the returned cluster gets the records that it lacks."""
 
     APPEND = "append"
     RECREATE = "recreate"
 
 
 class Decision(StrEnum):
-    """What becomes of a topic's stranded records. Each is exported before, whatever is decided."""
+    """What to do with a topic's stranded records, which are exported first in every case."""
 
     KEEP = "keep"
     REPLAY = "replay"
@@ -37,15 +37,15 @@ class StrandedTotals:
     """The stranded records of one topic.
 
     Attributes:
-        records: how many the returned cluster holds that were never replicated.
-        bytes: of their keys and values.
-        first_at: the smallest of their timestamps, in milliseconds since 1970; None where none has one.
-        last_at: the largest.
-        aborted: how many of them are of aborted transactions.
-        undecided: how many lie behind a transaction that is still open.
-        lacking: how many records the new primary got by replication that the returned cluster does not hold any more.
-        older: how many replicated records only the returned cluster still holds, since the new primary's retention took
-            them; looked for where its log will be deleted.
+        records: number of records on the returned cluster that were never replicated.
+        bytes: size of their keys and values.
+        first_at: smallest timestamp, in milliseconds since 1970; None if no record has a timestamp.
+        last_at: largest timestamp, likewise.
+        aborted: number of stranded records of aborted transactions.
+        undecided: number of stranded records behind a transaction that is still open.
+        lacking: number of replicated records on the new primary that the returned cluster has lost.
+        older: number of replicated records that only the returned cluster still holds, since the new primary's
+            retention deleted them; counted only if the returned cluster's log will be deleted.
         compacted: whether the topic is compacted: then a replay drops values whose key was written later.
     """
 
@@ -66,15 +66,14 @@ class PlannedReturn:
     """What a failback will do with the logs of the returned cluster, as a second person approves it.
 
     Attributes:
-        found: digest of what find_stranded_records found.
-        stranded: of each topic that has stranded records, or lacks some.
+        found: digest of the result of find_stranded_records.
+        stranded: totals of each topic that has stranded records, or lacks some.
         decisions: topic -> decision.
-        deleted: bytes that the returned cluster holds of the topics that are made anew; None in mode append, or where
-            nobody knows.
-        copied: records that the flow back has to copy, about; None where nobody knows.
-        copied_bytes: their bytes, in mode recreate; None where nobody knows.
+        deleted: bytes on the returned cluster of the topics to be recreated; None in mode append, or if unknown.
+        copied: approximate number of records that the reverse flow has to copy; None if unknown.
+        copied_bytes: their bytes, in mode recreate; None if unknown.
         apart: each direction has topics of its own, so that the topics with stranded records are deleted in no mode.
-        gone: topics whose old log an earlier run has deleted: their stranded records are in its export only.
+        gone: topics whose old log an earlier run deleted: only that run's export holds their stranded records.
     """
 
     source: str
@@ -92,36 +91,39 @@ class PlannedReturn:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of its canonical JSON."""
+        """SHA-256 of the plan's canonical JSON, in hexadecimal."""
         return digest_of(asdict(self))
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether anything is lost, written or deleted by it: without that it needs no decision."""
+        """Whether the failback loses, writes or deletes any record, so that a second person must decide."""
         return bool(self.stranded) or self.mode is Mode.RECREATE
 
 
 def decide_topics(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict[str, Decision], list[str]]:
-    """The decision for each topic, and what is wrong with the rules.
+    """The decision for each topic, and contradictions between the rules.
 
     Args:
         topics: names of topics with stranded records.
         rules: regular expression, as MirrorMaker 2 uses them, to decision. A topic's own name goes before expressions,
             `.*` counts last; without any rule for a topic its records are kept in place.
+
+    Returns:
+        Decisions by topic, and one sentence per topic whose patterns disagree.
     """
     expressions = {pattern: pattern_list(pattern, "topic") for pattern in rules if pattern != ALL}
     decided, problems = {}, []
     for topic in sorted(topics):
-        told = (
+        decisions = (
             {Decision(rules[topic])}
             if topic in rules
-            else {Decision(rules[name]) for name, one in expressions.items() if one.matches(topic)}
+            else {Decision(rules[name]) for name, patterns in expressions.items() if patterns.matches(topic)}
         )
-        if len(told) > 1:
+        if len(decisions) > 1:
             problems.append(
-                f"{topic}: {' and '.join(sorted(told))} by different patterns; give its decision under its own name"
+                f"{topic}: {' and '.join(sorted(decisions))} by different patterns; give its decision under its own name"
             )
-        decided[topic] = min(told) if told else Decision(rules.get(ALL, Decision.KEEP))
+        decided[topic] = min(decisions) if decisions else Decision(rules.get(ALL, Decision.KEEP))
     return decided, problems
 
 
@@ -133,29 +135,29 @@ def impossible_decisions(
     apart: bool = False,
     gone: Collection[str] = (),
 ) -> list[str]:
-    """What the mode makes impossible of the decisions, each with what to ask for instead.
+    """Decisions that the mode makes impossible, a sentence each, with the alternative to ask for.
 
     Args:
         apart: as of `PlannedReturn`.
         gone: as of `PlannedReturn`.
     """
     stranded = list(stranded)
-    # Where the log was deleted the mode makes no difference any more.
-    modes = {one.topic: Mode.RECREATE if one.topic in gone else mode for one in stranded}
-    there = [one for one in stranded if one.records]
-    wrong = [
-        f"{one.topic}: {decisions[one.topic]} of {count_of(one.records, 'record')};"
-        f" {_why_not(modes[one.topic], one.topic in gone).format(target=target)}"
-        for one in there
-        if _cannot(modes[one.topic], decisions[one.topic], apart)
+    # A topic whose log was deleted counts as recreated in either mode.
+    modes = {totals.topic: Mode.RECREATE if totals.topic in gone else mode for totals in stranded}
+    with_records = [totals for totals in stranded if totals.records]
+    impossible = [
+        f"{totals.topic}: {decisions[totals.topic]} of {count_of(totals.records, 'record')};"
+        f" {_why_not(modes[totals.topic], totals.topic in gone).format(target=target)}"
+        for totals in with_records
+        if _is_impossible(modes[totals.topic], decisions[totals.topic], apart)
     ]
     lacking = [
-        f"{one.topic}: {target} lost {count_of(one.lacking, 'record')} that were replicated from it; only mode recreate"
-        " brings them back"
-        for one in stranded
-        if one.lacking and modes[one.topic] is Mode.APPEND and not apart
+        f"{totals.topic}: {target} lost {count_of(totals.lacking, 'record')} that were replicated from it; only mode"
+        " recreate brings them back"
+        for totals in stranded
+        if totals.lacking and modes[totals.topic] is Mode.APPEND and not apart
     ]
-    return wrong + lacking
+    return impossible + lacking
 
 
 _WHY_NOT = {
@@ -179,7 +181,7 @@ def _why_not(mode: Mode, gone: bool) -> str:
     return _GONE if gone else _WHY_NOT[mode]
 
 
-def _cannot(mode: Mode, decision: Decision, apart: bool) -> bool:
+def _is_impossible(mode: Mode, decision: Decision, apart: bool) -> bool:
     if mode is Mode.APPEND:
         return decision is not Decision.KEEP
     return decision is Decision.KEEP and not apart

@@ -11,30 +11,30 @@ from kafka_dr.domain.readiness.plan import table_cell
 from kafka_dr.procedure.entries import StrandedTopic
 
 _SHOWN = 50
-#: A rate that a time is told for: records a second. What MirrorMaker 2 does depends on their size, on its tasks and on
-#: the way between the clusters.
-_RATE = 10_000
+#: The rate assumed for the time estimate, in records a second. MirrorMaker 2's real rate depends on record size, on the
+#: number of tasks and on the network between the clusters.
+_RECORDS_PER_SECOND = 10_000
 
 
 def return_markdown(planned: PlannedReturn) -> str:
-    """The decision as an approver reads it: what was found, what becomes of it, and what cannot be had."""
+    """The decision as an approver reads it: stranded records, their treatment, and what is impossible."""
     return "\n".join(
         [
             f"Clients go back from **{planned.source}** to **{planned.target}**. Reason: {table_cell(planned.reason)}",
             "",
-            *_found(planned),
+            *_summary(planned),
             "",
             *_table(planned),
             "",
-            *[f"- {line}" for line in _said(planned)],
+            *[f"- {line}" for line in _consequences(planned)],
             "",
             f"Found: digest `{planned.found}`. Digest of this decision: `{planned.digest}`",
         ]
     )
 
 
-def _found(planned: PlannedReturn) -> list[str]:
-    records, size = (sum(getattr(one, name) for one in planned.stranded) for name in ("records", "bytes"))
+def _summary(planned: PlannedReturn) -> list[str]:
+    records, size = (sum(getattr(totals, name) for totals in planned.stranded) for name in ("records", "bytes"))
     if not records:
         return [f"Nothing is stranded on {planned.target}: all that it acknowledged is on {planned.source}."]
     return [
@@ -49,7 +49,7 @@ def _found(planned: PlannedReturn) -> list[str]:
 def _table(planned: PlannedReturn) -> list[str]:
     if not planned.stranded:
         return []
-    ordered = sorted(planned.stranded, key=lambda one: (-one.records, one.topic))
+    ordered = sorted(planned.stranded, key=lambda totals: (-totals.records, totals.topic))
     head = [
         (
             "| topic | records | bytes | written | of aborted transactions | undecided | missing on the returned"
@@ -62,28 +62,28 @@ def _table(planned: PlannedReturn) -> list[str]:
         if len(ordered) > _SHOWN
         else []
     )
-    return [*head, *(_row(one, planned.decisions[one.topic]) for one in ordered[:_SHOWN]), *more]
+    return [*head, *(_row(totals, planned.decisions[totals.topic]) for totals in ordered[:_SHOWN]), *more]
 
 
-def _row(one: StrandedTotals, decision: Decision) -> str:
+def _row(totals: StrandedTotals, decision: Decision) -> str:
     cells = [
-        table_cell(one.topic),
-        one.records,
-        one.bytes,
-        _written(one),
-        one.aborted,
-        one.undecided,
-        one.lacking,
-        decision if one.records else "-",
+        table_cell(totals.topic),
+        totals.records,
+        totals.bytes,
+        _written_between(totals),
+        totals.aborted,
+        totals.undecided,
+        totals.lacking,
+        decision if totals.records else "-",
     ]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def _written(one: StrandedTotals) -> str:
+def _written_between(totals: StrandedTotals) -> str:
     return (
         "unknown"
-        if one.first_at is None or one.last_at is None
-        else f"{_moment(one.first_at)} to {_moment(one.last_at)}"
+        if totals.first_at is None or totals.last_at is None
+        else f"{_moment(totals.first_at)} to {_moment(totals.last_at)}"
     )
 
 
@@ -91,16 +91,18 @@ def _moment(at: int) -> str:
     return format_moment(datetime.fromtimestamp(at / 1000, UTC).isoformat())
 
 
-def _said(planned: PlannedReturn) -> list[str]:
-    """What the mode and the decisions mean, and what they do not give."""
-    told = {planned.decisions[one.topic] for one in planned.stranded if one.records}
+def _consequences(planned: PlannedReturn) -> list[str]:
+    """Sentences on the consequences and limits of the mode and the decisions."""
+    decisions = {planned.decisions[totals.topic] for totals in planned.stranded if totals.records}
     compacted = [
-        one.topic for one in planned.stranded if one.compacted and planned.decisions[one.topic] is Decision.REPLAY
+        totals.topic
+        for totals in planned.stranded
+        if totals.compacted and planned.decisions[totals.topic] is Decision.REPLAY
     ]
     meanings = [
         meaning.format(source=planned.source, target=planned.target)
-        for decision, meaning in _MEANS.items()
-        if decision in told
+        for decision, meaning in _DECISION_MEANING.items()
+        if decision in decisions
     ]
     dropped = (
         [
@@ -112,12 +114,12 @@ def _said(planned: PlannedReturn) -> list[str]:
         if compacted
         else []
     )
-    return [_mode(planned), *_gone(planned), *_apart(planned), *meanings, *dropped]
+    return [_mode_meaning(planned), *_deleted_earlier(planned), *_separate_directions(planned), *meanings, *dropped]
 
 
-def _gone(planned: PlannedReturn) -> list[str]:
-    """What an earlier run has made of it."""
-    topics = [one.topic for one in planned.stranded if one.records and one.topic in planned.gone]
+def _deleted_earlier(planned: PlannedReturn) -> list[str]:
+    """A sentence on logs that an earlier run has deleted."""
+    topics = [totals.topic for totals in planned.stranded if totals.records and totals.topic in planned.gone]
     named = table_cell(first_few(topics, _SHOWN))
     return (
         [
@@ -131,11 +133,11 @@ def _gone(planned: PlannedReturn) -> list[str]:
     )
 
 
-def _apart(planned: PlannedReturn) -> list[str]:
-    """What names that part both directions make of it."""
+def _separate_directions(planned: PlannedReturn) -> list[str]:
+    """Sentences on stranded records if naming separates the directions."""
     if not planned.apart:
         return []
-    lacking = sum(one.lacking for one in planned.stranded)
+    lacking = sum(totals.lacking for totals in planned.stranded)
     lost = (
         [
             (
@@ -151,20 +153,20 @@ def _apart(planned: PlannedReturn) -> list[str]:
         " and stay what consumers read there. A record that is replayed is then there a second time, under the name"
         " that the flow back gives it; one that is discarded or quarantined stays all the same."
     )
-    return [*([stay] if any(one.records for one in planned.stranded) else []), *lost]
+    return [*([stay] if any(totals.records for totals in planned.stranded) else []), *lost]
 
 
-def _mode(planned: PlannedReturn) -> str:
+def _mode_meaning(planned: PlannedReturn) -> str:
     if planned.mode is Mode.APPEND:
         return (
             f"Mode append: the logs on {planned.target} stay, and only what clients wrote on {planned.source} since"
-            f" they went there is added{_copying(planned)}. Stranded records keep their place before"
-            f" that.{_whole(planned)}"
+            f" they went there is added{_copy_estimate(planned)}. Stranded records keep their place before"
+            f" that.{_copied_whole(planned)}"
         )
     topics = f"the copies of {planned.source}'s own topics" if planned.apart else "the topics"
     size = f" {planned.deleted:,} bytes are deleted." if planned.deleted is not None else ""
-    size += f" As much as {planned.source} holds is copied{_copying(planned)}."
-    older = sum(one.older for one in planned.stranded)
+    size += f" As much as {planned.source} holds is copied{_copy_estimate(planned)}."
+    older = sum(totals.older for totals in planned.stranded)
     kept = (
         f"{count_of(older, 'older record')} that {planned.source} has not any more are in the export only"
         if older
@@ -176,22 +178,22 @@ def _mode(planned: PlannedReturn) -> str:
     )
 
 
-def _whole(planned: PlannedReturn) -> str:
-    """What mode append makes of topics that an earlier run has deleted."""
+def _copied_whole(planned: PlannedReturn) -> str:
+    """A sentence on topics that an earlier run has deleted, in mode append."""
     named = table_cell(first_few(planned.gone, _SHOWN))
     return f" What an earlier run has deleted is copied whole: {named}." if planned.gone else ""
 
 
-def _copying(planned: PlannedReturn) -> str:
-    """How much there is to copy, and how long that takes at a given rate."""
+def _copy_estimate(planned: PlannedReturn) -> str:
+    """The number of records to copy, and the time to copy them at the assumed rate."""
     if planned.copied is None:
         return ""
     size = "" if planned.copied_bytes is None else f", {planned.copied_bytes:,} bytes"
-    time = format_duration(round(planned.copied / _RATE))
-    return f": about {count_of(planned.copied, 'record')}{size}, {time} at {_RATE:,} records a second"
+    time = format_duration(round(planned.copied / _RECORDS_PER_SECOND))
+    return f": about {count_of(planned.copied, 'record')}{size}, {time} at {_RECORDS_PER_SECOND:,} records a second"
 
 
-_MEANS = {
+_DECISION_MEANING = {
     Decision.KEEP: (
         "keep: the records stay in the log on {target}. Groups that had not passed the place where they stand read"
         " them; groups that went on with {source} are placed behind them, and never read them."
@@ -210,20 +212,20 @@ _MEANS = {
 
 
 def stranded_by_topic(found: Iterable[StrandedTopic], compacted: Collection[str]) -> tuple[StrandedTotals, ...]:
-    """What find_stranded_records says of each topic, by name; topics without any are left out."""
+    """Totals of each topic from the outcome of find_stranded_records, by name; topics with nothing are left out."""
     return tuple(
         StrandedTotals(
-            one.topic,
-            records=one.records,
-            bytes=one.bytes,
-            first_at=one.first_at,
-            last_at=one.last_at,
-            aborted=one.aborted,
-            undecided=one.undecided,
-            lacking=one.lacking,
-            older=one.older,
-            compacted=one.topic in compacted,
+            topic.topic,
+            records=topic.records,
+            bytes=topic.bytes,
+            first_at=topic.first_at,
+            last_at=topic.last_at,
+            aborted=topic.aborted,
+            undecided=topic.undecided,
+            lacking=topic.lacking,
+            older=topic.older,
+            compacted=topic.topic in compacted,
         )
-        for one in sorted(found, key=lambda one: one.topic)
-        if one.records or one.lacking or one.older
+        for topic in sorted(found, key=lambda topic: topic.topic)
+        if topic.records or topic.lacking or topic.older
     )

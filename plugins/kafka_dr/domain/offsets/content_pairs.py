@@ -1,6 +1,6 @@
-"""Pairs made by content: a target's newest record, found again on the source. Why this is safe: decisions/0008.
+"""Offset pairs by content: the target's newest record, found on the source. Why this is safe: decisions/0008.
 
-Invariant: the record's true origin lies at or below `upstream`, whatever recurs and whatever was mirrored twice.
+Invariant: the record's true origin lies at or below `upstream`, even if contents recur or records were mirrored twice.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 
 class OwnPair(NamedTuple):
-    """Target record `downstream` has the content of source record `upstream`, and of none above it.
+    """Target record `downstream` has the content of source record `upstream`, and of no record above `upstream`.
 
     Attributes:
-        source_end: the source's log end up to which it was looked for.
-        records: how many returnable records lie between `upstream` and that end. Where they are as many as the offsets
-            between, there is no gap among them, and how many of them reached the target tells up to which offset they
-            did.
+        source_end: the source's log end up to which the content was searched.
+        records: number of returnable records between `upstream` and `source_end`. If it equals the number of offsets
+            between, the range has no gap: the number of its records on the target then gives the last replicated
+            offset.
     """
 
     upstream: int
@@ -25,10 +25,10 @@ class OwnPair(NamedTuple):
 
 
 class PairSearch:
-    """Pairs a target partition's newest record with the source's records as they pass; none of them is kept."""
+    """Pairs a target partition's newest record with one of the source's records, which are read one by one."""
 
     def __init__(self, downstream: int) -> None:
-        """Nothing has passed yet.
+        """Start a search, before any source record is read.
 
         Args:
             downstream: the offset of the target's last returnable record, read first.
@@ -41,17 +41,20 @@ class PairSearch:
         """Take the next returnable record of the source.
 
         Args:
-            same: whether it has the content of the target's record.
+            same: whether this source record has the content of the target's record.
         """
         self._above += 1
         if same:
             self._upstream, self._above = offset, 0
 
     def pair(self, source_end: int) -> OwnPair | None:
-        """Build the pair once all records passed up to the log end, as it stood after the target's record was read.
+        """Build the pair after all source records below `source_end` were taken.
+
+        Args:
+            source_end: the source's log end, read after the target's record was read.
 
         Returns:
-            None where the content does not occur among them.
+            None if no source record had the content.
         """
         return None if self._upstream is None else OwnPair(self._upstream, self._downstream, source_end, self._above)
 
@@ -59,15 +62,16 @@ class PairSearch:
 def suffix_starts(
     source_start: int, source_end: int, newest: int, last_pair: OwnPair | None, most: int
 ) -> tuple[int, ...]:
-    """Where to begin to look for a partition's newest target record on the source, up to the log's end, in turn.
+    """Source offsets from which to search for a partition's newest target record up to the log end, in this order.
 
-    First where it stands if MirrorMaker 2 repeated nothing since the last pair, which leaves little to read however
-    long ago that was; then right above that pair: what was mirrored since has its origin there, unless MirrorMaker 2
-    repeats records from below it. Then there is no pair until it has caught up, nor while it lags by more than `most`
-    offsets.
+    The first start is the record's offset if MirrorMaker 2 repeated nothing since the last pair: the range to read is
+    small however old the pair is. The second start is right above the last pair: the origins of all records mirrored
+    since lie there, unless MirrorMaker 2 repeats records from below the pair. In that case no pair is found until
+    MirrorMaker 2 has caught up, nor while it lags by more than `most` offsets.
 
     Args:
         newest: the record's offset on the target.
+        most: largest number of source offsets to search.
     """
     lowest = max(source_start, source_end - most)
     if last_pair is None:

@@ -1,13 +1,13 @@
-"""Drained: nothing a reader would find between what is proven on the target and the cut-off.
+"""Drained: no readable source record lies between the last record proven on the target and the cut-off.
 
 Invariants
 1. Logs are compared partition by partition, never as totals, and never by arithmetic on offsets alone: markers and
    compaction leave offsets that no reader returns.
-2. The target's last record is the source's last by content. That alone proves nothing where contents recur; so the
+2. The target's last record is the source's last by content. Equal content proves nothing if contents recur; so the
    records since a proven pair are counted too, or MirrorMaker 2's own last replicated offset has reached the tail.
-3. Where nobody wrote since clients came to the source, the tails may rightly differ: what was stranded on either side
-   stays there. Then the journal tells that MirrorMaker 2 was to begin behind the source's last record, and the target
-   still has what it had then.
+3. If nothing was written since clients came to the source, the tails may rightly differ: stranded records stay on
+   either cluster. Then the journal holds a seeded start offset behind the source's last record, and the target's log
+   has not changed since the seeding.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True)
 class TailView:
-    """What was read of one partition on both sides.
+    """The tails of one partition as read on source and target.
 
     Attributes:
         source_last: offset and fingerprint of the source's last returnable record below the cut-off; None without one.
         target_last: fingerprint of the target's last record; None without one.
-        replicated: MirrorMaker 2's last replicated offset, None where it has none.
-        shared: whether MirrorMaker 2 was told to begin behind the source's last record, and the target's log is as long
-            as it was then.
-        source_since, target_since: fingerprints of all records from a proven pair on, None where not read.
+        replicated: MirrorMaker 2's last replicated offset; None if it has none.
+        shared: whether MirrorMaker 2's seeded start offset lies behind the source's last record, and the target's log
+            end is still the same as at the seeding.
+        source_since, target_since: fingerprints of all records from a proven pair on; None if not read.
     """
 
     partition: TopicPartition
@@ -57,7 +57,7 @@ def proof_of(view: TailView) -> Proof | None:
     if view.source_last is None:
         return Proof.EMPTY
     offset, fingerprint = view.source_last
-    # At or past the cut-off it speaks of another log: a topic recreated, or an offset written by hand.
+    # An offset at or past the cut-off belongs to another log (a recreated topic), or was written manually.
     replicated = view.replicated is not None and offset <= view.replicated < view.cut_off
     if view.target_last != fingerprint:
         return Proof.SHARED if view.shared and replicated else None
@@ -77,7 +77,7 @@ def _holds_all(target: Sequence[str], source: Sequence[str]) -> bool:
 
 
 def why_not(view: TailView) -> str:
-    """What is missing, for the operator."""
+    """Why the partition is not proven to be drained, as a sentence for the operator."""
     if view.source_last is None:
         return ""
     if view.target_last is None:

@@ -1,4 +1,4 @@
-"""Positions put back to those before a procedure's commit: what a second person approves, and the result."""
+"""Restoring the positions from before a procedure's commit: the plan to be approved, and the result."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class RestorePlan:
     """What a restore will do.
 
     Attributes:
-        undone: the procedure whose commit is undone, and `opened` whether it had let clients in on the cluster.
-        rows: digest of every position that is written and every group that is deleted.
-        writes: positions that get back what they were; `raised` of them are higher than what is held now.
-        deletes: groups that held nothing before, and are deleted.
-        since: positions that somebody changed after the commit, by group; they are left as they are unless
-            `overwrites`.
-        left: positions that had none before, by group, of groups that are not deleted: Kafka's clients can take no
-            single position away.
-        group_sync: whether MirrorMaker 2 may move these groups again; None where nobody can tell.
-        cool_down: what was not waited for, and why.
+        undone: id of the procedure whose commit is undone.
+        opened: whether that procedure had opened the cluster to clients.
+        rows: digest of all positions to write and all groups to delete.
+        writes: number of positions to restore; `raised` of them are higher than the position committed now.
+        deletes: groups without any position before the commit, which are deleted.
+        since: number of positions changed after the commit, by group; left unchanged unless `overwrites`.
+        left: number of positions that did not exist before, by group, of groups that are not deleted: Kafka's clients
+            cannot delete a single position.
+        group_sync: whether MirrorMaker 2 may move these groups again; None if unknown.
+        cool_down: the cool-down that is not waited for, and why; None without any.
     """
 
     procedure_id: str
@@ -48,7 +48,7 @@ class RestorePlan:
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether any position is written or any group deleted."""
         return bool(self.writes or self.deletes)
 
     def as_dict(self) -> dict[str, Any]:
@@ -57,12 +57,12 @@ class RestorePlan:
 
     @property
     def digest(self) -> str:
-        """What an approval names."""
+        """SHA-256 of the plan's canonical JSON, which an approval names."""
         return digest_of(self.as_dict())
 
 
 def restore_plan_of(told: Mapping[str, Any]) -> RestorePlan:
-    """The plan that `as_dict` told."""
+    """The plan from the plain data of `as_dict`."""
     return RestorePlan(**{**told, "deletes": tuple(told["deletes"])})
 
 
@@ -74,7 +74,7 @@ def restore_markdown(plan: RestorePlan) -> str:
             f" positions. Reason: {table_cell(plan.reason)}"
         ),
         "",
-        *[f"- {line}" for line in _said(plan)],
+        *[f"- {line}" for line in _facts(plan)],
         "",
         *_table("Changed since, by whoever", plan.since),
         *_table("Not taken away", plan.left),
@@ -83,7 +83,7 @@ def restore_markdown(plan: RestorePlan) -> str:
     return "\n".join(lines)
 
 
-def _said(plan: RestorePlan) -> list[str]:
+def _facts(plan: RestorePlan) -> list[str]:
     since = sum(plan.since.values())
     synced = {
         True: "MirrorMaker 2's group sync runs, and may move these groups again within seconds.",
@@ -135,7 +135,7 @@ def _said(plan: RestorePlan) -> list[str]:
 def _table(title: str, by_group: Mapping[str, int]) -> list[str]:
     if not by_group:
         return []
-    rows = sorted(by_group.items(), key=lambda one: (-one[1], one[0]))
+    rows = sorted(by_group.items(), key=lambda row: (-row[1], row[0]))
     return [
         f"| {title}: group | positions |",
         "| --- | --- |",
@@ -146,35 +146,35 @@ def _table(title: str, by_group: Mapping[str, int]) -> list[str]:
 
 
 def restore_sentences(e: Mapping[str, Any]) -> list[str]:
-    """What happened, where clients are, and what became of the positions, by the evidence of a restore."""
+    """Sentences on outcome, clients and positions, from the evidence of a restore."""
     figures = {step["id"]: step["figures"] for step in e["steps"] if step["state"] == "done"}
     plan, done = e["plan"] or {}, figures.get(Step.RESTORE_POSITIONS)
     at = f" at {e['failing_step']}" if e["failing_step"] else ""
     undo = f"undo the commit of {plan['undone']} on {e['target']}" if plan else f"undo a commit on {e['target']}"
-    what = {
+    result = {
         Outcome.COMPLETED: f"The commit of {plan.get('undone')} on {e['target']} was undone.",
         Outcome.REFUSED: f"The request to {undo} was refused{at}, before any position was changed.",
         Outcome.ABORTED: f"The attempt to {undo} was aborted.",
     }.get(Outcome(e["outcome"]), f"The attempt to {undo} stopped{at}.")
-    return [what, "No client was moved, stopped or let in.", _became(done)]
+    return [result, "No client was moved, stopped or let in.", _positions_sentence(done)]
 
 
-def _became(done: Mapping[str, Any] | None) -> str:
+def _positions_sentence(done: Mapping[str, Any] | None) -> str:
     if done is None:
         return "What the groups hold was not read back."
-    kept = (
+    left_unchanged = (
         f" {count_of(done['changed_since'], 'position')} that somebody changed since were left as they are."
         if done["changed_since"]
         else ""
     )
     return (
         f"{count_of(done['written'] + done['already'], 'position')} were read back as they were before, and"
-        f" {count_of(done['deleted'], 'group')} deleted.{kept}"
+        f" {count_of(done['deleted'], 'group')} deleted.{left_unchanged}"
     )
 
 
 def restore_to_do(e: Mapping[str, Any]) -> list[str]:
-    """What to do after a restore."""
+    """What the operator has to do after a restore, a sentence each."""
     if e["outcome"] == Outcome.COMPLETED:
         return ["Nothing."]
     if e["outcome"] == Outcome.FAILED:
