@@ -114,16 +114,16 @@ def decide_topics(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict
     expressions = {pattern: pattern_list(pattern, "topic") for pattern in rules if pattern != ALL}
     decided, problems = {}, []
     for topic in sorted(topics):
-        decisions = (
+        matching = (
             {Decision(rules[topic])}
             if topic in rules
             else {Decision(rules[name]) for name, patterns in expressions.items() if patterns.matches(topic)}
         )
-        if len(decisions) > 1:
+        if len(matching) > 1:
             problems.append(
-                f"{topic}: {' and '.join(sorted(decisions))} by different patterns; give its decision under its own name"
+                f"{topic}: {' and '.join(sorted(matching))} by different patterns; give its decision under its own name"
             )
-        decided[topic] = min(decisions) if decisions else Decision(rules.get(ALL, Decision.KEEP))
+        decided[topic] = min(matching) if matching else Decision(rules.get(ALL, Decision.KEEP))
     return decided, problems
 
 

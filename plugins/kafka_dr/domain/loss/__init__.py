@@ -1,1 +1,1 @@
-"""A lost source, and what is lost with it."""
+"""A lost source, and the records lost with it."""

@@ -14,23 +14,23 @@ from kafka_dr.procedure.entries import MissingRange
 
 
 def loss_of(*findings: Iterable[MissingRange]) -> list[dict[str, Any]]:
-    """Rows of loss from what the translation found missing.
+    """Rows of loss from the ranges that the translation found missing on the target.
 
     Returns:
         `topic`, `partition`, `from_offset`, `certain_to`, `possible_to` (both exclusive), `records`, `reason`; ordered.
-        Between the first and the last lost record of a range others may have arrived: `records` counts the lost ones.
+        Some records of a range may have arrived: `records` counts the lost records.
     """
     rows = [
         {
-            "topic": found.topic,
-            "partition": found.partition,
-            "from_offset": found.from_offset,
-            "certain_to": found.to_offset,
-            "possible_to": found.to_offset,
-            "records": found.records,
-            "reason": found.reason,
+            "topic": missing.topic,
+            "partition": missing.partition,
+            "from_offset": missing.from_offset,
+            "certain_to": missing.to_offset,
+            "possible_to": missing.to_offset,
+            "records": missing.records,
+            "reason": missing.reason,
         }
-        for some in findings
-        for found in some
+        for ranges in findings
+        for missing in ranges
     ]
     return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["from_offset"]))

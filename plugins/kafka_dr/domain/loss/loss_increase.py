@@ -1,4 +1,4 @@
-"""Loss that is larger than what was approved."""
+"""Loss that is larger than approved."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kafka_dr.domain.readiness.plan import table_cell
 
 @dataclass(frozen=True)
 class NewerEvidence:
-    """What was found out since the loss was assessed, by partition of the source.
+    """Observations since the loss was assessed, by partition of the source.
 
     Attributes:
-        target_ends: where the target's log ended then, and where it ends now; None where it was, or is, not there.
-            Without an entry nobody looked again.
-        replicated: the last replicated offset that Connect kept once MirrorMaker 2 stood.
-        accepted_to: where the source's log ends behind its fence, of partitions on which it accepted records since.
+        target_ends: the target's log end at the assessment, and now; None if the target partition did not exist. A
+            partition that was not read again has no entry.
+        replicated: the last replicated offset in Connect's offsets after MirrorMaker 2 had stopped.
+        accepted_to: the source's log end behind its fence, for partitions that accepted records since the assessment.
     """
 
     target_ends: Mapping[TopicPartition, tuple[int | None, int | None]] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class LossIncrease(NamedTuple):
     """A partition with more loss than approved; `approved` and `now`: from_offset, certain_to and possible_to.
 
     Attributes:
-        approved: None where the partition was not part of the loss.
+        approved: None if the partition was not part of the approved loss.
     """
 
     topic: str
@@ -43,15 +43,19 @@ class LossIncrease(NamedTuple):
 
 
 def loss_now(approved: Sequence[Mapping[str, Any]], found: NewerEvidence) -> list[dict[str, Any]]:
-    """The approved rows as they are by what was found out since; one that changed says why, and what was approved."""
-    known = {TopicPartition(row["topic"], row["partition"]): row for row in approved}
+    """Rows of loss by newer evidence; a changed row also names the reason and the approved offsets."""
+    approved_rows = {TopicPartition(row["topic"], row["partition"]): row for row in approved}
     shrunk = {place for place, ends in found.target_ends.items() if _shrank(*ends)}
-    return [_row_now(place, known.get(place), found) for place in sorted({*known, *shrunk, *found.accepted_to})]
+    return [
+        _row_now(place, approved_rows.get(place), found)
+        for place in sorted({*approved_rows, *shrunk, *found.accepted_to})
+    ]
 
 
-def _row_now(place: TopicPartition, before: Mapping[str, Any] | None, found: NewerEvidence) -> dict[str, Any]:
+def _row_now(place: TopicPartition, approved: Mapping[str, Any] | None, found: NewerEvidence) -> dict[str, Any]:
     row = dict(
-        before or {**place._asdict(), "from_offset": 0, "certain_to": None, "possible_to": None, "written_since": None}
+        approved
+        or {**place._asdict(), "from_offset": 0, "certain_to": None, "possible_to": None, "written_since": None}
     )
     (then, ends), end = found.target_ends.get(place, (None, None)), found.accepted_to.get(place)
     why = []
@@ -62,24 +66,24 @@ def _row_now(place: TopicPartition, before: Mapping[str, Any] | None, found: New
             " was assessed"
         )
     elif then != ends:
-        # What came since may be the first of what was lost.
+        # The target's new records may be the first of the records listed as lost.
         row |= {"from_offset": max(row["from_offset"], found.replicated.get(place, -1) + 1), "certain_to": None}
         why.append("the target took records since the loss was assessed")
     if end is not None:
-        # MirrorMaker 2 mirrors in order: above what it did not mirror nothing is on the target.
+        # MirrorMaker 2 mirrors in order: no record above the first record that it did not mirror is on the target.
         certain = row["certain_to"]
         row |= {
             "possible_to": max(end, row["from_offset"]),
             "certain_to": max(end, certain) if certain is not None and place in found.target_ends else certain,
         }
         why.append(f"the source accepted records since the loss was assessed, and ends at {end}")
-    if before is not None and not why:
+    if approved is not None and not why:
         return row
     return row | {
         "records": None,
         "evidence": "; ".join(why),
         "accepted_to": end,
-        "approved": before and _offsets(before),
+        "approved": approved and _offsets(approved),
     }
 
 
@@ -88,45 +92,49 @@ def _shrank(then: int | None, now: int | None) -> bool:
 
 
 def loss_increases(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[LossIncrease]:
-    """Partitions of which more is lost by newer evidence than was approved: then a person must be asked again.
+    """Partitions with more loss by newer evidence than approved: a person must be asked again.
 
     Args:
         approved: the plan's rows of loss.
-        now: rows as of `loss_now`, and ranges that are missing below what was approved.
+        now: rows as of `loss_now`, and missing ranges below the approved ranges.
     """
-    known = {(row["topic"], row["partition"]): row for row in approved}
-    found = [(row, known.get((row["topic"], row["partition"]))) for row in now]
+    approved_rows = {(row["topic"], row["partition"]): row for row in approved}
+    pairs = [(row, approved_rows.get((row["topic"], row["partition"]))) for row in now]
     return [
         LossIncrease(
-            row["topic"], row["partition"], before and _offsets(before), _offsets(row), f"{more}: {_because(row)}"
+            row["topic"],
+            row["partition"],
+            approved_row and _offsets(approved_row),
+            _offsets(row),
+            f"{excess}: {_reason_of(row)}",
         )
-        for row, before in found
-        if (more := _more(before, row))
+        for row, approved_row in pairs
+        if (excess := _excess(approved_row, row))
     ]
 
 
-def _more(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str | None:
+def _excess(approved: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str | None:
     first, to = now["from_offset"], now["possible_to"]
     if to is not None and to <= first:
         return None
-    if before is None:
+    if approved is None:
         return f"it was not among what is lost, and loses records from {first} on"
-    if first < before["from_offset"]:
-        return f"it loses records from {first} on, not from {before['from_offset']}"
-    if before["possible_to"] is not None and (to is None or to > before["possible_to"]):
-        return f"it loses records up to {offset_text(to, 'an unknown end')}, not to {before['possible_to']}"
+    if first < approved["from_offset"]:
+        return f"it loses records from {first} on, not from {approved['from_offset']}"
+    if approved["possible_to"] is not None and (to is None or to > approved["possible_to"]):
+        return f"it loses records up to {offset_text(to, 'an unknown end')}, not to {approved['possible_to']}"
     if (
-        before["possible_to"] is None
-        and before["certain_to"] is not None
-        and (now["certain_to"] or 0) > before["certain_to"]
+        approved["possible_to"] is None
+        and approved["certain_to"] is not None
+        and (now["certain_to"] or 0) > approved["certain_to"]
     ):
-        return f"it certainly loses records up to {now['certain_to']}, not to {before['certain_to']}"
-    if before["possible_to"] is None and now.get("accepted_to") is not None:
+        return f"it certainly loses records up to {now['certain_to']}, not to {approved['certain_to']}"
+    if approved["possible_to"] is None and now.get("accepted_to") is not None:
         return f"it loses more records up to {now['accepted_to']}, unless they are on the target"
     return None
 
 
-def _because(row: Mapping[str, Any]) -> str:
+def _reason_of(row: Mapping[str, Any]) -> str:
     return str(row.get("reason") or row.get("evidence"))
 
 
@@ -135,20 +143,20 @@ def _offsets(row: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def review_digest(translation: str, more: Sequence[LossIncrease]) -> str:
-    """The digest that the review's answer names: of the translation, or of translation and grown loss together."""
-    return digest_of({"translation": translation, "loss": [one._asdict() for one in more]}) if more else translation
+    """The digest that the review's approval names: of the translation, or of translation and increased loss."""
+    return digest_of({"translation": translation, "loss": [row._asdict() for row in more]}) if more else translation
 
 
 def increase_markdown(more: Sequence[LossIncrease]) -> list[str]:
-    """What is lost beyond what was approved, beside it; nothing where nothing is."""
+    """A table of the loss beyond the approved loss, beside the approved loss; empty without increases."""
     if not more:
         return []
     rows = [
-        f"| {table_cell(one.topic)}-{one.partition} | {_range(one.approved)} | {_range(one.now)} |"
-        f" {table_cell(one.why)} |"
-        for one in more[:ROWS_SHOWN]
+        f"| {table_cell(increase.topic)}-{increase.partition} | {_range(increase.approved)} | {_range(increase.now)} |"
+        f" {table_cell(increase.why)} |"
+        for increase in more[:ROWS_SHOWN]
     ]
-    left = [f"\n... and {len(more) - ROWS_SHOWN} more partitions.\n"] if len(more) > ROWS_SHOWN else []
+    omitted = [f"\n... and {len(more) - ROWS_SHOWN} more partitions.\n"] if len(more) > ROWS_SHOWN else []
     head = [
         (
             "| partition on the source | approved: lost from, certainly to, possibly to | now: lost from, certainly to,"
@@ -164,7 +172,7 @@ def increase_markdown(more: Sequence[LossIncrease]) -> list[str]:
         "",
         *head,
         *rows,
-        *left,
+        *omitted,
         "",
     ]
 

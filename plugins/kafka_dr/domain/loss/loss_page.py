@@ -1,4 +1,4 @@
-"""The plan of a run without its source, as its approver reads it."""
+"""The plan of an unplanned failover, as its approver reads it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, SourceLastSeen, offset_te
 from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment
 from kafka_dr.domain.readiness.plan import cool_down_told, table_cell
 
-#: Longer ages are told in minutes and hours.
-_WORDS_BELOW = 120
+#: Ages in seconds above which minutes and hours are printed.
+_SECONDS_BELOW = 120
 
 
 def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
-    """The inventory as an approver reads it: what is lost for certain, what may be, and who is concerned."""
+    """The inventory as an approver reads it: certain and possible loss, and the groups concerned."""
     override = plan["confirmed"].get("override")
     return "\n".join(
         [
@@ -33,7 +33,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
                 if override
                 else []
             ),
-            *_continued(plan),
+            *_taken_over(plan),
             "",
             *_unfenced(plan),
             *_figures(plan),
@@ -43,7 +43,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             *_group_table(plan["groups"]),
             "",
-            *_gone(plan),
+            *_deleted_topics(plan),
             "What cannot be proven:" if plan["unproven"] else "Nothing is left unproven.",
             *[f"- {table_cell(note)}" for note in plan["unproven"]],
             "",
@@ -52,41 +52,41 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
     )
 
 
-def _continued(plan: Mapping[str, Any]) -> list[str]:
-    """What is taken from the planned run that this one continues."""
-    told, source, target = plan.get("continues"), plan["source"], plan["target"]
-    if not told:
+def _taken_over(plan: Mapping[str, Any]) -> list[str]:
+    """Facts taken over from the planned run that this run continues."""
+    earlier, source, target = plan.get("continues"), plan["source"], plan["target"]
+    if not earlier:
         return []
-    taken = {
+    sentences = {
         "partitions": (
-            f"{told['partitions']} partitions ended for good on {source} when it was fenced, at {told['fenced_at']}: no"
-            " record after that is lost."
+            f"{earlier['partitions']} partitions ended for good on {source} when it was fenced, at"
+            f" {earlier['fenced_at']}: no record after that is lost."
         ),
-        "drained": f"{told['drained']} of them are drained: what stands below that end is on {target}.",
+        "drained": f"{earlier['drained']} of them are drained: what stands below that end is on {target}.",
         "missing": (
-            f"{told['missing']} records below that end were not found on {target}, or were deleted there: these are"
+            f"{earlier['missing']} records below that end were not found on {target}, or were deleted there: these are"
             " lost."
         ),
         "positions": (
-            f"{told['positions']} positions are final: their groups were stopped there and can have consumed nothing"
+            f"{earlier['positions']} positions are final: their groups were stopped there and can have consumed nothing"
             " since."
         ),
     }
-    lines = [f"- {line}" for name, line in taken.items() if told[name]]
+    lines = [f"- {line}" for name, line in sentences.items() if earlier[name]]
     return [
         "",
-        f"**This continues {table_cell(told['procedure_id'])}.** Taken from it as proven:",
+        f"**This continues {table_cell(earlier['procedure_id'])}.** Taken from it as proven:",
         "",
         *(lines or ["- nothing."]),
     ]
 
 
 def _last_seen(source: str, seen: SourceLastSeen) -> str:
-    """The last sample and how old it is: what the source took after that stands in no figure but the estimate."""
-    last, by = max(
+    """The last sample and its age: records accepted after the sample are in no figure but the estimate."""
+    last_seen_at, seen_by = max(
         (
-            (at, by)
-            for at, by in (
+            (at, seen_by)
+            for at, seen_by in (
                 (seen.heartbeat_at, "by a heartbeat that was mirrored"),
                 (seen.read_at, "when it was read for this inventory"),
             )
@@ -95,33 +95,33 @@ def _last_seen(source: str, seen: SourceLastSeen) -> str:
         default=(None, ""),
     )
     if seen.recorded_at is None:
-        lacking = (
+        no_sample = (
             "**There was no sample of it in the recorder's archive**" if seen.recorder else "**There was no recorder**"
         )
-        return f"{lacking}: nobody wrote down where the logs of {source} ended." + (
-            f" It was seen at {_moment(last)}, {by}." if last is not None else ""
+        return f"{no_sample}: nobody wrote down where the logs of {source} ended." + (
+            f" It was seen at {_moment(last_seen_at)}, {seen_by}." if last_seen_at is not None else ""
         )
     later = (
-        f"{_apart(seen.recorded_at, last)} before the source was last seen, {by}"
-        if last is not None and last > seen.recorded_at
+        f"{_time_between(seen.recorded_at, last_seen_at)} before the source was last seen, {seen_by}"
+        if last_seen_at is not None and last_seen_at > seen.recorded_at
         else "and nothing saw the source after that"
     )
-    looked = (
-        f" The run began to look for it {_apart(seen.recorded_at, seen.looked_for_at)} after that sample."
+    search = (
+        f" The run began to look for it {_time_between(seen.recorded_at, seen.looked_for_at)} after that sample."
         if seen.looked_for_at is not None
         else ""
     )
-    return f"The recorder's last sample of {source} was made at {_moment(seen.recorded_at)}, {later}.{looked}"
+    return f"The recorder's last sample of {source} was made at {_moment(seen.recorded_at)}, {later}.{search}"
 
 
-def _apart(earlier: int, later: int) -> str:
-    """Between two times in milliseconds, for people."""
+def _time_between(earlier: int, later: int) -> str:
+    """The time between two times in milliseconds, as text."""
     seconds = max(0, round((later - earlier) / 1000))
-    return count_of(seconds, "second") if seconds < _WORDS_BELOW else format_duration(seconds)
+    return count_of(seconds, "second") if seconds < _SECONDS_BELOW else format_duration(seconds)
 
 
 def _unfenced(plan: Mapping[str, Any]) -> list[str]:
-    """Tell that both sides may accept writes for a while, as approval accepts, unless a fence was proven before."""
+    """A warning that both clusters may accept writes for a while, unless a fence was proven before the loss."""
     source, fence, earlier = plan["source"], plan["confirmed"].get("fence"), plan.get("continues") or {}
     if fence == ARMED and earlier.get("fenced_at"):
         return [
@@ -136,7 +136,7 @@ def _unfenced(plan: Mapping[str, Any]) -> list[str]:
         f"it may accept writes from its first answer until the watcher's fence, while {plan['target']} accepts"
         " them, too"
     )
-    told = {
+    warnings = {
         ARMED: (
             f"**{source} cannot be fenced now: {window}.** How long that was is measured, and what it accepted is"
             " listed."
@@ -146,16 +146,16 @@ def _unfenced(plan: Mapping[str, Any]) -> list[str]:
             f" does not, {window}."
         ),
     }
-    return [told[fence], ""] if fence in told else []
+    return [warnings[fence], ""] if fence in warnings else []
 
 
 def _figures(plan: Mapping[str, Any]) -> list[str]:
     inventory = plan["inventory"]
     possible, rate = inventory["possible"], inventory["records_per_second"]
-    known = f"at most {possible}" if possible is not None else "nobody knows how many at most"
+    at_most = f"at most {possible}" if possible is not None else "nobody knows how many at most"
     return [
         (
-            f"**Certainly lost: {inventory['certain']} records.** Possibly lost: {known}. {inventory['losing']} of"
+            f"**Certainly lost: {inventory['certain']} records.** Possibly lost: {at_most}. {inventory['losing']} of"
             f" {inventory['partitions']} partitions are concerned."
         ),
         *(
@@ -174,7 +174,7 @@ def _figures(plan: Mapping[str, Any]) -> list[str]:
 
 
 def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
-    """Lost records that were read: count, size, times, uncommitted ones; or that none were. Empty without loss."""
+    """A sentence on lost records that were read (count, size, times, uncommitted); empty without loss."""
     records = inventory.get("records")
     if not inventory.get("losing"):
         return ""
@@ -184,22 +184,22 @@ def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
         )
     if not records:
         return f"{source} was read: it held no record that may be lost."
-    held = (
+    read = (
         f"{source} was read: it held {records} records that may be lost, {inventory['bytes']} bytes of keys and values,"
         f" with timestamps from {_moment(inventory['first_at'])} to {_moment(inventory['last_at'])}."
     )
     return (
-        f"{held} Of these {inventory['aborted']} are of aborted transactions, and {inventory['undecided']} are"
+        f"{read} Of these {inventory['aborted']} are of aborted transactions, and {inventory['undecided']} are"
         " undecided, since a transaction before them is still open."
     )
 
 
 def _rereads(plan: Mapping[str, Any]) -> list[str]:
-    """Rereads of groups, as far as known before MirrorMaker 2 stands and positions are translated."""
-    told = plan.get("rereads")
-    if not told or not told["positions"]:
+    """Re-reads of groups, as far as known before MirrorMaker 2 is stopped and positions are translated."""
+    rereads = plan.get("rereads")
+    if not rereads or not rereads["positions"]:
         return []
-    moved, unknown, most = told["may_have_moved"], told["unknown"], told["bound"]
+    moved, unknown, most = rereads["may_have_moved"], rereads["unknown"], rereads["bound"]
     return [
         *(
             [
@@ -215,7 +215,7 @@ def _rereads(plan: Mapping[str, Any]) -> list[str]:
         *(
             [
                 (
-                    f"{moved} of {told['positions']} positions are of groups that may have gone on since they were"
+                    f"{moved} of {rereads['positions']} positions are of groups that may have gone on since they were"
                     " seen:"
                     f" these are taken to have read all that {plan['target']} holds."
                 )
@@ -223,7 +223,7 @@ def _rereads(plan: Mapping[str, Any]) -> list[str]:
             if moved
             else []
         ),
-        *([f"{unknown} of {told['positions']} positions may have no place on the target."] if unknown else []),
+        *([f"{unknown} of {rereads['positions']} positions may have no place on the target."] if unknown else []),
     ]
 
 
@@ -269,7 +269,7 @@ def _group_table(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*head, *rows, *more]
 
 
-def _gone(plan: Mapping[str, Any]) -> list[str]:
+def _deleted_topics(plan: Mapping[str, Any]) -> list[str]:
     topics = plan["gone"]
     if not topics:
         return []

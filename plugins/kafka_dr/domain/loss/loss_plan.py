@@ -1,4 +1,4 @@
-"""The plan of a run without its source, whose digest the approval names: what is lost, and what is done."""
+"""The plan of an unplanned failover, whose digest the approval names: the loss, and the planned acts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ ROWS_SHOWN = 50
 
 @dataclass(frozen=True)
 class LastKnownGroup:
-    """One group as it was seen last.
+    """One group as last sampled.
 
     Attributes:
-        position_at: when its oldest position was seen, in milliseconds since 1970; None where nobody knows.
-        ahead: partitions on which it had consumed what may never have reached the target.
-        rereads: the most records that it may be given again on one partition, as far as known before MirrorMaker 2
-            stands; None where nobody knows.
+        partitions: number of partitions with a position of the group.
+        policy: the group's policy for positions without evidence.
+        active: whether the group was active when last sampled.
+        position_at: sample time of its oldest position, in milliseconds since 1970; None if unknown.
+        ahead: number of partitions on which the group consumed records that may never have reached the target.
+        rereads: largest number of records that the group may read again on one partition, as far as known before
+            MirrorMaker 2 is stopped; None if unknown.
     """
 
     group: str
@@ -33,14 +36,14 @@ class LastKnownGroup:
 
 @dataclass(frozen=True)
 class SourceLastSeen:
-    """When the source was seen last, in milliseconds since 1970; None where it was not.
+    """Times of the last signs of the source, in milliseconds since 1970; None without such a sign.
 
     Attributes:
-        recorder: whether there is a flight recorder.
-        recorded_at: when it sampled the source for the last time.
-        heartbeat_at: when the newest heartbeat that was mirrored had been written.
-        read_at: when it was read for the inventory.
-        looked_for_at: when the run began to look whether it is lost.
+        recorder: whether a flight recorder exists.
+        recorded_at: time of the recorder's last sample of the source.
+        heartbeat_at: write time of the newest mirrored heartbeat.
+        read_at: when the source was read for the inventory.
+        looked_for_at: when the run began to check whether the source is lost.
     """
 
     recorder: bool
@@ -52,21 +55,21 @@ class SourceLastSeen:
 
 @dataclass(frozen=True)
 class LossPlan:
-    """What one run without its source will do.
+    """What one unplanned failover will do.
 
     Attributes:
         topics: [source name, name on the target, partitions, topic id as last seen].
         opening: ACL entries that will be removed on the target, as text.
-        confirmed: how the source was found to be lost, the override's reason if it was not, and how it will be kept
-            from its clients.
-        inventory: the assessment's figures, its digest among them.
+        confirmed: how the source was confirmed to be lost, or the override's reason; and how the source will be
+            fenced.
+        inventory: the figures of the loss assessment, including the assessment's digest.
         loss: rows of loss: topic, partition, from_offset, certain_to, possible_to.
         unproven: what the run will not be able to prove.
-        continues: the planned run that this one goes on from, and what is taken from it as proven.
-        gone: topics that the source had deleted when it was seen last: no part of what moves.
-        seen: when the source was seen last, and by whom, in milliseconds since 1970: as of `SourceLastSeen`.
-        rereads: `bound`, the most that one position may be given again as far as known before MirrorMaker 2 stands
-            (None without any); of how many `positions`; of how many of them `unknown`; how many are of groups that
+        continues: the planned run that this run continues, and the facts taken from it as proven.
+        gone: topics that the source had deleted when last seen: not moved.
+        seen: times of the source's last signs, with the fields of `SourceLastSeen`.
+        rereads: `bound` (the most records that one position may read again, as far as known before MirrorMaker 2 is
+            stopped; None without any), `positions` (how many), and how many of these are `unknown`, or of groups that
             `may_have_moved` since.
         cool_down: the cool-down that is not waited for, and why: as in `Plan`.
     """
@@ -103,8 +106,5 @@ class LossPlan:
 
 
 def offset_text(offset: int | None, otherwise: str) -> str:
-    """An offset, or other words where there is none."""
+    """An offset as text, or `otherwise` if it is None."""
     return otherwise if offset is None else str(offset)
-
-
-# -- after the approval --------------------------------------------------------------------------------------------

@@ -1,13 +1,12 @@
-"""Whether the source is lost, by what several views saw of it in several rounds over a window.
+"""Whether the source is lost, by the looks of several views in several rounds over a window.
 
 Invariants
-1. Lost means: in every round at least one view could look, every view that could look found nobody, and the view from
-   here was among them.
-2. Whoever saw the source answer, in whichever round, is believed: somebody may still use it.
-3. A view that could not look says nothing, neither for nor against.
-4. Only a lost source lets the procedure go on by itself. One that refuses writes, is slow, answers, or of which nobody
-   can tell, needs a reason and a second person: in a moment it may be what it was, and clients that still reach it
-   would write on both sides.
+1. Lost means: in every round the view from here got no answer from the source, and no view that could look got one.
+2. A single answer to any view in any round counts: clients may still use the source.
+3. A view that could not look counts neither for nor against.
+4. Only a lost source lets the procedure go on by itself. A source that refuses writes, is slow, answers, or whose state
+   is undecided needs a reason and a second person: it may recover at any moment, and clients that still reach it would
+   write on both clusters.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ FROM_APPLICATION = "application"
 
 
 class Sight(StrEnum):
-    """What one look of one view found.
+    """Result of one look of one view.
 
-    ANSWERS: metadata, and a write was acknowledged or refused for want of rights (by a broker that lives); metadata
-    alone where no write could be tried. REFUSES_WRITES: metadata, but no write was acknowledged: no leader, too few
-    replicas, a full disk, no answer in time. SLOW: it answered, later than the stated limit.
-    GONE: nothing within the time allowed.
-    UNKNOWN: this view could not look; it says nothing about the source.
+    ANSWERS: metadata, and a write was acknowledged or refused for want of rights (by a broker that is alive); metadata
+    alone if no write could be tried. REFUSES_WRITES: metadata, but no write was acknowledged: no leader, too few
+    replicas, a full disk, no answer in time. SLOW: the source answered, later than the stated limit.
+    GONE: no answer within the time allowed.
+    UNKNOWN: this view could not look; the look says nothing about the source.
     """
 
     ANSWERS = "answers"
@@ -42,7 +41,7 @@ class Sight(StrEnum):
 
 
 class SourceState(StrEnum):
-    """What all looks together say."""
+    """State of the source by all looks together."""
 
     LOST = "lost"
     REFUSES_WRITES = "refuses_writes"
@@ -56,11 +55,11 @@ class Look:
     """One look of one view.
 
     Attributes:
-        view: who looked.
-        words: what was seen, for people.
+        view: name of the view: here, Connect's, the application's.
+        words: the observation, as text for people.
         seconds: how long the look took.
-        at: when it began, ISO 8601 UTC.
-        round: in which round, from 0.
+        at: when the look began, ISO 8601 UTC.
+        round: number of the round, from 0.
     """
 
     view: str
@@ -71,18 +70,18 @@ class Look:
     round: int = 0
 
     def told(self) -> dict[str, Any]:
-        """What was seen and when, as plain data."""
+        """The look's time and result, as plain data."""
         return {"at": self.at, "sight": self.sight.value, "words": self.words, "seconds": self.seconds}
 
 
 @dataclass(frozen=True)
 class ViewsStory:
-    """What one view saw, over all rounds.
+    """One view's looks over all rounds.
 
     Attributes:
-        saw: how many looks found what.
-        first: its first look.
-        last: its last look.
+        saw: number of looks by result.
+        first: the view's first look.
+        last: the view's last look.
     """
 
     view: str
@@ -91,7 +90,7 @@ class ViewsStory:
     last: Look
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """The view's looks as plain data."""
         return {"view": self.view, "saw": self.saw, "first": self.first.told(), "last": self.last.told()}
 
     def __str__(self) -> str:
@@ -101,11 +100,11 @@ class ViewsStory:
 
 @dataclass(frozen=True)
 class LossVerdict:
-    """The source's state over a window, and who saw what.
+    """The source's state over a window, and each view's looks.
 
     Attributes:
         rounds: how often every view was to look.
-        views: in the order in which they first looked.
+        views: the views in the order of their first looks.
     """
 
     state: SourceState
@@ -118,7 +117,7 @@ class LossVerdict:
         return self.state is SourceState.LOST
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data for the journal."""
+        """The verdict as plain data for the journal."""
         return {"state": self.state.value, "rounds": self.rounds, "views": [view.as_dict() for view in self.views]}
 
     def __str__(self) -> str:
@@ -126,11 +125,11 @@ class LossVerdict:
 
 
 def verdict_of(looks: Iterable[Look], rounds: int) -> LossVerdict:
-    """What all looks say together.
+    """The verdict of all looks together.
 
     Args:
-        looks: of all views, in the order in which they were taken.
-        rounds: how many rounds there were; one without looks is one in which nobody could look.
+        looks: looks of all views, in the order in which they were taken.
+        rounds: number of rounds; in a round without looks no view could look.
     """
     taken = sorted(looks, key=lambda look: look.round)
     return LossVerdict(_state(taken, rounds), rounds, _stories(taken))
@@ -140,19 +139,19 @@ def _state(looks: Sequence[Look], rounds: int) -> SourceState:
     if any(look.sight is Sight.ANSWERS for look in looks):
         return SourceState.ANSWERS
     gone_from_here = {look.round for look in looks if look.view == FROM_HERE and look.sight is Sight.GONE}
-    nobody_saw_it = all(look.sight in (Sight.GONE, Sight.UNKNOWN) for look in looks)
-    if nobody_saw_it and rounds > 0 and gone_from_here >= set(range(rounds)):
+    no_view_saw_it = all(look.sight in (Sight.GONE, Sight.UNKNOWN) for look in looks)
+    if no_view_saw_it and rounds > 0 and gone_from_here >= set(range(rounds)):
         return SourceState.LOST
-    return _at_last(looks)
+    return _state_by_last_looks(looks)
 
 
-def _at_last(looks: Sequence[Look]) -> SourceState:
-    """What most views saw when each could look for the last time; of equally many, the refused writes."""
-    last = {look.view: look.sight for look in looks if look.sight is not Sight.UNKNOWN}
-    seen = Counter(last.values())
-    if not seen[Sight.REFUSES_WRITES] and not seen[Sight.SLOW]:
+def _state_by_last_looks(looks: Sequence[Look]) -> SourceState:
+    """The commonest result among the last looks of each view; refused writes in a tie."""
+    last_sights = {look.view: look.sight for look in looks if look.sight is not Sight.UNKNOWN}
+    counts = Counter(last_sights.values())
+    if not counts[Sight.REFUSES_WRITES] and not counts[Sight.SLOW]:
         return SourceState.UNDECIDED
-    return SourceState.REFUSES_WRITES if seen[Sight.REFUSES_WRITES] >= seen[Sight.SLOW] else SourceState.SLOW
+    return SourceState.REFUSES_WRITES if counts[Sight.REFUSES_WRITES] >= counts[Sight.SLOW] else SourceState.SLOW
 
 
 def _stories(looks: Sequence[Look]) -> tuple[ViewsStory, ...]:
@@ -160,6 +159,6 @@ def _stories(looks: Sequence[Look]) -> tuple[ViewsStory, ...]:
     for look in looks:
         by_view.setdefault(look.view, []).append(look)
     return tuple(
-        ViewsStory(view, dict(Counter(look.sight.value for look in mine)), mine[0], mine[-1])
-        for view, mine in by_view.items()
+        ViewsStory(view, dict(Counter(look.sight.value for look in view_looks)), view_looks[0], view_looks[-1])
+        for view, view_looks in by_view.items()
     )
