@@ -1,1 +1,1 @@
-"""Pure rules: no clock, no I/O; what is decided follows from what is given."""
+"""Pure rules: no clock, no I/O; every result follows from the arguments."""

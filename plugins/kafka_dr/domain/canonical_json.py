@@ -1,4 +1,4 @@
-"""Canonical JSON and its SHA-256, which is the same for equal content everywhere; and JSON from outside."""
+"""Canonical JSON and its SHA-256, equal for equal content everywhere; and reading foreign JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def canonical_json(value: Any) -> str:
 
 
 def read_json(text: str | bytes) -> Any:
-    """What JSON says; ValueError where it is none, or nested too deeply to be read."""
+    """Parse JSON; ValueError if the text is no JSON, or nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -8,39 +8,41 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-_LONGEST = 1_500
-_LISTED = 5
-#: Controls, and marks that turn the direction of writing: a name must not hide or mirror what stands beside it.
-_HIDING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_LONGEST_TEXT = 1_500
+_ITEMS_LISTED = 5
+#: Control characters and direction marks: a name must not hide or mirror the text beside it.
+_HIDDEN_CHARACTERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 _WORDS = {True: "yes", False: "no", None: "none"}
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The first rows of many, and how many there are in all."""
+    """The first rows of many, and the number of all rows."""
 
     rows: list[Any]
     total: int
 
     @property
     def more(self) -> int:
-        """How many rows are not shown."""
+        """Number of rows that are not shown."""
         return self.total - len(self.rows)
 
 
 def first_of(rows: Iterable[Any], limit: int) -> Shown:
     """The first `limit` rows."""
-    everything = list(rows)
-    return Shown(everything[:limit], len(everything))
+    all_rows = list(rows)
+    return Shown(all_rows[:limit], len(all_rows))
 
 
 def first_few(names: Sequence[object], most: int = 10, separator: str = ", ") -> str:
-    """The first names, and how many more there are: `a, b and 3 more`."""
+    """The first names, and the number of the others: `a, b and 3 more`."""
     return separator.join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def format_number(value: Any) -> str:
-    """A count with its thousands apart; what is no number stays as it is, and nothing is called unknown."""
+    """An integer with thousands separators; None is `unknown`, any other value stays as it is."""
     if value is None:
         return "unknown"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
@@ -58,45 +60,45 @@ def format_duration(seconds: float) -> str:
     if seconds < 99.95:
         return f"{seconds:.3f} s" if seconds < 0.1 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
-    hours, left = divmod(minutes, 60)
-    return f"{hours} h {left:02d} min" if hours else f"{minutes} min {rest:02d} s"
+    hours, minutes_left = divmod(minutes, 60)
+    return f"{hours} h {minutes_left:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
 def format_clock(seconds: float) -> str:
     """`1:43`, `1:02:03`: whole seconds, as a stop watch shows them."""
     minutes, rest = divmod(max(0, int(seconds)), 60)
-    hours, left = divmod(minutes, 60)
-    return f"{hours}:{left:02d}:{rest:02d}" if hours else f"{left}:{rest:02d}"
+    hours, minutes_left = divmod(minutes, 60)
+    return f"{hours}:{minutes_left:02d}:{rest:02d}" if hours else f"{minutes_left}:{rest:02d}"
 
 
 def format_moment(text: Any) -> str:
     """An ISO time as `2026-11-21 22:05:40 UTC`; text that is no time stays as it is."""
-    found = parse_moment(text)
-    return str(text) if found is None else f"{found:%Y-%m-%d %H:%M:%S} UTC"
+    moment = parse_moment(text)
+    return str(text) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def time_of_day(text: Any) -> str:
     """An ISO time as `22:05:40`; text that is no time stays as it is."""
-    found = parse_moment(text)
-    return str(text) if found is None else f"{found:%H:%M:%S}"
+    moment = parse_moment(text)
+    return str(text) if moment is None else f"{moment:%H:%M:%S}"
 
 
 def parse_moment(text: Any) -> datetime | None:
-    """An ISO time with its zone, in UTC; None when it is none."""
+    """An ISO time with time zone, converted to UTC; None if the text is no such time."""
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
         return None
-    return found.astimezone(UTC) if found.tzinfo else None
+    return moment.astimezone(UTC) if moment.tzinfo else None
 
 
 def visible_text(value: Any) -> Any:
-    r"""Text in which every control character can be seen, as `\u202e`; what is no text stays as it is."""
-    return _HIDING.sub(lambda found: f"\\u{ord(found[0]):04x}", value) if isinstance(value, str) else value
+    r"""Text with every control character escaped, as `\u202e`; a value that is no text stays as it is."""
+    return _HIDDEN_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", value) if isinstance(value, str) else value
 
 
-def shorten_text(text: Any, limit: int = _LONGEST) -> str:
-    """Text that fits a page; what was cut off is counted."""
+def shorten_text(text: Any, limit: int = _LONGEST_TEXT) -> str:
+    """Text cut to `limit` characters, with the number of characters cut off."""
     whole = str(text)
     return (
         whole
@@ -106,7 +108,7 @@ def shorten_text(text: Any, limit: int = _LONGEST) -> str:
 
 
 def figure_lines(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Figures of a step as name and text; a file is named, a long list is counted."""
+    """Figures of a step as name and text; of a file the name, of a long list the first items and a count."""
     return [(str(name).replace("_", " "), shorten_text(_figure(value), 400)) for name, value in figures.items()]
 
 
@@ -117,7 +119,7 @@ def _figure(value: Any) -> str:
         return _WORDS[value]
     if isinstance(value, str) or not isinstance(value, Sequence):
         return format_number(value)
-    listed = [_figure(one) for one in value[:_LISTED]]
+    listed = [_figure(item) for item in value[:_ITEMS_LISTED]]
     rest = len(value) - len(listed)
     return (", ".join(listed) + (f" and {rest:,} more" if rest else "")) or "none"
 
@@ -125,6 +127,6 @@ def _figure(value: Any) -> str:
 def _mapping(value: Mapping[str, Any]) -> str:
     if "file" in value and "sha256" in value:
         return f"{value['file']}, {count_of(int(value.get('rows') or 0), 'row')}"
-    pairs = [f"{name}: {_figure(one)}" for name, one in list(value.items())[:_LISTED]]
+    pairs = [f"{name}: {_figure(item)}" for name, item in list(value.items())[:_ITEMS_LISTED]]
     rest = len(value) - len(pairs)
     return (", ".join(pairs) + (f" and {rest:,} more" if rest else "")) or "none"

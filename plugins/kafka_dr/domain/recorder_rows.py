@@ -1,14 +1,14 @@
-"""What the flight recorder writes down of a flow: rows of one table, a file a sample.
+"""Rows that the flight recorder writes for a flow: one table, one file per sample.
 
 Invariants
-1. A sample is one file: what was seen together is there together, or not at all.
-2. Of one partition the target's end was read before the source's: no copy of a record at or above `source_end` lies
-   below `target_end`.
-3. A row is written when it differs from the newest one of its kind and key; a whole sample repeats all of them, so that
-   older files may go.
-4. What could not be read has no row; the sample's own row says why. No row never means zero.
-5. A position that a group has no more is a row without a number. Before a whole listing of groups no row counts: what
-   that lacks is gone.
+1. A sample is one file: all of its rows are in the archive, or none.
+2. A partition's target end is read before its source end: no copy of a record at or above `source_end` lies below
+   `target_end`.
+3. A row is written when it differs from the newest row of its kind and key; a whole sample repeats all rows, so that
+   older files may be deleted.
+4. A value that could not be read has no row; the sample's own row says why. No row never means zero.
+5. A position that a group no longer has is a row without a number. Group rows from before a whole listing of groups do
+   not count: a group or position that the listing lacks is gone.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from kafka_dr.errors import ArchiveUnavailable
 _K = TypeVar("_K", str, TopicPartition)
 _V = TypeVar("_V")
 
-#: What Connect keeps of a partition that it has not begun, or whose offset was deleted: another thing than not having
-#: been told.
+#: The replicated offset of a partition that Connect has no offset for: not begun, or deleted. None means not read.
 NONE_KEPT = -1
 
 
 class Kind(StrEnum):
-    """What a row tells."""
+    """The kind of a row."""
 
     SAMPLE = "sample"
     TOPIC = "topic"
@@ -43,11 +42,12 @@ class Kind(StrEnum):
 
 
 class PartitionSeen(NamedTuple):
-    """One partition of the flow on both sides; None is what could not be read, or is not there.
+    """One partition of the flow on source and target; None is a value that could not be read, or does not exist.
 
     Attributes:
-        topic_id, target_topic_id: another id under the same name is another topic: its history begins anew.
-        replicated: the last replicated offset that Connect keeps, up to a minute old; `NONE_KEPT` where it keeps none.
+        topic_id, target_topic_id: another id under the same name is a recreated topic, with a new history.
+        replicated: the last replicated offset in Connect's offsets, up to a minute old; `NONE_KEPT` if Connect has no
+            offset.
     """
 
     topic: str
@@ -63,7 +63,7 @@ class PartitionSeen(NamedTuple):
 
 
 class RowPlace(NamedTuple):
-    """Where MirrorMaker 2's own records are read; a topic made anew under its name has another id."""
+    """A partition of which MirrorMaker 2's own records are read; a recreated topic has another id."""
 
     topic_id: str
     topic: str
@@ -71,32 +71,32 @@ class RowPlace(NamedTuple):
 
 
 class NewestRows(Generic[_K, _V]):
-    """The newest value written down by key."""
+    """The newest value that the recorder wrote, by key."""
 
     def __init__(self) -> None:
         self._known: dict[_K, _V] = {}
 
     def differing(self, seen: Mapping[_K, _V], whole: bool = False) -> dict[_K, _V]:
-        """Return changes since the last call (everything if `whole`), and remember what was seen."""
-        found = {key: value for key, value in seen.items() if whole or self._known.get(key) != value}
-        self._known |= found
-        return found
+        """Return changes since the last call (everything if `whole`), and remember them as written."""
+        changed = {key: value for key, value in seen.items() if whole or self._known.get(key) != value}
+        self._known |= changed
+        return changed
 
     @property
     def known(self) -> Mapping[_K, _V]:
-        """What was written down last."""
+        """The newest written value, by key."""
         return self._known
 
     def gone(self, seen: Iterable[_K]) -> list[_K]:
-        """Keys that were known and are not seen any more, sorted; they are forgotten."""
-        left = sorted(set(self._known).difference(seen))
-        for key in left:
+        """Keys that were written but are not in `seen`, sorted; their values are forgotten."""
+        missing = sorted(set(self._known).difference(seen))
+        for key in missing:
             del self._known[key]
-        return left
+        return missing
 
 
 class Positions:
-    """The positions written down, by group, topic and partition."""
+    """The newest positions that the recorder wrote, by group, topic and partition."""
 
     def __init__(self) -> None:
         self._known: dict[str, Mapping[tuple[str, int], int]] = {}
@@ -108,18 +108,18 @@ class Positions:
     def differing(
         self, group: str, held: Mapping[tuple[str, int], int], whole: bool = False
     ) -> dict[tuple[str, int], int | None]:
-        """What must be written down of a group, from now on known; None is a position that it had and has no more.
+        """Return a group's positions to write, and remember them as written; None is a deleted position.
 
         Args:
-            held: all that it holds.
-            whole: all of it must be.
+            held: all positions of the group, by topic and partition.
+            whole: return all positions, not only changes.
         """
         known, self._known[group] = self._known.get(group, {}), held
         changed = {place: position for place, position in held.items() if whole or known.get(place) != position}
         return {**changed, **dict.fromkeys(sorted(known.keys() - held.keys()))}
 
     def forget(self, group: str) -> None:
-        """The group is gone: what it holds when it comes back is new."""
+        """Forget a deleted group: if a group of this name comes back, all of its positions are new."""
         self._known.pop(group, None)
 
 
@@ -127,7 +127,7 @@ def commits_partition(group: str, partitions: int) -> int:
     """Find a group's partition of __consumer_offsets, as `GroupMetadataManager.partitionFor` does.
 
     Args:
-        partitions: how many the topic has (`offsets.topic.num.partitions`).
+        partitions: the topic's number of partitions (`offsets.topic.num.partitions`).
     """
     code = 0
     for unit in _units(group):
@@ -143,13 +143,13 @@ def _units(text: str) -> list[int]:
 
 
 class RecorderRows:
-    """A sample's rows as columns; a column that a kind does not have is null."""
+    """A sample's rows as columns; columns that a kind of row does not use are null."""
 
     def __init__(self, at: int) -> None:
         """Begin a sample.
 
         Args:
-            at: when it was begun, in milliseconds since 1970; every row bears it.
+            at: start of the sample, in milliseconds since 1970; stands in every row.
         """
         self.at = at
         self.columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
@@ -195,19 +195,19 @@ COLUMNS = {
 
 
 def sample_details(details: str) -> dict[str, Any]:
-    """What a sample's own row says of it.
+    """Parse the details in a sample's own row.
 
     Raises:
-        ArchiveUnavailable: it is not what the recorder writes.
+        ArchiveUnavailable: the details are not of the recorder's form.
     """
     try:
-        told = read_json(details)
+        parsed = read_json(details)
     except (ValueError, TypeError):
-        told = None
-    if not isinstance(told, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise ArchiveUnavailable(
             "a sample in the archive cannot be read",
             f"its details are {str(details)[:100]!a}",
             "find out who else writes into the archive; move the file that holds the sample out of it",
         )
-    return told
+    return parsed

@@ -1,7 +1,7 @@
-"""Evidence: what was seen, done and measured, assembled from the journal; data first, the page second.
+"""Evidence: observations, acts and measurements of a run, assembled from the journal as plain data.
 
 Invariants
-1. Nothing is claimed that no journal entry holds.
+1. Every claim stands in a journal entry.
 2. The outcome follows from the journal alone.
 """
 
@@ -34,73 +34,73 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedures import DRAINS, GATES, PROCEDURES
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
-#: State of the watch over an old source that is not over.
+#: State of the step watch_old_source while the watch goes on.
 WATCHING = "watching"
-_HIDDEN = {"plan", "topic_ids"}
+_OMITTED_FIGURES = {"plan", "topic_ids"}
 
 
 @dataclass(frozen=True)
 class LossSince:
-    """What is lost by what was found out since the inventory was approved.
+    """The loss by evidence newer than the approved inventory.
 
     Attributes:
-        rows: the inventory's rows as they are now.
-        grown: partitions of which more was lost when the target was opened than had been approved, each with both and
-            why.
+        rows: the inventory's rows, corrected by the newer evidence.
+        grown: partitions with more loss than approved when the target was opened, each with both losses and the
+            reason.
     """
 
     rows: Sequence[Mapping[str, Any]]
     grown: Sequence[Mapping[str, Any]]
 
 
-def _last(lines: Sequence[Line], step: str, kind: str) -> Line | None:
-    found = [line for line in lines if line.step == step and line.kind == kind]
-    return found[-1] if found else None
+def _newest_of_kind(lines: Sequence[Line], step: str, kind: str) -> Line | None:
+    matching = [line for line in lines if line.step == step and line.kind == kind]
+    return matching[-1] if matching else None
 
 
 def outcome_of(lines: Sequence[Line], dag_id: str) -> Outcome:
-    """How a procedure of this DAG ended, by its journal."""
+    """The outcome of a procedure of this DAG, by its journal."""
     definition = PROCEDURES[dag_id]
-    if _last(lines, definition.last_step, Entry.OUTCOME):
+    if _newest_of_kind(lines, definition.last_step, Entry.OUTCOME):
         return Outcome.COMPLETED
     returned = newest_fact(lines, SourceReturned)
-    if returned is not None and _last(lines, Step.ABORT_PROCEDURE, Entry.ABORT) is not None:
+    if returned is not None and _newest_of_kind(lines, Step.ABORT_PROCEDURE, Entry.ABORT) is not None:
         return Outcome.ABORTED
     if returned is not None:
         return Outcome.RETURNED if returned.touched else Outcome.REFUSED
-    if _last(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
+    if _newest_of_kind(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
         return Outcome.REFUSED
     changes = definition.moves_clients or newest_fact(lines, PositionsToRestore) is not None
     return Outcome.FAILED if changes else Outcome.REFUSED
 
 
 def steps_of(lines: Sequence[Line], order: Sequence[str]) -> list[dict[str, Any]]:
-    """One row per step that began, in the procedure's order: state, times, figures, and why it failed."""
+    """One row per step that began, in the procedure's order: state, times, figures, failures, notes."""
     return [row for step in order if (row := _step(lines, step)) is not None]
 
 
 def _step(lines: Sequence[Line], step: str) -> dict[str, Any] | None:
-    mine = [line for line in lines if line.step == step and line.kind != Entry.OPENED]
-    if not mine:
+    step_lines = [line for line in lines if line.step == step and line.kind != Entry.OPENED]
+    if not step_lines:
         return None
-    last = _newest_state(lines, step)
-    done = last if last and last.kind == Entry.OUTCOME else None
-    failures = [line for line in mine if line.kind in (Entry.REFUSAL, Entry.FAILURE)]
-    # The watch over an old source goes on after the procedure: that it is not over is no failure of this one.
+    newest = _newest_state(lines, step)
+    done = newest if newest and newest.kind == Entry.OUTCOME else None
+    failures = [line for line in step_lines if line.kind in (Entry.REFUSAL, Entry.FAILURE)]
+    # The watch over an old source goes on after the procedure: an unfinished watch is no failure.
     unfinished = WATCHING if step == Step.WATCH_OLD_SOURCE and not failures else "failed"
     return {
         "id": step,
         "state": "done" if done else unfinished,
-        "started_at": mine[0].at.isoformat(),
-        "ended_at": (done or mine[-1]).at.isoformat(),
-        "figures": {k: v for k, v in (done.payload if done else {}).items() if k not in _HIDDEN},
+        "started_at": step_lines[0].at.isoformat(),
+        "ended_at": (done or step_lines[-1]).at.isoformat(),
+        "figures": {k: v for k, v in (done.payload if done else {}).items() if k not in _OMITTED_FIGURES},
         "failures": [{"at": f.at.isoformat(), **f.payload} for f in failures],
-        "notes": [dict(line.payload) for line in mine if line.kind == Entry.NOTE],
+        "notes": [dict(line.payload) for line in step_lines if line.kind == Entry.NOTE],
     }
 
 
 def _newest_state(lines: Sequence[Line], step: str) -> Line | None:
-    """Find a step's newest state entry; an INTENT after an OUTCOME counts, since the outcome may have expired."""
+    """A step's newest state entry; an INTENT after an OUTCOME counts, since the outcome may have expired."""
     kinds = (Entry.INTENT, Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)
     return next((line for line in reversed(lines) if line.step == step and line.kind in kinds), None)
 
@@ -108,7 +108,7 @@ def _newest_state(lines: Sequence[Line], step: str) -> Line | None:
 def reason_for(
     outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: ProcedureAborted | None = None
 ) -> tuple[str | None, str]:
-    """The step that failed and why; (None, ...) for a completed procedure."""
+    """The failed step and the reason; the step is None for a completed procedure, or if no step failed."""
     if outcome is Outcome.COMPLETED:
         return None, "every step was done and read back"
     if outcome is Outcome.ABORTED and aborted is not None:
@@ -132,7 +132,7 @@ def _sentence(failure: Mapping[str, Any]) -> str:
 def seconds_of(
     steps: Sequence[Mapping[str, Any]], triggered_at: str, closed_at: str, confirming: float = 0.0
 ) -> dict[str, float]:
-    """Seconds by kind: own is trigger to end less gates, catching up, drain, zero-lag and confirmation waits."""
+    """Seconds by kind; own: trigger to end, less gates, waits of the steps in DRAINS, and the confirmation window."""
     spent = {s["id"]: _between(s["started_at"], s["ended_at"]) for s in steps}
     people = sum(spent.get(gate, 0.0) for gate in GATES)
     drain = sum(spent.get(step, 0.0) for step in DRAINS)
@@ -166,13 +166,14 @@ def evidence_of(
         request: dag_id, source, target, reason.
         order: step names in the procedure's order.
         bounds: `cut_off` and `boundary`, each a list of topic, partition, offset.
-        problems: what the evidence lacks, and why.
-        since: what is lost by now of what an inventory lists; None where the plan's own rows stand.
+        previous_digest: digest of the evidence before this one; None for the first evidence.
+        problems: missing parts of the evidence, each with the reason.
+        since: the loss by newer evidence; None if the approved rows are still right.
     """
     outcome, steps = outcome_of(lines, request["dag_id"]), steps_of(lines, order)
     states = [state for step in order if (state := _newest_state(lines, step))]
     if outcome is Outcome.COMPLETED and (Step.RETURN_TO_SOURCE, Entry.REFUSAL) in [(s.step, s.kind) for s in states]:
-        # Its way back was tried while the target was open.
+        # return_to_source was tried and refused while the target was open.
         steps = [s | {"state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE else s for s in steps]
     planned, assessed = newest_fact(lines, Planned), newest_fact(states, DataLossAssessed)
     opened, aborted = newest_fact(lines, ProcedureOpened), newest_fact(lines, ProcedureAborted)
@@ -219,17 +220,17 @@ def evidence_of(
     return {**evidence, "digest": digest_of(evidence)}
 
 
-def _exactness(found: OffsetsTranslated | None) -> dict[str, Any]:
+def _exactness(translated: OffsetsTranslated | None) -> dict[str, Any]:
     return {
-        "classes": found.classes if found else {},
+        "classes": translated.classes if translated else {},
         "rereads": {
-            "bound": found.bound if found else None,
-            "mirror_maker": found.mirror_maker_bound if found else None,
+            "bound": translated.bound if translated else None,
+            "mirror_maker": translated.mirror_maker_bound if translated else None,
         },
-        "repeats": found.repeats if found else {},
+        "repeats": translated.repeats if translated else {},
     }
 
 
 def _plain(record: object | None) -> dict[str, Any] | None:
-    """A record as the journal holds it, in the order of its keys."""
+    """A record's fields as plain data, in the order of their names."""
     return None if record is None else dict(sorted(vars(record).items()))

@@ -1,4 +1,4 @@
-"""Fields of the evidence that its page reads in several places."""
+"""Fields of the evidence that several parts of its page read."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def step_done(e: Evidence) -> set[str]:
 
 
 def figures_by_step(e: Evidence) -> dict[str, Mapping[str, Any]]:
-    """What each step measured."""
+    """Figures of each step, by step id."""
     return {step["id"]: step.get("figures", {}) for step in e["steps"]}
 
 
 def excluded_rows(e: Evidence) -> list[dict[str, Any]]:
-    """Groups that were not waited for: as they stood at the drain, or as the plan names them."""
+    """Groups that the drain did not wait for: as recorded at the drain, else as the plan names them."""
     drained, plan = figures_by_step(e).get(Step.DRAIN_CONSUMERS, {}), e["plan"] or {}
     groups = e.get("excluded_groups") or drained.get("excluded") or plan.get("excluded") or []
     return [

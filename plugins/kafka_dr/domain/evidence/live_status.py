@@ -1,8 +1,8 @@
-"""A running procedure by its journal and the time: every step's state, and how long clients may still stand.
+"""Status of a running procedure: every step's state, and how long clients may still be stopped.
 
 Invariants
-1. What is shown follows from journal entries and the given time alone.
-2. A step is called done only by an outcome that nothing followed.
+1. The status follows from journal entries and the given time alone.
+2. A step is done only if its outcome is its newest state entry.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedures import GATES, steps_of
 from kafka_dr.vocabulary import Entry, Step
 
-_ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
+_SHOWN_ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
 _STATES = {
     Entry.INTENT: "running",
     Entry.OUTCOME: "done",
@@ -38,7 +38,7 @@ _STATES = {
     Entry.FAILURE: "failed",
 }
 _STOPPED = ": the procedure has stopped, and nothing happens by itself. Mend what failed and clear that task"
-_TROUBLE = (Entry.REFUSAL, Entry.FAILURE)
+_FAILED = (Entry.REFUSAL, Entry.FAILURE)
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,10 @@ class FenceClock:
     """State of the fence: `counting`, `overdue`, `opening`, `returning`, `over`, `stopped` (closed while fenced).
 
     Attributes:
-        seconds: how long they have stood still.
-        limit: max_fence_seconds, if the journal names it.
-        returns_at: when the procedure returns by itself.
+        seconds: the clients' downtime so far.
+        limit: max_fence_seconds; None if the journal does not name it.
+        returns_at: when the procedure rolls back by itself; None if it does not.
+        words: text that follows `Clients fenced for 1:43`; a whole sentence in state `over`.
     """
 
     state: str
@@ -72,7 +73,7 @@ class FenceClock:
 
 @dataclass(frozen=True)
 class StepFailure:
-    """The newest refusal or failure; `mended` when its step was done since."""
+    """The newest refusal or failure; `mended` if its step was done since."""
 
     step: str
     at: datetime
@@ -93,7 +94,7 @@ class OpenQuestion:
 
 @dataclass(frozen=True)
 class ProcedureStatus:
-    """One procedure now; `outcome` once it was closed."""
+    """One procedure now; `outcome` is None until the procedure is closed."""
 
     id: str
     dag_id: str
@@ -109,7 +110,7 @@ class ProcedureStatus:
 
 
 def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> ProcedureStatus | None:
-    """What a procedure's entries tell at a time; None before it has opened."""
+    """A procedure's status at the time `now`, by its journal entries; None before the procedure has opened."""
     opened = newest_fact(lines, ProcedureOpened)
     if opened is None:
         return None
@@ -132,12 +133,12 @@ def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> Proc
         steps=steps,
         fence=fence,
         question=_question(lines, steps, fence),
-        trouble=_trouble(lines, steps),
+        trouble=_newest_failure(lines, steps),
     )
 
 
 def _outcome(lines: Sequence[Line]) -> str | None:
-    """How it was closed; a failed one whose step was cleared is in hand again."""
+    """The outcome if the newest entry closes the procedure; a failed procedure with a cleared step runs again."""
     closed = newest_fact(lines[-1:], ProcedureClosed)
     return None if closed is None else closed.outcome
 
@@ -147,60 +148,63 @@ def _outcome(lines: Sequence[Line]) -> str | None:
 
 def _steps(lines: Sequence[Line], now: datetime, outcome: str | None, dag_id: str) -> list[LiveStep]:
     begun = {line.step for line in lines}
-    known = [step.value for step in steps_of(dag_id) if step not in _ONLY_IF_BEGUN or step in begun]
-    others = [step for step in dict.fromkeys(line.step for line in lines) if step not in known]
-    steps = [_step(step, [line for line in lines if line.step == step], now, outcome) for step in [*known, *others]]
+    ordered = [step.value for step in steps_of(dag_id) if step not in _SHOWN_ONLY_IF_BEGUN or step in begun]
+    others = [step for step in dict.fromkeys(line.step for line in lines) if step not in ordered]
+    steps = [_step(step, [line for line in lines if line.step == step], now, outcome) for step in [*ordered, *others]]
     return steps if outcome is None else [step for step in steps if step.state != "not begun"]
 
 
 def _step(name: str, lines: Sequence[Line], now: datetime, outcome: str | None) -> LiveStep:
-    telling = [line for line in lines if line.kind in _STATES]
-    if not telling:
+    state_lines = [line for line in lines if line.kind in _STATES]
+    if not state_lines:
         return LiveStep(name, "not begun", None, 0.0, 0, "")
-    state = _STATES[Entry(telling[-1].kind)]
+    state = _STATES[Entry(state_lines[-1].kind)]
     if state == "running":
         state = _unfinished(name) if outcome else "asking" if name in GATES else state
-    until = now if state in ("running", "asking") else telling[-1].at
-    failures = [line for line in telling if line.kind in _TROUBLE]
+    until = now if state in ("running", "asking") else state_lines[-1].at
+    failures = [line for line in state_lines if line.kind in _FAILED]
     return LiveStep(
         name,
         state,
-        telling[0].at,
-        max(0.0, (until - telling[0].at).total_seconds()),
+        state_lines[0].at,
+        max(0.0, (until - state_lines[0].at).total_seconds()),
         len(failures),
-        _told(state, lines),
+        _step_text(state, lines),
     )
 
 
 def _unfinished(name: str) -> str:
-    """Name the state of a step without outcome after closing: only the watch over an old source goes on."""
+    """State of a step without outcome after the procedure was closed: only the watch over an old source goes on."""
     return WATCHING if name == Step.WATCH_OLD_SOURCE else "no outcome"
 
 
-def _told(state: str, lines: Sequence[Line]) -> str:
-    """Why it failed; or what it noted while it is not done."""
+def _step_text(state: str, lines: Sequence[Line]) -> str:
+    """The text of a step's newest failure or note; empty if the step is done."""
     if state == "done":
         return ""
-    last = next((line for line in reversed(lines) if line.kind in (*_TROUBLE, Entry.NOTE)), None)
+    last = next((line for line in reversed(lines) if line.kind in (*_FAILED, Entry.NOTE)), None)
     if last is None:
         return ""
-    trouble = newest_fact([last], StepNotDone)
-    if trouble is not None:
-        return shorten_text(trouble.reason, 300)
-    seen: Mapping[str, Any] = last.payload
-    return shorten_text("; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in seen.items()), 300)
+    failure = newest_fact([last], StepNotDone)
+    if failure is not None:
+        return shorten_text(failure.reason, 300)
+    figures: Mapping[str, Any] = last.payload
+    return shorten_text("; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in figures.items()), 300)
 
 
 # -- the fence ---------------------------------------------------------------------------------------------------
 
 
 def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> FenceClock | None:
-    """How clients stand; None when they were not fenced."""
+    """State of the clients' fence; None if clients were not fenced."""
     began = next((line.at for line in lines if (line.step, line.kind) == (Step.FENCE_PRODUCERS, Entry.INTENT)), None)
-    back, returned = _newest(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME), newest_fact(lines, SourceReturned)
+    rolled_back, returned = (
+        _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME),
+        newest_fact(lines, SourceReturned),
+    )
     if began is None or (returned and not returned.touched):
         return None
-    ended = back or _newest(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME)
+    ended = rolled_back or _newest_line(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME)
     seconds = max(0.0, ((ended.at if ended else now) - began).total_seconds())
     limit = deadline_of(lines, "max_fence_seconds")
     returns_at = None if limit is None else began + timedelta(seconds=limit)
@@ -211,27 +215,29 @@ def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> 
             limit,
             None,
             f"Clients stood still for {format_duration(seconds)}, until {time_of_day(ended.at.isoformat())} UTC;"
-            f" {_after(back, source, target)}.",
+            f" {_clients_now(rolled_back, source, target)}.",
         )
-    state, words = _standing(lines, source, target, returns_at, now)
+    state, words = _fence_state(lines, source, target, returns_at, now)
     allowed = "" if limit is None or state == "opening" else f" of {format_clock(limit)}"
     return FenceClock(state, seconds, limit, returns_at, allowed + words)
 
 
-def _after(back: Line | None, source: str, target: str) -> str:
-    return f"they are back on {source}" if back else f"they were sent to {target}"
+def _clients_now(rolled_back: Line | None, source: str, target: str) -> str:
+    return f"they are back on {source}" if rolled_back else f"they were sent to {target}"
 
 
-def _standing(
+def _fence_state(
     lines: Sequence[Line], source: str, target: str, returns_at: datetime | None, now: datetime
 ) -> tuple[str, str]:
-    """The state, and what follows `Clients fenced for 1:43 of 10:00`."""
-    if _newest(lines, Step.RETURN_TO_SOURCE, Entry.INTENT) or _newest(lines, Step.ABORT_PROCEDURE, Entry.ABORT):
+    """The fence's state, and the text that follows `Clients fenced for 1:43 of 10:00`."""
+    if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.INTENT) or _newest_line(
+        lines, Step.ABORT_PROCEDURE, Entry.ABORT
+    ):
         return "returning", f"; {source} is being given back to them"
-    if _newest(lines, Step.OPEN_TARGET, Entry.INTENT):
+    if _newest_line(lines, Step.OPEN_TARGET, Entry.INTENT):
         opened = (
             "is open, they are being sent there"
-            if _newest(lines, Step.OPEN_TARGET, Entry.OUTCOME)
+            if _newest_line(lines, Step.OPEN_TARGET, Entry.OUTCOME)
             else "is being opened"
         )
         return "opening", f". The point of no return is passed: {target} {opened}"
@@ -246,10 +252,10 @@ def _standing(
 
 
 def deadline_of(lines: Sequence[Line], name: str) -> float | None:
-    """A deadline by its name: as the plan says, or as the run was asked."""
+    """A deadline in seconds by its name, from the plan, else from the run's params; None if unknown."""
     plan, opened = newest_fact(lines, MovePlanned), newest_fact(lines, ProcedureOpened)
-    known = {**(opened.deadlines if opened else {}), **(plan.planned.deadlines if plan else {})}
-    return known.get(name)
+    deadlines = {**(opened.deadlines if opened else {}), **(plan.planned.deadlines if plan else {})}
+    return deadlines.get(name)
 
 
 # -- people and trouble ------------------------------------------------------------------------------------------
@@ -266,20 +272,20 @@ def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: FenceCloc
     return OpenQuestion(asking.id, asking.seconds, min(ends, default=None))
 
 
-def _trouble(lines: Sequence[Line], steps: Sequence[LiveStep]) -> StepFailure | None:
-    found = list(facts_of(lines, StepNotDone))
-    if not found:
+def _newest_failure(lines: Sequence[Line], steps: Sequence[LiveStep]) -> StepFailure | None:
+    failures = list(facts_of(lines, StepNotDone))
+    if not failures:
         return None
-    line, trouble = found[-1]
+    line, failure = failures[-1]
     return StepFailure(
         line.step,
         line.at,
-        shorten_text(trouble.reason),
-        shorten_text(trouble.seen),
-        shorten_text(trouble.next_step),
+        shorten_text(failure.reason),
+        shorten_text(failure.seen),
+        shorten_text(failure.next_step),
         mended=any(step.id == line.step and step.state == "done" for step in steps),
     )
 
 
-def _newest(lines: Sequence[Line], step: str, kind: str) -> Line | None:
+def _newest_line(lines: Sequence[Line], step: str, kind: str) -> Line | None:
     return next((line for line in reversed(lines) if line.step == step and line.kind == kind), None)

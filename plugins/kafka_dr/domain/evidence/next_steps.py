@@ -1,4 +1,4 @@
-"""What failed, and what to do next."""
+"""The failures of a run, and the operator's next steps."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ from kafka_dr.vocabulary import Outcome, Step
 
 
 def failures_of(e: Evidence) -> list[dict[str, str]]:
-    """Why the run did not complete: the failing step's last failure, and that of the return to the source."""
+    """The failing step's last failure, and the last failure of return_to_source; empty for a completed run."""
     if e["outcome"] == Outcome.COMPLETED:
         return []
     failing = e["failing_step"]
     failure = _last_failure(e, failing)
     aborted = e.get("aborted_by") or {}
-    bare = {
+    without_failure = {
         "step": str(failing or "no step"),
         "reason": shorten_text(e["reason_for_outcome"]),
         "seen": "",
         "at": format_moment(aborted.get("at", "")),
     }
-    back = (
+    return_failure = (
         _last_failure(e, Step.RETURN_TO_SOURCE)
         if failing != Step.RETURN_TO_SOURCE and e["outcome"] == Outcome.FAILED
         else None
     )
-    return [_told(failing, failure) if failure else bare, *([_told(Step.RETURN_TO_SOURCE, back)] if back else [])]
+    return [
+        _failure_texts(failing, failure) if failure else without_failure,
+        *([_failure_texts(Step.RETURN_TO_SOURCE, return_failure)] if return_failure else []),
+    ]
 
 
-def _told(step: str, failure: Mapping[str, Any]) -> dict[str, str]:
+def _failure_texts(step: str, failure: Mapping[str, Any]) -> dict[str, str]:
     return {
         "step": str(step),
         "reason": shorten_text(failure["reason"]),
@@ -47,7 +50,7 @@ def _told(step: str, failure: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _last_failure(e: Evidence, name: str | None) -> Mapping[str, Any] | None:
-    """The newest failure of a step that is not done."""
+    """The newest failure of a step, unless the step is done."""
     failures = [
         f for step in e["steps"] if step["id"] == name and step["state"] != "done" for f in step.get("failures", [])
     ]
@@ -55,13 +58,13 @@ def _last_failure(e: Evidence, name: str | None) -> Mapping[str, Any] | None:
 
 
 def next_steps(e: Evidence) -> list[str]:
-    """What the operator is to do now, a sentence each."""
+    """What the operator has to do now, a sentence each."""
     first = [*_lost_to_do(e), *_excluded_to_do(e)]
     if e["outcome"] == Outcome.COMPLETED:
         return [*first, *_completed_to_do(e)] or ["Nothing."]
     if e["outcome"] == Outcome.FAILED:
         return _failed_to_do(e)
-    return [*_said(e, e["failing_step"]), _returned_to_do(e)]
+    return [*_advice_of(e, e["failing_step"]), _returned_to_do(e)]
 
 
 def _returned_to_do(e: Evidence) -> str:
@@ -74,7 +77,7 @@ def _returned_to_do(e: Evidence) -> str:
     )
 
 
-def _said(e: Evidence, step: str | None) -> list[str]:
+def _advice_of(e: Evidence, step: str | None) -> list[str]:
     failure = _last_failure(e, step)
     return [shorten_text(failure["next_step"])] if failure and failure.get("next_step") else []
 
@@ -92,15 +95,15 @@ def _failed_to_do(e: Evidence) -> list[str]:
             f"Mend what stopped {Step.RETURN_TO_SOURCE} and clear it with its downstream tasks in Airflow: it goes on"
             " from where it stopped."
         )
-        return [*_said(e, Step.RETURN_TO_SOURCE), back, page]
+        return [*_advice_of(e, Step.RETURN_TO_SOURCE), back, page]
     clear = (
         f"Mend the cause, then clear {e['failing_step'] or 'the failed task'} with its downstream tasks in Airflow:"
         " every step looks at what is there first."
     )
     if state.get(Step.OPEN_TARGET) == "done":
-        return [*_said(e, e["failing_step"]), clear, f"There is only forward: {e['target']} is open.", page]
+        return [*_advice_of(e, e["failing_step"]), clear, f"There is only forward: {e['target']} is open.", page]
     return [
-        *_said(e, e["failing_step"]),
+        *_advice_of(e, e["failing_step"]),
         clear,
         f"Or go back: clear {Step.RETURN_TO_SOURCE}; it gives {e['source']} back to its clients.",
         page,
@@ -111,7 +114,7 @@ def _lost_to_do(e: Evidence) -> list[str]:
     if not e["loss"]:
         return []
     unread = "inventory" in (e["plan"] or {}) and not e.get("stranded")
-    later = (
+    exact_listing = (
         [
             (
                 f"When {e['source']} is back, have listed exactly what is lost: runbooks/unplanned_failover.md,"
@@ -121,7 +124,7 @@ def _lost_to_do(e: Evidence) -> list[str]:
         if unread
         else []
     )
-    return [f"Decide what becomes of what {e['target']} lacks ({lost_records(e).lower()}): see Loss.", *later]
+    return [f"Decide what becomes of what {e['target']} lacks ({lost_records(e).lower()}): see Loss.", *exact_listing]
 
 
 def _excluded_to_do(e: Evidence) -> list[str]:

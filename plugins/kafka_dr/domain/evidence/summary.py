@@ -1,8 +1,8 @@
-"""The evidence as a story: what happened, where clients are, what failed, what to do, and the pictures' figures.
+"""Summary of the evidence for its page: result, clients, failures, next steps, and the charts' figures.
 
 Invariants
-1. Everything is made of the evidence alone: the same evidence tells the same story.
-2. Where the evidence does not prove that clients work, the story does not say so.
+1. The summary follows from the evidence alone: equal evidence gives an equal summary.
+2. The summary says that clients work only if the evidence proves it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MEANING: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class StepSummary:
-    """A step that has more to tell than its time."""
+    """A step's state, figures, failures and notes."""
 
     id: str
     state: str
@@ -58,7 +58,7 @@ class StepSummary:
 
 @dataclass(frozen=True)
 class TimePart:
-    """One part of a whole: its share in per cent."""
+    """One part of a whole; `share` is in per cent."""
 
     name: str
     value: Any
@@ -69,15 +69,18 @@ class TimePart:
 
 @dataclass(frozen=True)
 class EvidenceSummary:
-    """Everything the page shows.
+    """Everything that the page shows.
 
     Attributes:
-        sentences: what happened, where clients are, what became of positions and records.
-        trouble: what stopped it, and what went wrong on the way back: step, reason, seen, at.
-        to_do: what to do now, first things first.
-        fence: how clients are kept from the source, and since when that is proven.
-        listed: what was read on the source of what may be lost, when the loss was assessed.
-        groups: those that MirrorMaker 2's checkpoints would have made read most again, by the forecast.
+        sentences: on the result, on clients, on positions and records.
+        trouble: failures that stopped the procedure and its rollback: step, reason, seen, at.
+        to_do: what to do now, the most urgent first.
+        line: the time line; None if no step began.
+        still: the clients' downtime: began, ended, seconds, limit; None if clients were never stopped.
+        fence: how the source is fenced, and when the fence was proven.
+        split: seconds by kind.
+        listed: what the loss assessment read on the source of the records that may be lost.
+        groups: groups with the most re-reads by MirrorMaker 2's checkpoints, by the forecast.
     """
 
     sentences: list[str]
@@ -104,19 +107,19 @@ class EvidenceSummary:
 
 
 def summarise_evidence(evidence: Evidence) -> EvidenceSummary:
-    """The story that the evidence tells."""
+    """The summary of a procedure's evidence."""
     plan = evidence["plan"] or {}
     figures, restores = figures_by_step(evidence), evidence["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id
     return EvidenceSummary(
         sentences=(
             restore_sentences(evidence)
             if restores
-            else [_what(evidence), client_whereabouts(evidence), placement_sentence(evidence)]
+            else [_result_sentence(evidence), client_whereabouts(evidence), placement_sentence(evidence)]
         ),
         trouble=failures_of(evidence),
         to_do=restore_to_do(evidence) if restores else next_steps(evidence),
         line=time_line(evidence),
-        still=_still(evidence, plan),
+        still=_downtime(evidence, plan),
         fence=_fence(evidence),
         split=_split(evidence["seconds"]),
         classes=_classes(evidence["classes"]),
@@ -139,23 +142,23 @@ def summarise_evidence(evidence: Evidence) -> EvidenceSummary:
 # -- in three sentences ------------------------------------------------------------------------------------------
 
 
-def _what(e: Evidence) -> str:
+def _result_sentence(e: Evidence) -> str:
     move = f"move all clients from {e['source']} to {e['target']}"
     at = f" at {e['failing_step']}" if e["failing_step"] else ""
     aborted = e.get("aborted_by") or {}
     return {
-        Outcome.COMPLETED: f"All clients{_but(e)} were moved from {e['source']} to {e['target']}.",
+        Outcome.COMPLETED: f"All clients{_exclusions(e)} were moved from {e['source']} to {e['target']}.",
         Outcome.RETURNED: f"The attempt to {move} stopped{at} and was undone.",
         Outcome.REFUSED: f"The request to {move} was refused{at}, before anything was touched.",
         Outcome.ABORTED: (
             f"The attempt to {move} was aborted by"
             f" {aborted.get('by', 'an operator')}{_when(aborted)}{_because(aborted)}."
         ),
-        Outcome.FAILED: f"The attempt to {move} stopped{at} and {_held(e)}.",
+        Outcome.FAILED: f"The attempt to {move} stopped{at} and {_failed_how(e)}.",
     }[Outcome(e["outcome"])]
 
 
-def _held(e: Evidence) -> str:
+def _failed_how(e: Evidence) -> str:
     successor = e.get("continued_by")
     return (
         f"was continued by {successor}: its evidence says what became of it"
@@ -164,9 +167,9 @@ def _held(e: Evidence) -> str:
     )
 
 
-def _but(e: Evidence) -> str:
-    left = len(excluded_rows(e))
-    return f" but {count_of(left, 'excluded group')}" if left else ""
+def _exclusions(e: Evidence) -> str:
+    excluded = len(excluded_rows(e))
+    return f" but {count_of(excluded, 'excluded group')}" if excluded else ""
 
 
 def _when(aborted: Mapping[str, Any]) -> str:
@@ -177,13 +180,10 @@ def _because(aborted: Mapping[str, Any]) -> str:
     return f" ({shorten_text(aborted['reason'], 300)})" if aborted.get("reason") else ""
 
 
-# -- what failed, and what to do ---------------------------------------------------------------------------------
+# -- the charts --------------------------------------------------------------------------------------------------
 
 
-# -- the pictures ------------------------------------------------------------------------------------------------
-
-
-def _still(e: Evidence, plan: Mapping[str, Any]) -> dict[str, Any] | None:
+def _downtime(e: Evidence, plan: Mapping[str, Any]) -> dict[str, Any] | None:
     span = client_downtime(e)
     if span is None:
         return None
@@ -193,7 +193,7 @@ def _still(e: Evidence, plan: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _fence(e: Evidence) -> str:
-    """Tell how clients are kept from the source; of one given up only what was proven, or said by the fence hook."""
+    """How the source is fenced; for a source declared lost only a proven fence, or the fence hook's answer."""
     figures, at = figures_by_step(e), format_moment(e["fenced_at"]) if e.get("fenced_at") else ""
     fence = figures.get(Step.FENCE_SOURCE, {}).get("fenced")
     if fence == ARMED:
@@ -210,7 +210,7 @@ def _fence(e: Evidence) -> str:
 
 
 def _armed(e: Evidence, fenced_at: str | None) -> str:
-    """What became of an armed fence; `fenced_at` is when the watcher had proven it, if it says so."""
+    """State of an armed fence; `fenced_at`: when the watcher proved the fence, None if not recorded."""
     if Step.RETURN_TO_SOURCE in step_done(e):
         return f"armed until {e['source']} was given back: nobody fences it any more"
     if Step.WATCH_OLD_SOURCE in step_done(e):
@@ -246,15 +246,15 @@ def _classes(classes: Mapping[str, int]) -> list[TimePart]:
 
 
 def _rereads(rereads: Mapping[str, int | None]) -> list[TimePart]:
-    """Two bars on one scale; a figure nobody knows has none."""
+    """Two bars on one scale; an unknown figure has no bar."""
     ours, theirs = rereads["bound"], rereads["mirror_maker"]
     most = max(ours or 0, theirs or 0) or 1
-    told = [("Switchback", ours, "own"), ("MirrorMaker 2's checkpoints", theirs, "people")]
-    return [TimePart(name, value, round(100 * (value or 0) / most, 2), kind) for name, value, kind in told]
+    bars = [("Switchback", ours, "own"), ("MirrorMaker 2's checkpoints", theirs, "people")]
+    return [TimePart(name, value, round(100 * (value or 0) / most, 2), kind) for name, value, kind in bars]
 
 
 def _rereads_of_groups(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Two bars a group, all on one scale."""
+    """Two bars per group, all on one scale."""
     most = max((max(g["bound"] or 0, g["mirror_maker"]) for g in groups), default=0) or 1
     return [
         {**g, "ours": round(100 * (g["bound"] or 0) / most, 2), "theirs": round(100 * g["mirror_maker"] / most, 2)}
@@ -285,18 +285,18 @@ def _approval(approval: Mapping[str, Any], e: Evidence) -> dict[str, Any]:
 
 
 def _ends(e: Evidence, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Cut-off and boundary side by side, paired by the plan's names."""
-    remote = {topic: name for topic, name, *_ in plan.get("topics", [])}
+    """Cut-off and boundary of each partition, paired by the plan's topic names."""
+    target_names = {topic: name for topic, name, *_ in plan.get("topics", [])}
     boundary = {(row["topic"], row["partition"]): row["offset"] for row in e["boundary"]}
-    pairs = [(row, (remote.get(row["topic"], row["topic"]), row["partition"])) for row in e["cut_off"]]
+    pairs = [(row, (target_names.get(row["topic"], row["topic"]), row["partition"])) for row in e["cut_off"]]
     return [
         {
             "source": f"{row['topic']}-{row['partition']}",
             "cut_off": row["offset"],
-            "target": f"{there[0]}-{there[1]}",
-            "boundary": boundary.get(there, "not reached"),
+            "target": f"{on_target[0]}-{on_target[1]}",
+            "boundary": boundary.get(on_target, "not reached"),
         }
-        for row, there in pairs
+        for row, on_target in pairs
     ]
 
 

@@ -1,4 +1,4 @@
-"""Times of a procedure as places on one line: steps, clients standing still, waiting for people."""
+"""Times of a procedure as places on one line: steps, the clients' downtime, waiting for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TICKS = 4
 
 @dataclass(frozen=True)
 class TimeSpan:
-    """From when to when; `ended` is None for what had not ended."""
+    """A span of time; `ended` is None if the span had not ended, `until` is then the time of the evidence."""
 
     began: datetime
     ended: datetime | None
@@ -25,7 +25,7 @@ class TimeSpan:
 
     @property
     def seconds(self) -> float:
-        """How long it lasted, or had lasted when the evidence was written."""
+        """Length of the span, up to the time of the evidence if it had not ended."""
         return max(0.0, (self.until - self.began).total_seconds())
 
 
@@ -45,7 +45,7 @@ class TimeLine:
     """All bars, the bands behind them, and the marks below.
 
     Attributes:
-        bands: spans that concern people: clients standing still, gates asked.
+        bands: spans behind the steps: the clients' downtime, gates that were asked.
         ticks: (place in per cent, seconds since the beginning).
     """
 
@@ -57,15 +57,17 @@ class TimeLine:
 
 
 def client_downtime(evidence: Mapping[str, Any]) -> TimeSpan | None:
-    """From the fence's first intent until redirect or return of clients; None when they never stood still."""
+    """From the fence's first intent until clients are redirected or returned; None if clients were never stopped."""
     steps = {step["id"]: step for step in evidence["steps"]}
-    fence, back, sent = (
+    fence, return_step, redirect_step = (
         steps.get(name) for name in (Step.FENCE_PRODUCERS, Step.RETURN_TO_SOURCE, Step.REDIRECT_CLIENTS)
     )
     began = parse_moment(fence["started_at"]) if fence else None
-    if began is None or (back and back["state"] == "done" and not back.get("figures", {}).get("touched", True)):
+    if began is None or (
+        return_step and return_step["state"] == "done" and not return_step.get("figures", {}).get("touched", True)
+    ):
         return None
-    ends = [parse_moment(step["ended_at"]) for step in (sent, back) if step and step["state"] == "done"]
+    ends = [parse_moment(step["ended_at"]) for step in (redirect_step, return_step) if step and step["state"] == "done"]
     ended = next((end for end in ends if end), None)
     closed = parse_moment(evidence["closed_at"]) or began
     return TimeSpan(began, ended, ended or max(began, closed))
@@ -79,7 +81,7 @@ def asked_gates(evidence: Mapping[str, Any]) -> list[tuple[str, TimeSpan]]:
 
 
 def time_line(evidence: Mapping[str, Any]) -> TimeLine | None:
-    """The line of a procedure; None when no step began."""
+    """The time line of a procedure; None if no step began."""
     steps = [(s, parse_moment(s["started_at"]), parse_moment(s["ended_at"])) for s in evidence["steps"]]
     spans = [(str(s["id"]), str(s["state"]), TimeSpan(a, b, b)) for s, a, b in steps if a and b]
     if not spans:

@@ -1,4 +1,4 @@
-"""Where clients are now, and how their groups were placed, as sentences."""
+"""Sentences on where clients are now, and on how their groups were placed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 
 def client_whereabouts(e: Evidence) -> str:
-    """Where clients are now, as far as the evidence proves it."""
+    """Where clients are now, as far as the evidence proves their place."""
     if e.get("continued_by"):
         return f"Where clients are stands in the evidence of {e['continued_by']}."
     state = {step["id"]: step["state"] for step in e["steps"]}
@@ -46,8 +46,8 @@ def _on_source(e: Evidence) -> str:
         return f"Clients are as {earlier['procedure_id']} left them: {fenced}."
     if span is None:
         return f"Clients never left {e['source']} and were not stopped."
-    stood = format_duration(span.seconds)
-    return f"Clients stood still for {stood} and are back on {e['source']}, which is as it was found."
+    downtime = format_duration(span.seconds)
+    return f"Clients stood still for {downtime} and are back on {e['source']}, which is as it was found."
 
 
 def _why_still(e: Evidence, state: Mapping[str, str]) -> str:
@@ -63,8 +63,8 @@ def _why_still(e: Evidence, state: Mapping[str, str]) -> str:
 def placement_sentence(e: Evidence) -> str:
     """How many positions were placed, how exactly, and how many records are lost."""
     if e["outcome"] != Outcome.COMPLETED:
-        lost = f"{lost_records(e)} of {e['source']} were not found on {e['target']}: see Loss. " if e["loss"] else ""
-        return lost + (_not_final(e) if e["outcome"] == Outcome.FAILED else f"No client was moved to {e['target']}.")
+        losses = f"{lost_records(e)} of {e['source']} were not found on {e['target']}: see Loss. " if e["loss"] else ""
+        return losses + (_not_final(e) if e["outcome"] == Outcome.FAILED else f"No client was moved to {e['target']}.")
     by_hand = figures_by_step(e).get(Step.OPEN_TARGET, {}).get("by_hand")
     if by_hand and not figures_by_step(e).get(Step.TRANSLATE_OFFSETS):
         return (
@@ -101,13 +101,13 @@ def _losses(e: Evidence) -> str:
 
 
 def lost_records(e: Evidence) -> str:
-    """How many records are lost, and whether more may be: a source that could not be read has no end."""
-    known = sum(_certain(row) for row in e["loss"])
+    """How many records are lost: exact if every row has a count, else a lower bound, or unknown."""
+    certain = sum(_certain_records(row) for row in e["loss"])
     if all(row.get("records") is not None for row in e["loss"]):
-        return count_of(known, "record")
-    return f"At least {count_of(known, 'record')}" if known else "An unknown number of records"
+        return count_of(certain, "record")
+    return f"At least {count_of(certain, 'record')}" if certain else "An unknown number of records"
 
 
-def _certain(row: Mapping[str, Any]) -> int:
-    known: int | None = row.get("records")
-    return certainly_lost(row) if known is None else known
+def _certain_records(row: Mapping[str, Any]) -> int:
+    counted: int | None = row.get("records")
+    return certainly_lost(row) if counted is None else counted

@@ -1,1 +1,1 @@
-"""Readiness, and the plan."""
+"""Readiness checks, and the plan."""

@@ -1,4 +1,4 @@
-"""What keeps clients from being moved now."""
+"""A reason why clients cannot be moved now."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST_LISTED = 20
 
 @dataclass(frozen=True)
 class Blocker:
-    """One closed gate: its name, why it is closed, what was seen, what to do."""
+    """One failed readiness check: its name, the reason, the observation, and what to do."""
 
     gate: str
     reason: str

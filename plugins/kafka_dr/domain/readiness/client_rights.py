@@ -1,4 +1,4 @@
-"""Whether clients may do on the target what they may do on the source."""
+"""Whether clients have the same rights on the target as on the source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_dr.domain.readiness.observation import Observation
 
 
 def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
-    """Whoever may write, read, commit or use transactions on the source may do so on the target once it is open."""
+    """Clients' rights to write, read, commit and use transactions on the source exist on the opened target, too."""
     exempt = o.exempt[o.source.alias]
     for scope, renamed in _rights(o):
         lacking = _lost_rights(o, scope, renamed, client_principals(o.source.rules, scope, exempt))
@@ -26,7 +26,7 @@ def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
 
 
 def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
-    """What clients do on the source, and what each thing is called on the target."""
+    """Scopes of clients' operations on the source, each with source name -> name on the target."""
     same = {topic: topic for topic in o.scope}
     yield FenceScope.writes(o.scope), same
     yield FenceScope("topic", "read", frozenset(o.scope)), o.scope
@@ -41,19 +41,19 @@ def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
 def _lost_rights(
     o: Observation, scope: FenceScope, renamed: Mapping[str, str], principals: frozenset[str]
 ) -> list[str]:
-    """What each client may do on the source and may not do on the target once it is open, as `principal: name`."""
-    there = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
-    lifted = frozenset(opening_entries(o.target.rules, there, principals))
+    """Clients that have the scope's operation on the source and lack it on the opened target: `principal: name`."""
+    target_scope = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
+    lifted = frozenset(opening_entries(o.target.rules, target_scope, principals))
     opened = AclRules(
         o.target.rules.entries - lifted,
         o.target.rules.super_users,
         o.target.rules.allow_everyone,
         o.target.rules.authorizer,
     )
-    asked = [(p if p != ANY_PRINCIPAL else ANYONE, name) for p in sorted(principals) for name in sorted(scope.names)]
+    checks = [(p if p != ANY_PRINCIPAL else ANYONE, name) for p in sorted(principals) for name in sorted(scope.names)]
     return [
         f"{p}: {renamed[name]}"
-        for p, name in asked
+        for p, name in checks
         if o.source.rules.may(p, scope.operation, scope.resource_type, name)
         and not opened.may(p, scope.operation, scope.resource_type, renamed[name])
     ]
@@ -64,10 +64,10 @@ def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
     if o.source.users is None or o.target.users is None:
         return
     exempt = o.exempt[o.source.alias]
-    named = {
+    users = {
         p.removeprefix("User:") for scope, _ in _rights(o) for p in client_principals(o.source.rules, scope, exempt)
     }
-    lacking = sorted((named & o.source.users) - o.target.users)
+    lacking = sorted((users & o.source.users) - o.target.users)
     if lacking:
         yield Blocker(
             "users_exist_on_target",

@@ -1,4 +1,4 @@
-"""What readiness cannot prove, said to the approver."""
+"""Notes to the approver on facts that readiness checks cannot prove."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 
 
 def list_notes(observation: Observation) -> list[str]:
-    """What cannot be proven or should be known before approving."""
+    """Notes on unproven facts and on facts to know before approving, a sentence each."""
     return [note for source in NOTES for note in source(observation)]
 
 
@@ -56,11 +56,11 @@ def _coverage_notes(o: Observation) -> Iterator[str]:
 def _tombstone_note(o: Observation) -> Iterator[str]:
     configs = {topic: o.source.topics[topic].configs for topic in o.scope}
     compacted = [t for t, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")]
-    brief = sorted(t for t in compacted if int(configs[t].get("delete.retention.ms", _DAY_MS)) < _HOUR_MS)
-    if brief:
+    early = sorted(t for t in compacted if int(configs[t].get("delete.retention.ms", _DAY_MS)) < _HOUR_MS)
+    if early:
         yield (
             "Compacted topics that keep tombstones for less than an hour: a deletion made while MirrorMaker 2 was"
-            f" further behind than that never reached the target, and cannot be found: {first_few(brief, MOST_LISTED)}."
+            f" further behind than that never reached the target, and cannot be found: {first_few(early, MOST_LISTED)}."
         )
 
 

@@ -1,4 +1,4 @@
-"""What both clusters and the flow between them were at one moment; readiness checks read it."""
+"""State of both clusters and of the flow between them at one moment, for the readiness checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TopicView:
 
 @dataclass(frozen=True)
 class GroupView:
-    """One group: its state and type as Kafka names them, whether nobody is in it, and who its members are."""
+    """One group: state and type as Kafka names them, whether it has no members, and its members."""
 
     state: str
     group_type: str = "classic"
@@ -35,7 +35,7 @@ class GroupView:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """One cluster: every topic by name, rules, groups, and SCRAM users (None where they cannot be listed)."""
+    """One cluster: every topic by name, ACL rules, groups, and SCRAM users (None if they cannot be listed)."""
 
     alias: str
     cluster_id: str
@@ -46,13 +46,13 @@ class ClusterView:
     users: frozenset[str] | None = None
 
 
-#: States that last as long as a rebalance, or a start.
+#: States that last only as long as a rebalance or a start.
 _PASSING = frozenset({"UNASSIGNED", "RESTARTING"})
 
 
 @dataclass(frozen=True)
 class ConnectorView:
-    """One connector: its state, its tasks' states by id, its configuration, and the first line of each failure."""
+    """One connector: state, states of its tasks by id, configuration, and the first line of each failure's trace."""
 
     name: str
     state: str
@@ -67,7 +67,7 @@ class ConnectorView:
 
     @property
     def settling(self) -> bool:
-        """Whether all that is wrong is that Connect is assigning or starting the connector or some tasks."""
+        """Whether Connect is assigning or starting the connector or some tasks, and all others are RUNNING."""
         states = {self.state, *self.tasks.values()}
         return bool(states & _PASSING) and states <= {"RUNNING", *_PASSING}
 
@@ -79,12 +79,13 @@ class ConnectorView:
 
 @dataclass(frozen=True)
 class FlowView:
-    """One flow: the worker that hosts it and its connectors (None where one does not exist).
+    """One flow: the worker that hosts it, and its connectors (None if a connector does not exist).
 
     Attributes:
-        dedicated: MirrorMaker 2 runs without a worker: the configurations are stated, nobody asked for them.
-        stated: settings that the topology states of the flow, such as its worker's converters, which Connect shows to
-            nobody.
+        replicated: last replicated offset by source partition; None if Connect has no offset.
+        dedicated: MirrorMaker 2 runs in dedicated mode: configurations come from the topology, not from Connect.
+        stated: the flow's settings from the topology, such as its worker's converters, which Connect's REST API does
+            not show.
     """
 
     source: str
@@ -99,13 +100,13 @@ class FlowView:
 
     @property
     def source_config(self) -> Mapping[str, str]:
-        """The source connector's configuration; empty where there is no such connector."""
+        """The source connector's configuration; empty without a source connector."""
         return self.source_connector.config if self.source_connector else {}
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Log ends on both sides at one moment (`at`, in seconds), of the same source partitions."""
+    """Log ends on source and target at one moment (`at`, in seconds), both by source partition."""
 
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, int]
@@ -114,17 +115,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class Observation:
-    """Everything the gates may look at.
+    """The input of all readiness checks.
 
     Attributes:
         scope: source topic -> its name on the target.
-        copies: source topics that are copies of the target's under names of their own -> the target's topics.
+        copies: source topics that are copies of the target's topics under prefixed names -> the target's topics.
         groups: groups with positions on the scope's topics.
         source_starts: log starts of the scope's partitions on the source.
         first, last: two samples, some time apart.
         known_topic_ids: topic ids seen by the last procedure of this pair, by source topic.
-        exempt: principals never fenced, by cluster alias.
-        positions: what these groups committed on the scope's topics: group, topic, partition, position.
+        exempt: principals that are never fenced, by cluster alias.
+        positions: committed positions of these groups on the scope's topics: group, topic, partition, position.
     """
 
     source: ClusterView

@@ -1,4 +1,4 @@
-"""The plan of a run: what it will do, in full. Approvals name its digest."""
+"""The plan of a run: all of its planned acts. Approvals name the plan's digest."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GroupForecast:
-    """What is expected for one group.
+    """The forecast for one group.
 
     Attributes:
-        mirror_maker_rereads: records that MirrorMaker 2's own checkpoints would make it read again.
-        expected: translation class -> partitions, if the group stays where it is; all but REFUSED are exact with a
-            readable source.
+        mirror_maker_rereads: records that the group would read again by MirrorMaker 2's own checkpoints; None without
+            checkpoint.
+        expected: translation class -> number of partitions, for the group's present positions; all classes but REFUSED
+            are exact with a readable source.
     """
 
     group: str
@@ -36,7 +37,7 @@ class GroupForecast:
 
 @dataclass(frozen=True)
 class ExcludedGroup:
-    """A group that is not waited for: why, and what becomes of its position."""
+    """A group that the drain does not wait for: the reason, and the policy for its positions."""
 
     group: str
     reason: str
@@ -47,23 +48,23 @@ class ExcludedGroup:
 
 
 def unknown_groups(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Those of the wanted groups that nobody knows, each with the known names that are most like it."""
+    """The wanted groups that are not known, each with the most similar known names."""
     names = sorted(known)
-    missing = [(group, get_close_matches(group, names, n=5, cutoff=0.5)) for group in sorted(set(wanted) - set(names))]
-    return [f"{group!a} (similar: {', '.join(map(ascii, alike)) if alike else 'none'})" for group, alike in missing]
+    unknown = [(group, get_close_matches(group, names, n=5, cutoff=0.5)) for group in sorted(set(wanted) - set(names))]
+    return [f"{group!a} (similar: {', '.join(map(ascii, alike)) if alike else 'none'})" for group, alike in unknown]
 
 
 def expected_classes(positions: pd.DataFrame) -> pd.Series:
-    """How positions will be translated while the source is readable.
+    """The translation class expected for each position while the source is readable.
 
     Args:
-        positions: a row each: position; end, the source partition's log end; synced, whether an offset sync names this
-            very position.
+        positions: columns position; end, the source partition's log end; synced, whether an offset sync names this very
+            position.
     """
-    at, end = positions["position"], positions["end"]
+    position, end = positions["position"], positions["end"]
     between = positions["synced"].map({True: TranslationClass.SYNC.value, False: TranslationClass.CONTENT.value})
-    return between.mask(at == end, TranslationClass.END.value).mask(
-        (at < 0) | (at > end), TranslationClass.REFUSED.value
+    return between.mask(position == end, TranslationClass.END.value).mask(
+        (position < 0) | (position > end), TranslationClass.REFUSED.value
     )
 
 
@@ -76,12 +77,12 @@ class FailoverPlan:
         fence: ACL entries that will be added on the source, as text.
         opening: ACL entries that will be removed on the target, as text.
         unproven: what the run will not be able to prove.
-        excluded: groups whose reads are fenced like all others', but that are not waited for.
-        abort_open_transactions: whether transactions that stay open behind the fence are ended by Kafka's own tool.
-        cool_down: the cool-down that is not waited for: after which procedure's end, how and when that ended, until
-            when it lasts, and why; None where none was running.
-        copies: source topics that are copies of the target's, under names of their own -> the target's topics, in which
-            groups go on.
+        excluded: groups whose reads are fenced like all others', but that the drain does not wait for.
+        abort_open_transactions: whether transactions that stay open behind the fence are aborted by Kafka's own tool.
+        cool_down: the cool-down that is not waited for: the earlier procedure, its outcome and end, the end of the
+            cool-down, and the starter's reason; None if no cool-down was running.
+        copies: source topics that are copies of the target's topics under prefixed names -> the target's topics, in
+            which groups go on.
     """
 
     procedure_id: str
@@ -168,7 +169,7 @@ _NAMED = 20
 
 
 def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
-    """What consumers must read on the target, where that is not a topic of the same name only."""
+    """A table of topics that consumers must read on the target; empty if all topics keep their names."""
     source, target = plan["source"], plan["target"]
     rows = [
         f"| {table_cell(topic)} | {table_cell(remote)} | {table_cell(topic)} |"
@@ -194,17 +195,17 @@ def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
 
 
 def cool_down_told(plan: Mapping[str, Any]) -> list[str]:
-    """That and why a cool-down is not waited for, as every procedure's first gate says it; [] without one."""
-    told = plan.get("cool_down")
-    if not told:
+    """A sentence on a cool-down that is not waited for, and why, for every procedure's first gate; else empty."""
+    cool_down = plan.get("cool_down")
+    if not cool_down:
         return []
-    run, outcome = table_cell(told["procedure_id"]), table_cell(told["outcome"])
-    ended = f"{run} ended as {outcome} at {format_moment(told['ended_at'])}"
+    run, outcome = table_cell(cool_down["procedure_id"]), table_cell(cool_down["outcome"])
+    ended = f"{run} ended as {outcome} at {format_moment(cool_down['ended_at'])}"
     return [
         "",
         (
-            f"**{ended}, and its cool-down lasts until {format_moment(told['ends_at'])}. The starter does not wait for"
-            f" that, because:** {table_cell(told['acknowledged'])}"
+            f"**{ended}, and its cool-down lasts until {format_moment(cool_down['ends_at'])}. The starter does not"
+            f" wait for that, because:** {table_cell(cool_down['acknowledged'])}"
         ),
     ]
 
@@ -220,7 +221,7 @@ _TRANSACTIONS = {
     ),
 }
 
-#: What a group's policy makes of its position when the group is excluded.
+#: The effect of a group's policy on its positions if the group is excluded.
 POLICY_MEANS = {
     "earliest": "begins at the log start of the target: reads everything there again",
     "fail": "no position is written: its own auto.offset.reset decides where it begins",
@@ -273,8 +274,8 @@ _MARKUP = {
 
 
 def table_cell(text: str) -> str:
-    """Text safe inside a Markdown table: no markup, links, line breaks or template braces, and one direction.
+    """Text safe inside a Markdown table: no markup, links, line breaks, template braces or direction marks.
 
-    A space parts the slashes of an address: pages make links of addresses after they have read escapes.
+    A space separates the slashes of a URL: pages turn URLs into links after they have read escapes.
     """
     return text.translate(_BIDI).replace("://", ": //").translate(_MARKUP)

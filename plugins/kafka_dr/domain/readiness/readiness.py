@@ -1,9 +1,9 @@
-"""Readiness gates: an observation in, blockers and notes out.
+"""Readiness checks: each takes an observation and returns blockers.
 
-A blocker closes the gate; a note is something the approver must know and nothing can prove.
+A blocker refuses the procedure; a note (see `notes`) tells the approver a fact that no check can prove.
 
 Invariants
-1. Every gate is asked, whatever the others say: the operator sees all blockers at once.
+1. All checks run in every case: the operator sees all blockers at once.
 2. Durability on the target is compared with the source's own, never with an ideal.
 """
 
@@ -31,7 +31,7 @@ Gate = Callable[[Observation], Iterator[Blocker]]
 
 
 def find_blockers(observation: Observation) -> list[Blocker]:
-    """All blockers of all gates; empty means go."""
+    """All blockers of all checks; empty means go."""
     return [blocker for gate in GATES for blocker in gate(observation)]
 
 
@@ -62,7 +62,7 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
 
 
 def is_settling(o: Observation) -> bool:
-    """Whether a connector of the flow is just being assigned: what a look finds then may be past a moment later."""
+    """Whether Connect is just assigning a connector of the flow, so that observed states may be outdated soon."""
     return any(
         connector is not None and connector.settling
         for connector in (o.flow.source_connector, o.flow.checkpoint_connector)
@@ -75,7 +75,7 @@ def _state_of(connector: ConnectorView) -> str:
 
 
 def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
-    """Data goes to the worker's own cluster, whatever target.cluster.bootstrap.servers says."""
+    """The worker's own cluster is the target: data goes there, whatever target.cluster.bootstrap.servers says."""
     config = o.flow.source_config
     if o.flow.dedicated:
         return
@@ -89,7 +89,7 @@ def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
 
 
 def versions_suffice(o: Observation) -> Iterator[Blocker]:
-    """Connect knows STOPPED and offsets (3.6+)."""
+    """Connect supports STOPPED and the offsets API (3.6+)."""
     if (kafka_version(o.flow.worker_version) or (0, 0)) < _OLDEST_CONNECT and not o.flow.dedicated:
         yield Blocker(
             "versions_suffice",
@@ -100,42 +100,42 @@ def versions_suffice(o: Observation) -> Iterator[Blocker]:
 
 
 def naming_agrees(o: Observation) -> Iterator[Blocker]:
-    """Aliases, policy and separator of every connector are the topology's."""
+    """Aliases, policy and separator of every connector are equal to the topology's."""
     for flow in [f for f in (o.flow, o.reverse) if f is not None and not f.dedicated]:
         for connector in [c for c in (flow.source_connector, flow.checkpoint_connector) if c is not None]:
             yield from _naming_of(o, flow, connector)
 
 
 def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iterator[Blocker]:
-    wanted = {
+    expected = {
         "source.cluster.alias": flow.source,
         "target.cluster.alias": flow.target,
         "replication.policy.class": _POLICIES.get(o.naming_policy),
         "replication.policy.separator": o.naming_separator if o.naming_policy == "default" else None,
     }
     defaults = {"replication.policy.class": _POLICIES["default"], "replication.policy.separator": "."}
-    for key, value in wanted.items():
-        seen = connector.config.get(key, defaults.get(key, ""))
-        if value is not None and seen != value:
+    for key, value in expected.items():
+        actual = connector.config.get(key, defaults.get(key, ""))
+        if value is not None and actual != value:
             yield Blocker(
                 "naming_agrees",
                 f"{connector.name} and the topology disagree on {key}",
-                f"connector {seen!r}, topology {value!r}",
+                f"connector {actual!r}, topology {value!r}",
                 "Use one alias for a cluster in every flow, and correct the one that is wrong.",
             )
 
 
 def records_unchanged(o: Observation) -> Iterator[Blocker]:
-    """Records reach the target as they are: byte converters, no transforms, no skipped failures."""
+    """Records reach the target unchanged: byte array converters, no transforms, no skipped failures."""
     config = o.flow.source_config
     for key in CONVERTERS if config else ():
-        # A connector that sets none takes its worker's, and Connect shows nobody what that is.
-        seen = config.get(key, o.flow.stated.get(key))
-        if seen != BYTE_ARRAY_CONVERTER:
+        # A connector without the setting uses its worker's, which Connect's REST API does not show.
+        converter = config.get(key, o.flow.stated.get(key))
+        if converter != BYTE_ARRAY_CONVERTER:
             yield Blocker(
                 "records_unchanged",
                 f"{key} may rewrite records",
-                seen or "the connector sets none, and what its worker sets is not known",
+                converter or "the connector sets none, and what its worker sets is not known",
                 f"Set {key}={BYTE_ARRAY_CONVERTER} on the connector; where the worker's own properties set it, state it"
                 " under `mirror_maker` of the flow in the topology.",
             )
@@ -180,7 +180,7 @@ def no_loop(o: Observation) -> Iterator[Blocker]:
 
 
 def replication_moves(o: Observation) -> Iterator[Blocker]:
-    """RUNNING is not progress: where the source grew, the target grew."""
+    """Partitions that grew on the source grew on the target, too: RUNNING is not progress."""
     stuck = standing_still(o.first, o.last)
     if stuck:
         yield Blocker(
@@ -192,13 +192,13 @@ def replication_moves(o: Observation) -> Iterator[Blocker]:
 
 
 def standing_still(first: Sample, last: Sample) -> list[TopicPartition]:
-    """Partitions that grew on the source between two samples and not at all on the target, sorted."""
+    """Partitions that grew between two samples on the source, and not at all on the target, sorted."""
     grew = [tp for tp, end in last.source_ends.items() if end > first.source_ends.get(tp, end)]
     return sorted(tp for tp in grew if tp in first.target_ends and last.target_ends.get(tp) == first.target_ends[tp])
 
 
 def topics_match(o: Observation) -> Iterator[Blocker]:
-    """Every topic is on the target with as many partitions, also the names clients will write to."""
+    """Every mirrored topic is on the target; counts of partitions are equal, also of topics clients will write to."""
     missing = sorted(t for t, remote in o.scope.items() if remote not in o.target.topics)
     if missing:
         yield Blocker(
@@ -208,25 +208,25 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
             "Wait for MirrorMaker 2 to create them, or check its topic filter and rights.",
         )
     for topic, name in sorted({*o.scope.items(), *zip(o.scope, o.scope, strict=True)}):
-        here, there = o.source.topics[topic].partitions, o.target.topics.get(name)
-        if there is not None and there.partitions != here:
+        source_partitions, on_target = o.source.topics[topic].partitions, o.target.topics.get(name)
+        if on_target is not None and on_target.partitions != source_partitions:
             yield Blocker(
                 "topics_match",
                 f"{topic} and {name} differ in partitions",
-                f"{here} on the source, {there.partitions} on the target",
+                f"{source_partitions} on the source, {on_target.partitions} on the target",
                 "Make the counts equal before moving clients: keys would land elsewhere.",
             )
 
 
 def topics_not_recreated(o: Observation) -> Iterator[Blocker]:
-    """Topic ids are those last seen: a recreated topic makes old offset syncs lie."""
+    """Topic ids are the last known ids: offset syncs of a recreated topic's old log are wrong for the new log."""
     for topic, known in sorted(o.known_topic_ids.items()):
-        seen = o.source.topics.get(topic)
-        if seen is not None and seen.topic_id != known:
+        on_source = o.source.topics.get(topic)
+        if on_source is not None and on_source.topic_id != known:
             yield Blocker(
                 "topics_not_recreated",
                 f"{topic} was deleted and created again",
-                f"topic id {seen.topic_id}, last seen {known}",
+                f"topic id {on_source.topic_id}, last seen {known}",
                 "Stop the flow, delete its offset-syncs and checkpoints topics, replicate the topic anew, then run with"
                 " acknowledge_recreated_topics.",
             )
@@ -236,7 +236,7 @@ def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
     """MirrorMaker 2's next record is still on the source."""
     for tp, start in sorted(o.source_starts.items()):
         replicated = o.flow.replicated.get(tp)
-        # An empty log may have ended in a transaction's marker only: nothing can be told from it.
+        # An empty log proves nothing: its last offsets may have been a transaction's marker only.
         if replicated is not None and replicated + 1 < start < o.last.source_ends.get(tp, start + 1):
             yield Blocker(
                 "retention_not_overtaken",
@@ -247,30 +247,30 @@ def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
 
 
 def durability_kept(o: Observation) -> Iterator[Blocker]:
-    """The target keeps as many replicas, and as many in sync, as the source does."""
+    """The target has at least the source's replication factor and min.insync.replicas."""
     for topic, remote in sorted(o.scope.items()):
-        here, there = o.source.topics[topic], o.target.topics.get(remote)
-        if there is None:
+        on_source, on_target = o.source.topics[topic], o.target.topics.get(remote)
+        if on_target is None:
             continue
-        if there.replicas < here.replicas:
+        if on_target.replicas < on_source.replicas:
             yield Blocker(
                 "durability_kept",
                 f"{remote} has fewer replicas than {topic}",
-                f"{there.replicas} against {here.replicas}",
+                f"{on_target.replicas} against {on_source.replicas}",
                 "Raise the target topic's replication factor.",
             )
-        mine, theirs = (int(view.configs.get("min.insync.replicas", 1)) for view in (here, there))
-        if theirs < mine:
+        source_isr, target_isr = (int(view.configs.get("min.insync.replicas", 1)) for view in (on_source, on_target))
+        if target_isr < source_isr:
             yield Blocker(
                 "durability_kept",
                 f"{remote} asks for fewer in-sync replicas than {topic}",
-                f"{theirs} against {mine}",
+                f"{target_isr} against {source_isr}",
                 "Raise min.insync.replicas on the target topic.",
             )
 
 
 def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
-    """No group that moves is alive on the target: its positions could not be set."""
+    """No moved group has members on the target: the group's positions could not be committed."""
     active = sorted(g for g in o.groups if g in o.target.groups and not o.target.groups[g].empty)
     if active:
         yield Blocker(
@@ -282,7 +282,7 @@ def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
 
 
 def fence_possible(o: Observation) -> Iterator[Blocker]:
-    """Writes can be refused by ACL, or at least the application can be asked to stop."""
+    """Writes can be denied by ACL, or at least a drain hook can ask the application to stop."""
     if not o.source.rules.authorizer and not o.has_drain_hook:
         yield Blocker(
             "fence_possible",
