@@ -1,1 +1,1 @@
-"""Kafka's own things: partitions, ACLs, transactions, log sizes, versions."""
+"""Kafka's partitions, ACLs, transactions, log sizes and versions."""

@@ -1,4 +1,4 @@
-"""Kafka ACL entries, and what they allow: the rules of Kafka's StandardAuthorizer, pure.
+"""Kafka ACL entries, and the operations that they allow: the rules of Kafka's StandardAuthorizer.
 
 Invariants
 1. A matching DENY beats every ALLOW.
@@ -24,7 +24,7 @@ _IMPLIED = {
 
 @dataclass(frozen=True, order=True)
 class AclEntry:
-    """One ACL binding; words in lower case as Kafka's tools print them.
+    """One ACL binding; values in lower case as Kafka's tools print them.
 
     Attributes:
         resource_type: topic, group, transactional_id or cluster.
@@ -63,7 +63,7 @@ class AclEntry:
 
 @dataclass(frozen=True)
 class AclRules:
-    """All entries of one cluster and what its authorizer does where none matches."""
+    """All entries of one cluster, and its authorizer's settings: super users, and access without a matching entry."""
 
     entries: frozenset[AclEntry]
     super_users: frozenset[str] = frozenset()
@@ -71,30 +71,33 @@ class AclRules:
     authorizer: bool = True
 
     def may(self, principal: str, operation: str, resource_type: str, name: str) -> bool:
-        """Tell whether a principal may do an operation from some host: a DENY of one host denies no other."""
+        """Whether a principal may do an operation from at least one host: a DENY of one host denies no other host."""
         if not self.authorizer or principal in self.super_users:
             return True
         matching = [e for e in self._by_type.get(resource_type, ()) if e.covers(name)]
         if not matching:
             return self.allow_everyone
-        mine = [e for e in matching if e.concerns(principal)]
-        if any(e.permission == "deny" and e.host == ANY_HOST and e.operation in (operation, "all") for e in mine):
+        principal_entries = [e for e in matching if e.concerns(principal)]
+        if any(
+            e.permission == "deny" and e.host == ANY_HOST and e.operation in (operation, "all")
+            for e in principal_entries
+        ):
             return False
         granting = {operation, "all"} | _IMPLIED.get(operation, set())
-        return any(e.permission == "allow" and e.operation in granting for e in mine)
+        return any(e.permission == "allow" and e.operation in granting for e in principal_entries)
 
     def found_any(self, resource_type: str, name: str) -> bool:
-        """Whether any entry at all covers a resource (else `allow_everyone` decides)."""
+        """Whether any entry covers a resource; if not, `allow_everyone` decides."""
         return any(e.covers(name) for e in self._by_type.get(resource_type, ()))
 
     @cached_property
     def _by_type(self) -> dict[str, list[AclEntry]]:
-        """Ten thousand groups are each asked about: entries of other kinds are not looked at for every one."""
-        found: dict[str, list[AclEntry]] = {}
+        """Entries by resource type, so that checks of ten thousand groups do not scan entries of other types."""
+        by_type: dict[str, list[AclEntry]] = {}
         for entry in self.entries:
-            found.setdefault(entry.resource_type, []).append(entry)
-        return found
+            by_type.setdefault(entry.resource_type, []).append(entry)
+        return by_type
 
     def with_entries(self, added: Iterable[AclEntry]) -> AclRules:
-        """The same rules with more entries."""
+        """A copy of the rules with additional entries."""
         return AclRules(self.entries | frozenset(added), self.super_users, self.allow_everyone, self.authorizer)

@@ -1,4 +1,4 @@
-"""Which version of Kafka something runs, by what it says of itself."""
+"""Kafka versions, parsed from the version texts of brokers and workers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 
 
 def kafka_version(text: str) -> tuple[int, int] | None:
-    """Major and minor version; None where the text names none. Confluent's own numbers run ahead: 7.5 is Kafka 3.5."""
-    found = re.match(r"(\d+)\.(\d+)", text)
-    if found is None:
+    """Major and minor version; None if the text has none. Confluent's are 4 ahead: 7.5.0-ccs is Kafka 3.5."""
+    match = re.match(r"(\d+)\.(\d+)", text)
+    if match is None:
         return None
     ahead = 4 if re.search(r"-(ccs|ce)\b", text) else 0
-    return int(found[1]) - ahead, int(found[2])
+    return int(match[1]) - ahead, int(match[2])

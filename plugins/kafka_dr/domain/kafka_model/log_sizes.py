@@ -1,4 +1,4 @@
-"""How large logs are, read from what Kafka's own tool prints."""
+"""Sizes of logs, parsed from the output of Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kafka_dr.errors import BadInput
 
 
 def log_sizes(said: str) -> dict[TopicPartition, int]:
-    """Bytes of each partition's largest replica on disk, without a replica being moved to another disk.
+    """Bytes of each partition's largest replica on disk; replicas being moved to another disk do not count.
 
     Args:
-        said: lines for people, and one of JSON: brokers, their log directories, and what is in these.
+        said: the tool's output: text lines, and one line of JSON with brokers, their log directories and partitions.
 
     Raises:
-        BadInput: there is no such line, or a broker could not look into a directory.
+        BadInput: the output has no such JSON line, or a broker could not read a directory.
     """
     try:
         brokers = read_json(next((line for line in said.splitlines() if line.startswith("{")), ""))["brokers"]
@@ -32,8 +32,8 @@ def log_sizes(said: str) -> dict[TopicPartition, int]:
             "Brokers could not tell how large their logs are", first_few(failed), "look at these brokers' disks"
         )
     sizes: dict[TopicPartition, int] = {}
-    for one in (part for _, folder in folders for part in folder["partitions"] if not part.get("isFuture")):
-        topic, _, number = one["partition"].rpartition("-")
-        where = TopicPartition(topic, int(number))
-        sizes[where] = max(int(one["size"]), sizes.get(where, 0))
+    for replica in (part for _, folder in folders for part in folder["partitions"] if not part.get("isFuture")):
+        topic, _, number = replica["partition"].rpartition("-")
+        partition = TopicPartition(topic, int(number))
+        sizes[partition] = max(int(replica["size"]), sizes.get(partition, 0))
     return sizes

@@ -1,10 +1,9 @@
-"""Transactions that are open on a partition, read from what Kafka's own tool prints.
+"""Transactions that are open on a partition, parsed from the output of Kafka's own tool.
 
 Invariants
-1. Only a transaction that its coordinator does not know may be ended on a partition alone. Ended there while the
-   coordinator still holds it open, the application's commit would succeed afterwards, without the records of that
-   partition.
-2. A transaction that is being committed or aborted is waited for, never ended.
+1. Only a transaction that its coordinator does not know may be aborted on a partition alone. If the coordinator still
+   had the transaction open, the application's later commit would succeed without the records of that partition.
+2. A transaction that is being committed or aborted is waited for, never aborted by us.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from kafka_dr.domain.kafka_model.acl import ANY_NAME, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput
 
-#: The coordinator's word for a transaction that its application may still go on with.
+#: The coordinator's state of a transaction that its application may still continue.
 ONGOING = "Ongoing"
 _IDLE = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 
 
 @dataclass(frozen=True)
 class OpenTransaction:
-    """One transaction that is open on one partition; what is not known is None.
+    """One transaction that is open on one partition; unknown values are None.
 
     Attributes:
-        start_offset: its first record on the partition.
-        since_ms: when it began, in milliseconds since 1970.
-        state: its coordinator's word for it; None where the coordinator does not know it, or was not asked.
-        timeout_ms: after which its coordinator ends it.
+        start_offset: offset of the transaction's first record on the partition.
+        since_ms: start of the transaction, in milliseconds since 1970.
+        state: the coordinator's state; None if the coordinator does not know the transaction, or was not asked.
+        timeout_ms: timeout after which the coordinator aborts the transaction.
     """
 
     topic: str
@@ -44,11 +43,11 @@ class OpenTransaction:
 
     @property
     def at(self) -> TopicPartition:
-        """The partition it is open on."""
+        """The partition on which the transaction is open."""
         return TopicPartition(self.topic, self.partition)
 
     def named(self, now_ms: int) -> str:
-        """As a person reads it."""
+        """The transaction as text for people."""
         parts = [f"{self.topic}-{self.partition} from offset {self.start_offset}"]
         if self.producer_id is not None:
             parts.append(f"producer {self.producer_id}")
@@ -66,7 +65,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True)
 class KnownTransaction:
-    """What the coordinators know of one transactional id."""
+    """The coordinators' information on one transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -74,23 +73,23 @@ class KnownTransaction:
 
     @property
     def open(self) -> bool:
-        """Whether it holds a transaction now."""
+        """Whether the transactional id has an open transaction now."""
         return self.state not in _IDLE
 
 
 @dataclass(frozen=True)
 class Producer:
-    """A producer that a partition still remembers; one that is not idempotent leaves no trace.
+    """An entry of a partition's producer state, which lists idempotent producers only.
 
     Attributes:
-        last_ms: timestamp of its newest record there, in milliseconds since 1970.
+        last_ms: timestamp of the producer's newest record on the partition, in milliseconds since 1970; None if none.
     """
 
     producer_id: int
     last_ms: int | None
 
     def named(self, transactional_id: str | None) -> str:
-        """As a person reads it."""
+        """The producer as text for people."""
         at = (
             "no timestamp"
             if self.last_ms is None
@@ -104,10 +103,10 @@ class Producer:
 
 
 def rows_of(printed: str, columns: Iterable[str]) -> list[dict[str, str]]:
-    """The rows of a table as Kafka's tools print them: columns parted by tabs and filled up with blanks.
+    """Rows of a table as Kafka's tools print it: columns separated by tabs and padded with blanks.
 
     Raises:
-        BadInput: it is not such a table, or lacks one of the columns.
+        BadInput: the text is no such table, or lacks one of the columns.
     """
     lines = [line for line in printed.splitlines() if "\t" in line]
     cells = [[cell.rstrip(" ") for cell in line.split("\t")] for line in lines]
@@ -121,15 +120,15 @@ def rows_of(printed: str, columns: Iterable[str]) -> list[dict[str, str]]:
 
 
 def known_transactions(printed: str) -> list[KnownTransaction]:
-    """What `list` prints."""
+    """Transactional ids from the output of `list`."""
     rows = rows_of(printed, ("TransactionalId", "ProducerId", "TransactionState"))
     return [KnownTransaction(row["TransactionalId"], int(row["ProducerId"]), row["TransactionState"]) for row in rows]
 
 
 def open_on(partition: TopicPartition, printed: str) -> list[OpenTransaction]:
-    """The open ones of what `describe-producers` prints for a partition, oldest first."""
+    """Open transactions from the output of `describe-producers` for a partition, oldest first."""
     rows = rows_of(printed, ("ProducerId", "LastTimestamp", "CurrentTransactionStartOffset"))
-    found = [
+    transactions = [
         OpenTransaction(
             partition.topic,
             partition.partition,
@@ -140,21 +139,21 @@ def open_on(partition: TopicPartition, printed: str) -> list[OpenTransaction]:
         for row in rows
         if _number(row["CurrentTransactionStartOffset"]) is not None
     ]
-    return sorted(found, key=lambda t: t.start_offset)
+    return sorted(transactions, key=lambda t: t.start_offset)
 
 
 def producers_of(printed: str) -> list[Producer]:
-    """Every producer of what `describe-producers` prints for a partition, the one that wrote last first."""
+    """All producers from the output of `describe-producers` for a partition, the latest writer first."""
     rows = rows_of(printed, ("ProducerId", "LastTimestamp"))
-    found = [
+    producers = [
         Producer(int(row["ProducerId"]), None if (at := _number(row["LastTimestamp"])) is None or at < 0 else at)
         for row in rows
     ]
-    return sorted(found, key=lambda one: (-(one.last_ms or 0), one.producer_id))
+    return sorted(producers, key=lambda producer: (-(producer.last_ms or 0), producer.producer_id))
 
 
 def started_and_timeout(printed: str) -> tuple[int | None, int | None]:
-    """When a transaction began and after how many milliseconds it is ended, of what `describe` prints."""
+    """A transaction's start (milliseconds since 1970) and timeout (milliseconds), from the output of `describe`."""
     rows = rows_of(printed, ("TransactionTimeoutMs", "CurrentTransactionStartTimeMs"))
     return (
         (_number(rows[0]["CurrentTransactionStartTimeMs"]), _number(rows[0]["TransactionTimeoutMs"]))
@@ -168,10 +167,10 @@ def _number(text: str) -> int | None:
 
 
 def sees_every_transaction(rules: AclRules, principals: Iterable[str]) -> bool:
-    """Tell whether one of our principals may describe every transactional id: then what is not shown is not open."""
+    """Whether one of our principals may describe every transactional id, so that listings are complete."""
     if not rules.authorizer:
         return True
-    kind = [e for e in rules.entries if e.resource_type == "transactional_id"]
+    entries = [e for e in rules.entries if e.resource_type == "transactional_id"]
     return any(
         any(
             e.permission == "allow"
@@ -179,21 +178,21 @@ def sees_every_transaction(rules: AclRules, principals: Iterable[str]) -> bool:
             and e.name == ANY_NAME
             and e.pattern == "literal"
             and e.operation in ("describe", "read", "write", "all")
-            for e in kind
+            for e in entries
         )
-        and not any(e.permission == "deny" and e.concerns(p) for e in kind)
+        and not any(e.permission == "deny" and e.concerns(p) for e in entries)
         for p in principals
     )
 
 
 def may_be_ended(transaction: OpenTransaction, known: Iterable[KnownTransaction], all_seen: bool) -> bool:
-    """Whether a transaction, as it was named, may be ended by decision now.
+    """Whether a transaction, as described in the plan, may be aborted by us now.
 
     Args:
-        known: what the coordinators know now.
-        all_seen: whether they show us all they know.
+        known: the coordinators' current transactional ids.
+        all_seen: whether our principals can see every transactional id.
     """
-    mine = [k for k in known if k.producer_id == transaction.producer_id and k.open]
+    open_of_producer = [k for k in known if k.producer_id == transaction.producer_id and k.open]
     if transaction.transactional_id is not None:
-        return any(k.transactional_id == transaction.transactional_id and k.state == ONGOING for k in mine)
-    return transaction.producer_id is not None and all_seen and not mine
+        return any(k.transactional_id == transaction.transactional_id and k.state == ONGOING for k in open_of_producer)
+    return transaction.producer_id is not None and all_seen and not open_of_producer

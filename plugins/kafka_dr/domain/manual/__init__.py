@@ -1,1 +1,1 @@
-"""Commands for a person with a shell."""
+"""Shell commands for manual failover and rollback."""

@@ -21,43 +21,51 @@ _FLAGS = {"topic": "--topic", "group": "--group", "transactional_id": "--transac
 
 
 def entry_of(text: str) -> AclEntry:
-    """The entry that a plan shows as text; the reverse of `str`."""
-    found = _ENTRY.fullmatch(text)
-    if found is None:
+    """The entry of an ACL text in a plan; the reverse of `str`.
+
+    Raises:
+        BadInput: the text is no ACL entry.
+    """
+    match = _ENTRY.fullmatch(text)
+    if match is None:
         raise BadInput("the plan names an ACL entry that cannot be read", text, "look at the plan's version")
-    permission, principal, operation, kind, pattern, name, host = found.groups()
+    permission, principal, operation, kind, pattern, name, host = match.groups()
     return AclEntry(kind, ast.literal_eval(name), pattern, principal, host, operation, permission)
 
 
 def acl_commands(place: ToolAccess, verb: str, entries: Iterable[AclEntry]) -> list[str]:
-    """Commands that add or remove exactly these entries.
+    """Commands that add or remove exactly these entries; `verb` is add or remove.
 
-    A topic without any entry may be open to everyone, and closed by the first: what allows comes first and goes last.
+    A topic without any entry may be open to everyone, and its first entry closes it: ALLOW entries are added first and
+    removed last.
     """
-    kept = sorted(set(entries), key=lambda e: ((e.permission == "deny") == (verb == "add"), *kind_of(e), e.name))
-    found = []
-    for _, alike in groupby(kept, key=kind_of):
-        same = list(alike)
-        found += [_acl_command(place, verb, same[i : i + _NAMES_AT_ONCE]) for i in range(0, len(same), _NAMES_AT_ONCE)]
-    return found
+    ordered = sorted(set(entries), key=lambda e: ((e.permission == "deny") == (verb == "add"), *kind_of(e), e.name))
+    commands = []
+    for _, alike in groupby(ordered, key=kind_of):
+        entries_alike = list(alike)
+        commands += [
+            _acl_command(place, verb, entries_alike[i : i + _NAMES_AT_ONCE])
+            for i in range(0, len(entries_alike), _NAMES_AT_ONCE)
+        ]
+    return commands
 
 
 def kind_of(entry: AclEntry) -> tuple[str, ...]:
-    """What entries must have in common for one command."""
+    """The fields that entries must have in common for one command."""
     return (entry.permission, entry.principal, entry.host, entry.operation, entry.resource_type, entry.pattern)
 
 
 def _acl_command(place: ToolAccess, verb: str, entries: Sequence[AclEntry]) -> str:
-    one = entries[0]
-    operation = "".join(word.capitalize() for word in one.operation.split("_"))
+    first = entries[0]
+    operation = "".join(word.capitalize() for word in first.operation.split("_"))
     names = (
         ["--cluster"]
-        if one.resource_type == "cluster"
-        else [f"{_FLAGS[one.resource_type]} {quote(e.name)}" for e in entries]
+        if first.resource_type == "cluster"
+        else [f"{_FLAGS[first.resource_type]} {quote(e.name)}" for e in entries]
     )
     words = [
         place.tool("kafka-acls.sh"), f"--{verb}", *(["--force"] if verb == "remove" else []),
-        f"--{one.permission}-principal {quote(one.principal)}", f"--{one.permission}-host {quote(one.host)}",
-        f"--operation {operation}", f"--resource-pattern-type {one.pattern}", *names,
+        f"--{first.permission}-principal {quote(first.principal)}", f"--{first.permission}-host {quote(first.host)}",
+        f"--operation {operation}", f"--resource-pattern-type {first.pattern}", *names,
     ]  # fmt: skip
     return " ".join(words)

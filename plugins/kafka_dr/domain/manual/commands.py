@@ -1,8 +1,8 @@
-"""What is left of a procedure, as commands for a shell: Kafka's own tools, curl, and files beside them.
+"""The remaining steps of a procedure as shell commands: Kafka's own tools, curl, and files beside the commands.
 
 Invariants
-1. No secret: the tools read `source.properties` and `target.properties`, curl the variable CONNECT_USER.
-2. What is printed is exact: entries, offsets and positions come from the journal and its files, never from a pattern.
+1. No secret is printed: the tools read `source.properties` and `target.properties`, curl the variable CONNECT_USER.
+2. The commands are exact: entries, offsets and positions come from the journal and its files, never from a pattern.
 3. Names are quoted: no topic, group or principal can become a command.
 """
 
@@ -18,33 +18,33 @@ from kafka_dr.domain.manual.files import position_files
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Step
 
-# -- onwards -------------------------------------------------------------------------------------------------------
+# -- forward -------------------------------------------------------------------------------------------------------
 
 
-def forward_commands(hand: ManualContext) -> list[ManualStep]:
-    """The steps from the fence to the end, done ones without commands; what no shell can do ends the list."""
-    found: list[ManualStep] = []
-    for step in PROCEDURES[hand.dag_id].steps:
-        if step not in _BLOCKS:
+def forward_commands(context: ManualContext) -> list[ManualStep]:
+    """The steps from the fence to the end; done steps have no commands, a step that no shell can do ends the list."""
+    steps: list[ManualStep] = []
+    for step in PROCEDURES[context.dag_id].steps:
+        if step not in _BUILDERS:
             continue
-        found.append(ManualStep(step, ("done",), done=True) if step in hand.done else _BLOCKS[step](hand))
-        if step == Step.TRANSLATE_OFFSETS and hand.positions is None:
-            unknown = hand.notes.get(Step.COMMIT_GROUPS)
-            return [*found, ManualStep(Step.COMMIT_GROUPS, (unknown,), ("exit 1",))] if unknown else found
-    return found
+        steps.append(ManualStep(step, ("done",), done=True) if step in context.done else _BUILDERS[step](context))
+        if step == Step.TRANSLATE_OFFSETS and context.positions is None:
+            unknown = context.notes.get(Step.COMMIT_GROUPS)
+            return [*steps, ManualStep(Step.COMMIT_GROUPS, (unknown,), ("exit 1",))] if unknown else steps
+    return steps
 
 
-def _approve_loss(hand: ManualContext) -> ManualStep:
+def _approve_loss(context: ManualContext) -> ManualStep:
     return ManualStep(
         Step.APPROVE_DATA_LOSS,
         (
             "A second person reads what is lost, and agrees to it. This prints it:",
-            f"  python -m kafka_dr.commands.plan {hand.procedure_id}",
+            f"  python -m kafka_dr.commands.plan {context.procedure_id}",
         ),
     )
 
 
-def _keep_away(_: ManualContext) -> ManualStep:
+def _fence_lost_source(_: ManualContext) -> ManualStep:
     return ManualStep(
         Step.FENCE_SOURCE,
         (
@@ -52,63 +52,69 @@ def _keep_away(_: ManualContext) -> ManualStep:
                 "The source was given up: no command can fence what does not answer. Keep clients from it by its"
                 " network, its storage or its power."
             ),
-            _UNWATCHED,
+            _NOT_WATCHED_TEXT,
         ),
     )
 
 
-_UNWATCHED = (
+_NOT_WATCHED_TEXT = (
     "A source that is not fenced yet is watched by nobody while Airflow is down: when it comes back it accepts writes,"
     " and nobody lists them."
 )
 
 
-def _stop_left(hand: ManualContext) -> ManualStep:
+def _stop_without_source(context: ManualContext) -> ManualStep:
     says: tuple[str, ...] = (
         (
             "A worker that does not answer is left alone: it may have died with the source. What counts are the"
             " target's log ends, which must stand still."
         ),
     )
-    if hand.flow is None:
+    if context.flow is None:
         says += ("MirrorMaker 2 runs in dedicated mode: end its processes, and keep them from being started again.",)
     stop = (
         [
-            f"{hand.flow.ask('PUT', name, '/stop', _AT_MOST)} || echo"
+            f"{context.flow.ask('PUT', name, '/stop', _CURL_TIMEOUT)} || echo"
             f" {quote(f'{name} was not stopped: its worker does not do it')}"
-            for name in (hand.flow.source, hand.flow.checkpoint)
+            for name in (context.flow.source, context.flow.checkpoint)
         ]
-        if hand.flow
+        if context.flow
         else []
     )
     return ManualStep(
-        Step.STOP_MIRROR_MAKER, says, (*stop, *_still(hand.target, "target_partitions.txt", "boundary.txt"))
+        Step.STOP_MIRROR_MAKER, says, (*stop, *_stable_ends(context.target, "target_partitions.txt", "boundary.txt"))
     )
 
 
-#: A worker whose machine is gone must not keep the script.
-_AT_MOST = " --max-time 20"
+#: A worker whose machine is gone must not block the script.
+_CURL_TIMEOUT = " --max-time 20"
 
 
-def _fence(hand: ManualContext) -> ManualStep:
-    ask = [tell_application(hand, "drain")] if hand.drain else []
-    wanted = [e for e in hand.fence if e.resource_type == "topic"]
+def _fence(context: ManualContext) -> ManualStep:
+    drain_request = [tell_application(context, "drain")] if context.drain else []
+    topic_entries = [e for e in context.fence if e.resource_type == "topic"]
     says = ("Clients are refused to write on the source. Its log ends must stand still: `diff` prints nothing.",)
     return ManualStep(
         Step.FENCE_PRODUCERS,
         says,
-        (*ask, *acl_commands(hand.source, "add", wanted), *_still(hand.source, "source_partitions.txt", "cut_off.txt")),
+        (
+            *drain_request,
+            *acl_commands(context.source, "add", topic_entries),
+            *_stable_ends(context.source, "source_partitions.txt", "cut_off.txt"),
+        ),
     )
 
 
-def _drain(hand: ManualContext) -> ManualStep:
-    wanted = [e for e in hand.fence if e.resource_type == "group"]
+def _drain(context: ManualContext) -> ManualStep:
+    group_entries = [e for e in context.fence if e.resource_type == "group"]
     says = ("Stop the consumers, then refuse their reads. No group of groups.txt may have members:",)
-    look = f"{hand.source.tool('kafka-consumer-groups.sh')} --describe --all-groups --members"
-    return ManualStep(Step.DRAIN_CONSUMERS, says, (look, *acl_commands(hand.source, "add", wanted), look))
+    list_members = f"{context.source.tool('kafka-consumer-groups.sh')} --describe --all-groups --members"
+    return ManualStep(
+        Step.DRAIN_CONSUMERS, says, (list_members, *acl_commands(context.source, "add", group_entries), list_members)
+    )
 
 
-def _zero_lag(hand: ManualContext) -> ManualStep:
+def _wait_for_zero_lag(context: ManualContext) -> ManualStep:
     says = (
         (
             "MirrorMaker 2 must have replicated up to one below each line of cut_off.txt; after transactions it may"
@@ -116,31 +122,31 @@ def _zero_lag(hand: ManualContext) -> ManualStep:
         ),
         "then read the last record of both partitions and compare.",
     )
-    return ManualStep(Step.WAIT_FOR_ZERO_LAG, says, (hand.forward.ask("GET", hand.forward.source, "/offsets"),))
+    return ManualStep(Step.WAIT_FOR_ZERO_LAG, says, (context.forward.ask("GET", context.forward.source, "/offsets"),))
 
 
-def _stop(hand: ManualContext) -> ManualStep:
-    if hand.given_up:
-        return _stop_left(hand)
+def _stop(context: ManualContext) -> ManualStep:
+    if context.given_up:
+        return _stop_without_source(context)
     stop = [
         line
-        for name in (hand.forward.source, hand.forward.checkpoint)
-        for line in (hand.forward.ask("PUT", name, "/stop"), hand.forward.until(name, "STOPPED"))
+        for name in (context.forward.source, context.forward.checkpoint)
+        for line in (context.forward.ask("PUT", name, "/stop"), context.forward.until(name, "STOPPED"))
     ]
     return ManualStep(
         Step.STOP_MIRROR_MAKER,
         ("The target's log ends must stand still.",),
-        (*stop, *_still(hand.target, "target_partitions.txt", "boundary.txt")),
+        (*stop, *_stable_ends(context.target, "target_partitions.txt", "boundary.txt")),
     )
 
 
-def _translate(hand: ManualContext) -> ManualStep:
+def _translate(context: ManualContext) -> ManualStep:
     says = (
         (
             "No shell command makes such positions: this step reads records"
-            f" {'of the target' if hand.given_up else 'on both sides'}. Run the procedure on:"
+            f" {'of the target' if context.given_up else 'on both sides'}. Run the procedure on:"
         ),
-        f"  python -m kafka_dr.commands.run_procedure --resume {hand.procedure_id}",
+        f"  python -m kafka_dr.commands.run_procedure --resume {context.procedure_id}",
         (
             "Print these commands again when it is done. Without it there are only MirrorMaker 2's checkpoints, which"
             " make groups read again."
@@ -149,25 +155,25 @@ def _translate(hand: ManualContext) -> ManualStep:
     return ManualStep(Step.TRANSLATE_OFFSETS, says, ("exit 1",))
 
 
-def _review(hand: ManualContext) -> ManualStep:
+def _review(context: ManualContext) -> ManualStep:
     return ManualStep(
         Step.REVIEW_TRANSLATION,
-        ("A second person reads positions-*.csv. " + hand.notes.get(Step.REVIEW_TRANSLATION, ""),),
+        ("A second person reads positions-*.csv. " + context.notes.get(Step.REVIEW_TRANSLATION, ""),),
     )
 
 
-def _commit(hand: ManualContext) -> ManualStep:
+def _commit(context: ManualContext) -> ManualStep:
     says: tuple[str, ...] = (
         (
             "Every group of the files must be without members on the target. Each line of the output is a position as"
             " it was set."
         ),
     )
-    make = [
-        f"{hand.target.tool('kafka-topics.sh')} --create --if-not-exists --topic {quote(topic)} --partitions {count}"
-        for topic, count in hand.local_topics
+    create_topics = [
+        f"{context.target.tool('kafka-topics.sh')} --create --if-not-exists --topic {quote(topic)} --partitions {count}"
+        for topic, count in context.local_topics
     ]
-    whose = "the mirrored topics'" if hand.given_up else "the source's"
+    whose = "the mirrored topics'" if context.given_up else "the source's"
     says += (
         (
             (
@@ -175,24 +181,24 @@ def _commit(hand: ManualContext) -> ManualStep:
                 " they have any."
             ),
         )
-        if make
+        if create_topics
         else ()
     )
-    tool = hand.target.tool("kafka-consumer-groups.sh")
+    tool = context.target.tool("kafka-consumer-groups.sh")
     commands = [
         f"{tool} --reset-offsets --from-file {name} --execute {' '.join(f'--group {quote(g)}' for g in groups)}"
-        for name, groups, _ in position_files(hand.positions or ())
+        for name, groups, _ in position_files(context.positions or ())
     ]
-    return ManualStep(Step.COMMIT_GROUPS, says, (*make, *commands))
+    return ManualStep(Step.COMMIT_GROUPS, says, (*create_topics, *commands))
 
 
-def _seed(hand: ManualContext) -> ManualStep:
-    if hand.reverse is None or not hand.seeds:
+def _seed(context: ManualContext) -> ManualStep:
+    if context.reverse is None or not context.seeds:
         return ManualStep(
             Step.SEED_REVERSE_REPLICATION,
-            (hand.notes.get(Step.SEED_REVERSE_REPLICATION, "The topology has no reverse flow: nothing to do."),),
+            (context.notes.get(Step.SEED_REVERSE_REPLICATION, "The topology has no reverse flow: nothing to do."),),
         )
-    flow = hand.reverse
+    flow = context.reverse
     says = (
         (
             f"{flow.source} must be STOPPED without tasks; what it keeps afterwards must be what reverse_offsets.json"
@@ -209,49 +215,49 @@ def _seed(hand: ManualContext) -> ManualStep:
     )
 
 
-def _open(hand: ManualContext) -> ManualStep:
-    whose = "target's logs" if hand.given_up else "logs of both sides"
+def _open(context: ManualContext) -> ManualStep:
+    whose = "target's logs" if context.given_up else "logs of both sides"
     says = (
         f"THE POINT OF NO RETURN. The {whose} must be as they were left: `diff` prints nothing, else stop here.",
-        *([_UNWATCHED] if hand.given_up else []),
+        *([_NOT_WATCHED_TEXT] if context.given_up else []),
     )
-    look = [
+    compare_ends = [
         *(
             []
-            if hand.given_up
-            else [log_ends(hand.source, "source_partitions.txt", "now.txt"), "diff cut_off.txt now.txt"]
+            if context.given_up
+            else [log_ends(context.source, "source_partitions.txt", "now.txt"), "diff cut_off.txt now.txt"]
         ),
-        *([log_ends(hand.target, "target_partitions.txt", "now.txt"), "diff boundary.txt now.txt"]),
+        *([log_ends(context.target, "target_partitions.txt", "now.txt"), "diff boundary.txt now.txt"]),
     ]
-    entries = hand.removed if Step.OPEN_TARGET in hand.begun else hand.opening
-    begun = [] if Step.OPEN_TARGET in hand.begun else [*look, f"{hand.mark} opening"]
+    entries = context.removed if Step.OPEN_TARGET in context.begun else context.opening
+    begun = [] if Step.OPEN_TARGET in context.begun else [*compare_ends, f"{context.mark} opening"]
     return ManualStep(
-        Step.OPEN_TARGET, says, (*begun, *acl_commands(hand.target, "remove", entries), f"{hand.mark} opened")
+        Step.OPEN_TARGET, says, (*begun, *acl_commands(context.target, "remove", entries), f"{context.mark} opened")
     )
 
 
-def _redirect(hand: ManualContext) -> ManualStep:
-    go = [tell_application(hand, "resume")] if hand.drain else []
+def _redirect(context: ManualContext) -> ManualStep:
+    resume_request = [tell_application(context, "resume")] if context.drain else []
     says = (
         ("Clients look up the target.",)
-        if hand.routing
+        if context.routing
         else ("Change where clients connect: routing.json says to what.",)
     )
-    return ManualStep(Step.REDIRECT_CLIENTS, says, (*([hand.routing] if hand.routing else []), *go))
+    return ManualStep(Step.REDIRECT_CLIENTS, says, (*([context.routing] if context.routing else []), *resume_request))
 
 
-def _verify(hand: ManualContext) -> ManualStep:
+def _verify(context: ManualContext) -> ManualStep:
     return ManualStep(
         Step.VERIFY_CLIENTS,
         ("Groups that were active come to life on the target.",),
-        (f"{hand.target.tool('kafka-consumer-groups.sh')} --describe --all-groups --state",),
+        (f"{context.target.tool('kafka-consumer-groups.sh')} --describe --all-groups --state",),
     )
 
 
-def _start_reverse(hand: ManualContext) -> ManualStep:
-    if not hand.start_reverse or hand.reverse is None:
+def _start_reverse(context: ManualContext) -> ManualStep:
+    if not context.start_reverse or context.reverse is None:
         return ManualStep(Step.START_REVERSE_REPLICATION, ("Not asked for.",))
-    flow, forward = hand.reverse, hand.forward
+    flow, forward = context.reverse, context.forward
     lines = [
         f"{forward.ask('GET', forward.source, '/status')} | grep -q {quote(READ_STOPPED)}",
         flow.ask("PUT", flow.source, "/resume"),
@@ -262,13 +268,13 @@ def _start_reverse(hand: ManualContext) -> ManualStep:
 
 READ_STOPPED = '"connector":{"state":"STOPPED"'
 
-#: What a person can do in a step's place; steps before these are the procedure's own.
-_BLOCKS: Mapping[Step, Callable[[ManualContext], ManualStep]] = {
+#: Manual replacements of steps; earlier steps can only be done by the procedure.
+_BUILDERS: Mapping[Step, Callable[[ManualContext], ManualStep]] = {
     Step.APPROVE_DATA_LOSS: _approve_loss,
-    Step.FENCE_SOURCE: _keep_away,
+    Step.FENCE_SOURCE: _fence_lost_source,
     Step.FENCE_PRODUCERS: _fence,
     Step.DRAIN_CONSUMERS: _drain,
-    Step.WAIT_FOR_ZERO_LAG: _zero_lag,
+    Step.WAIT_FOR_ZERO_LAG: _wait_for_zero_lag,
     Step.STOP_MIRROR_MAKER: _stop,
     Step.TRANSLATE_OFFSETS: _translate,
     Step.REVIEW_TRANSLATION: _review,
@@ -280,35 +286,32 @@ _BLOCKS: Mapping[Step, Callable[[ManualContext], ManualStep]] = {
     Step.START_REVERSE_REPLICATION: _start_reverse,
 }
 
-# -- back ----------------------------------------------------------------------------------------------------------
+# -- parts of commands ---------------------------------------------------------------------------------------------
 
 
-# -- files and text ------------------------------------------------------------------------------------------------
-
-
-def _still(place: ToolAccess, partitions: str, kept: str) -> list[str]:
+def _stable_ends(cluster: ToolAccess, partitions: str, ends_file: str) -> list[str]:
     return [
-        log_ends(place, partitions, kept),
+        log_ends(cluster, partitions, ends_file),
         "sleep 5",
-        log_ends(place, partitions, "now.txt"),
-        f"diff {kept} now.txt",
+        log_ends(cluster, partitions, "now.txt"),
+        f"diff {ends_file} now.txt",
     ]
 
 
 def log_ends(place: ToolAccess, partitions: str, kept: str) -> str:
-    """The command that writes log ends of partitions to a file."""
+    """The command that writes log ends of partitions to the file `kept`."""
     return f"{place.tool('kafka-get-offsets.sh')} | grep -f {partitions} | sort > {kept}"
 
 
-def tell_application(hand: ManualContext, what: str) -> str:
-    """A word to the application's drain hook; its silence ends nothing, people can be told as well."""
-    body = json.dumps({"procedure_id": hand.procedure_id})
+def tell_application(context: ManualContext, what: str) -> str:
+    """A request to the application's drain hook; without an answer the script goes on, and asks a person to do it."""
+    body = json.dumps({"procedure_id": context.procedure_id})
     return (
-        f"{post_to_hook(f'{hand.drain}/{what}', body)} || echo 'the drain hook does not answer: tell the application to"
-        f" {what}'"
+        f"{post_to_hook(f'{context.drain}/{what}', body)} || echo 'the drain hook does not answer: tell the application"
+        f" to {what}'"
     )
 
 
 def post_to_hook(url: str, body: str) -> str:
-    """One request to a hook."""
+    """The command of one POST request to a hook."""
     return f"curl -fsS -X POST -H 'Content-Type: application/json' -d {quote(body)} {quote(url)}"

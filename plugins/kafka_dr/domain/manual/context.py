@@ -1,4 +1,4 @@
-"""What the commands are made of."""
+"""The data from which manual commands are built."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from kafka_dr.procedures import PROCEDURES
 
 @dataclass(frozen=True)
 class ToolAccess:
-    """How the tools reach a cluster: servers, and the file with the login."""
+    """A cluster for Kafka's tools: bootstrap servers, and the file with the login."""
 
     alias: str
     servers: str
     settings: str
 
     def tool(self, name: str) -> str:
-        """One of Kafka's tools on this cluster."""
+        """The start of a command of one of Kafka's tools on this cluster."""
         return f"{name} --bootstrap-server {quote(self.servers)} --command-config {quote(self.settings)}"
 
 
 @dataclass(frozen=True)
 class ConnectorCommands:
-    """A flow in its Connect worker; `login` when the worker asks for one."""
+    """Commands for a flow's connectors in its Connect worker; `login`: whether the worker requires a login."""
 
     url: str
     login: bool
@@ -37,7 +37,7 @@ class ConnectorCommands:
     checkpoint: str
 
     def ask(self, method: str, connector: str, rest: str, more: str = "") -> str:
-        """One request about a connector."""
+        """The curl command of one REST request on a connector."""
         login = ' -u "$CONNECT_USER"' if self.login else ""
         return (
             f"curl -fsS{login} -X {method}{more}"
@@ -45,29 +45,32 @@ class ConnectorCommands:
         )
 
     def until(self, connector: str, state: str) -> str:
-        """Wait until a connector is in a state."""
-        wanted = '"connector":{"state":"' + state + '"'
-        return f"until {self.ask('GET', connector, '/status')} | grep -q {quote(wanted)}; do sleep 1; done"
+        """The command that waits until a connector is in a state."""
+        expected = '"connector":{"state":"' + state + '"'
+        return f"until {self.ask('GET', connector, '/status')} | grep -q {quote(expected)}; do sleep 1; done"
 
 
 @dataclass(frozen=True)
 class ManualContext:
-    """Everything the commands are made of.
+    """All data from which the commands are built.
 
     Attributes:
-        flow: None where MirrorMaker 2 runs in dedicated mode.
+        flow: None if MirrorMaker 2 runs in dedicated mode.
         done, begun: steps with an outcome, with an intent.
         fence, opening: entries that the plan adds on the source and removes on the target.
-        added, removed: entries that were added on the source and removed on the target, and that a return puts back.
-        stopped: connectors that a return resumes.
-        positions: group, topic, partition and offset on the target; None before they are translated, and where the
-            notes of commit_groups say why they are not known.
-        local_topics: topics that clients will write to and that are still to be made, with their partitions.
-        seeds: last replicated offsets of the reverse flow, None for its beginning; None before the boundary is known.
-        routing: where clients look, as `cp` or `curl` words; empty when that is nothing for a shell.
-        drain: the application's drain hook; empty without one.
-        mark: the command that notes in the journal what is done by hand.
-        fence_hook: the hook that was asked to keep clients from the source; empty if none was.
+        added, removed: entries that were added on the source and removed on the target, and that a rollback reverts.
+        stopped: connectors that a rollback resumes.
+        positions: group, topic, partition and offset on the target; None if positions are not translated yet, or are
+            unknown by the reason in the notes of commit_groups.
+        local_topics: topics that clients will write to and that do not exist yet, with their partition counts.
+        seeds: last replicated offsets to seed in the reverse flow, None for the log start; None before the boundary is
+            known.
+        routing: the `cp` or `curl` command that redirects clients; empty if no shell command can.
+        drain: URL of the application's drain hook; empty without a drain hook.
+        mark: the command that records a manual action in the journal.
+        loops: whether both directions running would copy records in a circle.
+        notes: remarks by step.
+        fence_hook: URL of the hook that was asked to fence the source; empty if no hook was asked.
     """
 
     procedure_id: str
@@ -96,18 +99,18 @@ class ManualContext:
 
     @property
     def given_up(self) -> bool:
-        """Whether nothing that is printed may need the source, but the way back where something was added on it."""
+        """Whether the source was declared lost: only a rollback of entries added on the source may need it."""
         return not PROCEDURES[self.dag_id].needs_source
 
     @property
     def forward(self) -> ConnectorCommands:
-        """The flow, on all ways but that without a source, where alone it may be None."""
+        """The flow, for procedures that need the source; only without a source `flow` may be None."""
         return cast("ConnectorCommands", self.flow)
 
 
 @dataclass(frozen=True)
 class ManualStep:
-    """One step: its words, and its commands."""
+    """One step as text for people, and commands."""
 
     step: str
     says: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Files beside the commands."""
+"""Files that the manual commands read."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from typing import Any
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 
-#: Kafka's tool for positions takes time with the square of the groups it is given.
+#: The run time of Kafka's tool for positions grows with the square of the number of groups.
 _GROUPS_AT_ONCE = 50
 
 
 def position_files(positions: Sequence[tuple[str, str, int, int]]) -> list[tuple[str, list[str], str]]:
     """Name, groups and content of each file for `--reset-offsets --from-file`.
 
-    A file of one group has another shape than one of several; the last file takes two rather than one where it can.
+    A file of one group has another format than a file of several groups: without the column of the group.
     """
     groups = sorted({row[0] for row in positions})
-    held = {group: list(rows) for group, rows in groupby(sorted(positions), key=lambda row: row[0])}
-    cut = [groups[i : i + _GROUPS_AT_ONCE] for i in range(0, len(groups), _GROUPS_AT_ONCE)]
-    found = []
-    for number, part in enumerate(cut, 1):
-        rows = [(row if len(part) > 1 else row[1:]) for group in part for row in held[group]]
-        found.append(
-            (f"positions-{number}.csv", part, "".join(",".join(_csv(value) for value in row) + "\n" for row in rows))
-        )
-    return found
+    rows_by_group = {group: list(rows) for group, rows in groupby(sorted(positions), key=lambda row: row[0])}
+    parts = [groups[i : i + _GROUPS_AT_ONCE] for i in range(0, len(groups), _GROUPS_AT_ONCE)]
+    files = []
+    for number, group_names in enumerate(parts, 1):
+        rows = [(row if len(group_names) > 1 else row[1:]) for group in group_names for row in rows_by_group[group]]
+        content = "".join(",".join(_csv(value) for value in row) + "\n" for row in rows)
+        files.append((f"positions-{number}.csv", group_names, content))
+    return files
 
 
 def _csv(value: object) -> str:
@@ -42,7 +41,7 @@ def offset_lines(ends: Mapping[TopicPartition, int]) -> str:
 
 
 def partition_patterns(partitions: Iterable[TopicPartition]) -> str:
-    """Lines for `grep -f` that pick these partitions out of what kafka-get-offsets.sh prints."""
+    """Lines for `grep -f` that select these partitions in the output of kafka-get-offsets.sh."""
     return "".join(sorted(f"^{re.escape(tp.topic).replace(chr(92) + '-', '-')}:{tp.partition}:\n" for tp in partitions))
 
 

@@ -1,4 +1,4 @@
-"""The commands of a rollback: everything as it was before the procedure."""
+"""The commands of a rollback, which restores the state before the procedure."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from kafka_dr.domain.manual.context import ManualContext, ManualStep
 from kafka_dr.vocabulary import Step
 
 
-def rollback_commands(hand: ManualContext) -> list[ManualStep]:
-    """The way back: clients first, for a worker that is away must not keep them from a source that works."""
-    if Step.OPEN_TARGET in hand.done:
+def rollback_commands(context: ManualContext) -> list[ManualStep]:
+    """The rollback: clients first, since a dead Connect worker must not keep clients from a working source."""
+    if Step.OPEN_TARGET in context.done:
         return [
             ManualStep(
                 Step.RETURN_TO_SOURCE, ("The target is open: there is only forward, or a failback later.",), ("exit 1",)
             )
         ]
-    if (Step.FENCE_SOURCE if hand.given_up else Step.FENCE_PRODUCERS) not in hand.begun:
+    if (Step.FENCE_SOURCE if context.given_up else Step.FENCE_PRODUCERS) not in context.begun:
         return [ManualStep(Step.RETURN_TO_SOURCE, ("Nothing was touched: there is nothing to return.",))]
-    told = [tell_application(hand, "resume")] if hand.drain else []
+    resume_request = [tell_application(context, "resume")] if context.drain else []
     commands = [
-        *_close_target(hand),
-        f"{hand.mark} returning",
-        *acl_commands(hand.source, "remove", hand.added),
-        *_let_in(hand),
-        *told,
-        *_resume(hand),
+        *_close_target(context),
+        f"{context.mark} returning",
+        *acl_commands(context.source, "remove", context.added),
+        *_lift_fence_hook(context),
+        *resume_request,
+        *_resume_mirror_maker(context),
     ]
     says = (
         (
@@ -37,65 +37,65 @@ def rollback_commands(hand: ManualContext) -> list[ManualStep]:
         ),
         "return_to_source: it looks at everything again, and closes the procedure.",
     )
-    return [ManualStep(Step.RETURN_TO_SOURCE, (*says, *_back_to_what_was_given_up(hand)), tuple(commands))]
+    return [ManualStep(Step.RETURN_TO_SOURCE, (*says, *_lost_source_remarks(context)), tuple(commands))]
 
 
-def _back_to_what_was_given_up(hand: ManualContext) -> list[str]:
-    """What a person must know of the way back to a source that may be away."""
-    if not hand.given_up:
+def _lost_source_remarks(context: ManualContext) -> list[str]:
+    """Remarks on a rollback to a source declared lost, which may not answer."""
+    if not context.given_up:
         return []
-    changed = (
+    on_source = (
         "Entries were added on the source: they can be removed only while it answers."
-        if hand.added
+        if context.added
         else "Nothing was added on the source: no command here needs it."
     )
-    left = (
+    on_mirror_maker = (
         "MirrorMaker 2 comes last: where a worker does not answer the script stops there, and it is left as it is."
-        if hand.flow
+        if context.flow
         else "MirrorMaker 2 runs in dedicated mode: nothing here can start its processes."
     )
     return [
-        changed,
-        left,
+        on_source,
+        on_mirror_maker,
         "From now on nobody fences the source any more when it comes back: it is its clients' again.",
     ]
 
 
-def _let_in(hand: ManualContext) -> list[str]:
-    """The fence hook's last word counts."""
-    if not hand.fence_hook:
+def _lift_fence_hook(context: ManualContext) -> list[str]:
+    """The command that asks the fence hook to let clients in; the hook's last request counts."""
+    if not context.fence_hook:
         return []
-    body = json.dumps({"procedure_id": hand.procedure_id, "cluster": hand.source.alias})
+    body = json.dumps({"procedure_id": context.procedure_id, "cluster": context.source.alias})
     return [
         (
-            f"{post_to_hook(f'{hand.fence_hook}/unfence', body)} || echo"
-            f" {quote(f'the fence hook does not do it: have it let clients in to {hand.source.alias}')}"
+            f"{post_to_hook(f'{context.fence_hook}/unfence', body)} || echo"
+            f" {quote(f'the fence hook does not do it: have it let clients in to {context.source.alias}')}"
         )
     ]
 
 
-def _close_target(hand: ManualContext) -> list[str]:
-    """Once the opening had begun, return is allowed only if nothing was written there: fence it again and look."""
-    if Step.OPEN_TARGET not in hand.begun:
+def _close_target(context: ManualContext) -> list[str]:
+    """Fence the target again and compare its ends: once open_target began, rollback requires an unwritten target."""
+    if Step.OPEN_TARGET not in context.begun:
         return []
     return [
-        *acl_commands(hand.target, "add", hand.removed),
+        *acl_commands(context.target, "add", context.removed),
         "sleep 5",
-        log_ends(hand.target, "target_partitions.txt", "now.txt"),
+        log_ends(context.target, "target_partitions.txt", "now.txt"),
         "diff boundary.txt now.txt",
     ]
 
 
-def _resume(hand: ManualContext) -> list[str]:
-    if hand.flow is None or not hand.stopped:
+def _resume_mirror_maker(context: ManualContext) -> list[str]:
+    if context.flow is None or not context.stopped:
         return []
-    loop = (
-        [f"{hand.reverse.ask('GET', hand.reverse.source, '/status')} | grep -q {quote(READ_STOPPED)}"]
-        if hand.reverse is not None and hand.loops
+    loop_check = (
+        [f"{context.reverse.ask('GET', context.reverse.source, '/status')} | grep -q {quote(READ_STOPPED)}"]
+        if context.reverse is not None and context.loops
         else []
     )
-    flow = hand.flow
+    flow = context.flow
     return [
-        *loop,
-        *(line for name in hand.stopped for line in (flow.ask("PUT", name, "/resume"), flow.until(name, "RUNNING"))),
+        *loop_check,
+        *(line for name in context.stopped for line in (flow.ask("PUT", name, "/resume"), flow.until(name, "RUNNING"))),
     ]

@@ -1,4 +1,4 @@
-"""Commands as one script."""
+"""Manual commands as one shell script."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kafka_dr.domain.manual.context import ManualStep
 
-#: The script leaves the folder that a relative PYTHONPATH or topology is meant from.
+#: A relative PYTHONPATH or topology path must be made absolute, since the script changes the working directory.
 _ABSOLUTE = (
     (
         'if [ -n "${PYTHONPATH:-}" ]; then PYTHONPATH="$(IFS=:; for part in $PYTHONPATH; do printf "%s:" "$(realpath -m'
@@ -20,7 +20,7 @@ _ABSOLUTE = (
 
 
 def shell_script(title: str, blocks: Sequence[ManualStep]) -> str:
-    """Blocks as a shell script: it stops at the first command that fails."""
+    """Steps as a shell script that stops at the first failing command."""
     lines = [
         "#!/usr/bin/env bash",
         f"# {title}",
@@ -29,11 +29,11 @@ def shell_script(title: str, blocks: Sequence[ManualStep]) -> str:
         *_ABSOLUTE,
         'cd "$(dirname "${BASH_SOURCE[0]}")"',
     ]
-    for block in blocks:
+    for step in blocks:
         lines += [
             "",
-            f"# {block.step}" + (": done" if block.done else ""),
-            *(f"#   {' '.join(text.splitlines())}" for text in block.says if not block.done),
-            *block.commands,
+            f"# {step.step}" + (": done" if step.done else ""),
+            *(f"#   {' '.join(text.splitlines())}" for text in step.says if not step.done),
+            *step.commands,
         ]
     return "\n".join(lines) + "\n"

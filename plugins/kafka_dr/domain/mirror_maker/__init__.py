@@ -1,1 +1,1 @@
-"""MirrorMaker 2's own things: names, patterns, records, offset syncs."""
+"""MirrorMaker 2's names, patterns, records and offset syncs."""

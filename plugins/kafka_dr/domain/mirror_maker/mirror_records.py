@@ -2,8 +2,8 @@
 
 Fields follow one another big-endian, without schema id or checksum; a string is its byte length as int16 and UTF-8. An
 offset sync's value is two int64 and nothing else; only checkpoint and heartbeat values begin with a version, always 0.
-Bytes after the last field are ignored here because MirrorMaker 2 ignores them too. Everything else out of order is
-`Malformed`: an unknown version, a tombstone (MirrorMaker 2 writes none, and one breaks its readers), a cut record, a
+Bytes after the last field are ignored here because MirrorMaker 2 ignores them too. Every other fault is `Malformed`: an
+unknown version, a tombstone (MirrorMaker 2 writes none, and a tombstone breaks its readers), a truncated record, a
 negative offset, bad UTF-8.
 """
 
@@ -25,7 +25,7 @@ _BARE_CHECKPOINT = _CHECKPOINT_VALUE.size + _INT16.size
 
 
 class Malformed(SwitchbackError):
-    """A record of MirrorMaker 2 that cannot be what it should be."""
+    """A record of MirrorMaker 2 that cannot be decoded, or could not be decoded again."""
 
 
 class OffsetSync(NamedTuple):
@@ -49,7 +49,7 @@ class Checkpoint(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """A sign of life of one flow; `timestamp` is in milliseconds since 1970."""
+    """A heartbeat of one flow; `timestamp` is in milliseconds since 1970."""
 
     source_alias: str
     target_alias: str
@@ -60,29 +60,29 @@ Record = TypeVar("Record")
 
 
 class Decoded(NamedTuple, Generic[Record]):
-    """Result of a bulk decoder: `records` in order, and index and fault of every malformed input."""
+    """Result of a bulk decoder: `records` in order, and index and fault of every malformed record."""
 
     records: list[Record]
     malformed: list[tuple[int, Malformed]]
 
 
 def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
-    """Decodes one record of an offset-syncs topic; raises Malformed."""
+    """Decode one record of an offset-syncs topic; raises Malformed."""
     return OffsetSync(*_topic_partition("offset sync", key), *_sync_value(value))
 
 
 def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint:
-    """Decodes one record of a checkpoints topic; raises Malformed."""
+    """Decode one record of a checkpoints topic; raises Malformed."""
     return Checkpoint(*_checkpoint_key(key), *_checkpoint_value(value))
 
 
 def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat:
-    """Decodes one record of a heartbeats topic; raises Malformed."""
+    """Decode one record of a heartbeats topic; raises Malformed."""
     return Heartbeat(*_heartbeat_key(key), _heartbeat_value(value))
 
 
 def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
-    """Encodes key and value; raises Malformed for what could not be decoded again."""
+    """Encode key and value; raises Malformed if the result could not be decoded again."""
     kind = "offset sync"
     key = _string(kind, "topic", sync.topic) + _pack(kind, _INT32, sync.partition)
     _require_positions(kind, sync.partition, sync.upstream, sync.downstream)
@@ -90,7 +90,7 @@ def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
-    """Encodes key and value; raises Malformed for what could not be decoded again."""
+    """Encode key and value; raises Malformed if the result could not be decoded again."""
     kind, (group, topic, partition, upstream, downstream, metadata) = "checkpoint", checkpoint
     _require_positions(kind, partition, upstream, downstream)
     key = _string(kind, "group", group, empty=True) + _string(kind, "topic", topic) + _pack(kind, _INT32, partition)
@@ -100,7 +100,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
-    """Encodes key and value; raises Malformed for what could not be decoded again."""
+    """Encode key and value; raises Malformed if the result could not be decoded again."""
     kind = "heartbeat"
     _require_positions(kind, 0, heartbeat.timestamp)
     key = _string(kind, "source alias", heartbeat.source_alias) + _string(kind, "target alias", heartbeat.target_alias)
@@ -108,11 +108,11 @@ def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
 
 
 def decode_offset_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded[OffsetSync]:
-    """Decodes whole columns of an offset-syncs topic; a key is read once however often it recurs.
+    """Decode whole columns of an offset-syncs topic; each distinct key is decoded once.
 
     Args:
         keys: the records' keys, in the topic's order.
-        values: their values, equally many.
+        values: the records' values, as many as keys.
     """
     clean = _decode_clean_syncs(keys, values)
     if clean is not None:
@@ -121,7 +121,7 @@ def decode_offset_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | N
 
 
 def decode_checkpoints(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded[Checkpoint]:
-    """Decodes whole columns of a checkpoints topic; arguments as for `decode_offset_syncs`."""
+    """Decode whole columns of a checkpoints topic; arguments as for `decode_offset_syncs`."""
     return _bulk(_checkpoint_key, _checkpoint_value, Checkpoint, keys, values)
 
 
@@ -129,7 +129,7 @@ class CheckpointColumns(NamedTuple):
     """Checkpoints, column by column: `downstream` is the position of `group` on `partition` of the target's `topic`.
 
     Attributes:
-        malformed: how many records could not be read, unless a newer one of the same key could.
+        malformed: number of malformed records; 0 if the newest record of every key has MirrorMaker 2's exact form.
     """
 
     group: list[str]
@@ -162,7 +162,7 @@ def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> 
 
 
 def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointColumns | None:
-    """Reads a million quickly if each is as MM2 writes it; None when any is not, so that each is read by itself."""
+    """Decode a million records quickly if each has MirrorMaker 2's exact form; None if any has not."""
     keys, values = list(newest), list(newest.values())
     if not (_all_bytes(keys) and _all_bytes(values)) or set(map(len, values)) - {_BARE_CHECKPOINT}:
         return None
@@ -173,14 +173,20 @@ def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointCo
         return None
     heads = [key[:-4] for key in keys]
     try:
-        # Few groups and topics stand in very many keys: each beginning is read once.
-        known = {head: _whole_head(key) for head, key in dict(zip(heads, keys, strict=True)).items()}
+        # Very many keys have the same few groups and topics: each distinct head is decoded once.
+        decoded_heads = {head: _whole_head(key) for head, key in dict(zip(heads, keys, strict=True)).items()}
     except Malformed:
         return None
-    named = list(map(known.__getitem__, heads))
+    groups_and_topics = list(map(decoded_heads.__getitem__, heads))
     partition = list(unpack(">" + "i" * len(newest), b"".join([key[-4:] for key in keys])))
     return (
-        CheckpointColumns([group for group, _ in named], [topic for _, topic in named], partition, upstream, downstream)
+        CheckpointColumns(
+            [group for group, _ in groups_and_topics],
+            [topic for _, topic in groups_and_topics],
+            partition,
+            upstream,
+            downstream,
+        )
         if min(partition, default=0) >= 0
         else None
     )
@@ -191,7 +197,7 @@ def _all_bytes(parts: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
 
 
 def _whole_head(key: bytes) -> tuple[str, str]:
-    """Group and topic of a key that ends with its partition; all keys with this beginning have the same."""
+    """Group and topic of a key that ends with its partition; keys with an equal head have equal group and topic."""
     group, topic, partition = _checkpoint_key(key)
     if encode_checkpoint(Checkpoint(group, topic, partition, 0, 0, ""))[0] != key:
         raise Malformed("checkpoint with more in its key than a group, a topic and a partition")
@@ -199,7 +205,7 @@ def _whole_head(key: bytes) -> tuple[str, str]:
 
 
 def _decode_clean_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[OffsetSync] | None:
-    """Reads millions quickly if all of them are as they should be; None when any is not, so that somebody names it."""
+    """Decode millions of records quickly if all are well-formed; None if any is not: `_bulk` then names the faults."""
     if len(keys) != len(values) or not _all_bytes(values) or set(map(len, values)) != {_SYNC_VALUE.size}:
         return None
     joined = b"".join(values)
@@ -221,15 +227,15 @@ def _bulk(
     values: Sequence[bytes | None],
 ) -> Decoded[Record]:
     # A topic has few distinct keys and millions of records: reading each key once halves the time.
-    known: dict[bytes | None, tuple[Any, ...]] = {}
+    decoded_keys: dict[bytes | None, tuple[Any, ...]] = {}
     decoded: Decoded[Record] = Decoded([], [])
-    keep = decoded.records.append
+    append = decoded.records.append
     for index, (key, value) in enumerate(zip(keys, values, strict=True)):
         try:
-            head = known.get(key)
+            head = decoded_keys.get(key)
             if head is None:
-                head = known[key] = read_key(key)
-            keep(kind(*head, *read_value(value)))
+                head = decoded_keys[key] = read_key(key)
+            append(kind(*head, *read_value(value)))
         except Malformed as fault:
             decoded.malformed.append((index, fault))
     return decoded

@@ -1,4 +1,4 @@
-"""MirrorMaker 2's own use of offset syncs: its thinning memory, and its translation of a group's position."""
+"""MirrorMaker 2's own use of offset syncs: its sparse store, and its translation of a group's position."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from kafka_dr.domain.mirror_maker.mirror_records import OffsetSync
 SLOTS = 64
 AHEAD_OF_ALL = -1
 
-# Java's sums wrap, and its `1L << 63` is negative: for the last slot that comes to upstream + 2^62. Elsewhere a wrapped
-# bound counts as met for recency and as not met for separation, which is what Python's unbounded sums give by
-# themselves.
+# Java's sums wrap, and Java's `1L << 63` is negative: for the last slot the sum is upstream + 2^62. In all other slots
+# a wrapped bound counts as met for recency and as not met for separation: Python's unbounded sums give the same.
 _RECENT_WITHIN = [0, *(1 << slot - 1 for slot in range(1, SLOTS))]
 _SEPARATED_BY = [1 << max(slot - 2, 0) for slot in range(SLOTS)]
 
@@ -19,11 +18,11 @@ _SEPARATED_BY = [1 << max(slot - 2, 0) for slot in range(SLOTS)]
 class OffsetSyncStore:
     """MirrorMaker 2's memory of one partition's syncs: 64 slots, about one sync per power of two of distance.
 
-    It answers what MirrorMaker 2 would do, which is safe and coarse; it is no way to find exact positions.
+    The store gives the positions that MirrorMaker 2 would give: safe and coarse, not exact.
 
     Args:
-        must_read_to_end: the strict mode, in which MirrorMaker 2 starts when it could not load its checkpoints: of
-            everything read before `finish_loading` only the latest sync is kept.
+        must_read_to_end: the strict mode, in which MirrorMaker 2 starts if it could not load its checkpoints: only the
+            latest of the syncs before `finish_loading` is kept.
     """
 
     def __init__(self, must_read_to_end: bool = False) -> None:
@@ -32,7 +31,7 @@ class OffsetSyncStore:
         self._loading = True
 
     def update(self, sync: OffsetSync) -> None:
-        """Takes in the next sync of the topic, in the topic's order."""
+        """Take the next sync of the topic, in the topic's order."""
         rewound = bool(self._slots) and sync.upstream < self._slots[0].upstream
         if not self._slots or rewound or (self._loading and self._keep_latest_only):
             self._slots = [sync] * SLOTS
@@ -40,15 +39,15 @@ class OffsetSyncStore:
             self._slots = _with_newest(self._slots, sync)
 
     def finish_loading(self) -> None:
-        """Says that the topic's end at start was reached; before it nothing is translated."""
+        """End loading, once the topic's end as of the start is reached; no position is translated before."""
         self._loading = False
 
     def translate(self, upstream: int) -> int | None:
-        """Translates a group's source position to the target.
+        """Translate a group's source position to the target.
 
         Returns:
-            None without any sync (or while loading): no checkpoint; `AHEAD_OF_ALL` when every kept sync lies ahead: no
-            checkpoint either; else a target position at or before the true one.
+            None (no checkpoint) without any sync, or while loading; `AHEAD_OF_ALL` (no checkpoint either) if every kept
+            sync lies ahead; else a target position at or before the true position.
         """
         if self._loading or not self._slots:
             return None
@@ -58,7 +57,7 @@ class OffsetSyncStore:
         return sync.downstream + (sync.upstream < upstream)
 
     def kept(self) -> list[OffsetSync]:
-        """Lists the distinct syncs it still holds, newest first."""
+        """The distinct syncs in the slots, newest first."""
         return list({id(sync): sync for sync in self._slots}.values())
 
 

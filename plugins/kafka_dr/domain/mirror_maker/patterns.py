@@ -1,8 +1,7 @@
 """MirrorMaker 2's topic and group filters: comma lists of Java regular expressions, matched against whole names.
 
 MirrorMaker 2 splits a list at its commas (also inside `{1,3}`), joins the pieces with `|` and matches the whole name.
-What Java and Python read differently is refused here rather than quietly matched otherwise, and so is a pattern whose
-matching could take for ever.
+This module refuses a pattern that Java and Python read differently, and a pattern whose matching could take for ever.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
 
-# The pattern's own parse tree: the only way to see its shape without writing a parser.
+# Python's own parse tree of a pattern: the only way to its structure without writing a parser.
 from re import _constants as ops  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Literal
@@ -54,29 +53,29 @@ _CATEGORIES = {
 
 @dataclass(frozen=True)
 class PatternList:
-    """A comma list of Java regular expressions that says which whole names it matches; `pattern_list` makes one."""
+    """A comma list of Java regular expressions, matched against whole names; made by `pattern_list`."""
 
     text: str
     compiled: re.Pattern[str] | None
 
     def matches(self, name: str) -> bool:
-        """Tells whether any of the expressions matches the whole name; an empty list matches nothing."""
+        """Whether any of the expressions matches the whole name; an empty list matches nothing."""
         return self.compiled is not None and self.compiled.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
 class NameFilter:
-    """What is included and not excluded: MirrorMaker 2's DefaultGroupFilter, and the first half of its topic filter."""
+    """Names included and not excluded: MirrorMaker 2's DefaultGroupFilter, and the lists of its topic filter."""
 
     include: PatternList
     exclude: PatternList
 
     def __call__(self, name: str) -> bool:
-        """Tells whether the name is selected."""
+        """Whether the name is selected."""
         return self.selects(name)
 
     def selects(self, name: str) -> bool:
-        """Tells whether the name is included and not excluded."""
+        """Whether the name is included and not excluded."""
         return self.include.matches(name) and not self.exclude.matches(name)
 
 
@@ -85,10 +84,10 @@ class TopicFilter(NameFilter):
     """Which topics of its source a flow mirrors.
 
     Attributes:
-        naming: tells internal topics, heartbeats and topics that came from the target.
-        target: the flow's target alias; None leaves loops out of account.
+        naming: recognises internal topics, heartbeats and topics that came from the target.
+        target: the flow's target alias; None ignores loops.
         heartbeats: `heartbeats.replication.enabled`: heartbeats topics are mirrored whatever the lists say.
-        before_4_0: the worker is of 3.9 or earlier, which takes more names for internal.
+        before_4_0: the worker is of version 3.9 or earlier, which takes more names for internal.
     """
 
     naming: Naming
@@ -97,10 +96,10 @@ class TopicFilter(NameFilter):
     before_4_0: bool = False
 
     def selects(self, name: str) -> bool:
-        """Tells whether MirrorMaker 2 mirrors the topic."""
-        wanted = super().selects(name) or (self.heartbeats and self.naming.is_heartbeats(name))
+        """Whether MirrorMaker 2 mirrors the topic."""
+        selected = super().selects(name) or (self.heartbeats and self.naming.is_heartbeats(name))
         return (
-            wanted
+            selected
             and not self.naming.is_internal(name)
             and not (self.target and self.naming.is_cycle(name, self.target))
             and not (self.before_4_0 and name.endswith(_INTERNAL_BEFORE_4_0))
@@ -117,11 +116,11 @@ def topic_filter_of(
 
     Args:
         settings: `topics`, `topics.exclude` (or the older `topics.blacklist`), `heartbeats.replication.enabled`.
-        naming: the topology's naming; without it the default separator decides what is internal.
-        target: the flow's target alias, for loops.
-        version: the worker's; an unknown one is taken for 4.0 or later, which leaves out least.
+        naming: the topology's naming; by default, internal topics are recognised by the default separator.
+        target: the flow's target alias, to recognise loops.
+        version: the worker's version; an unknown version counts as 4.0 or later, which excludes least.
     """
-    # Before 4.0 the default excluded all that was internal then; that is left out whatever the settings exclude.
+    # Before 4.0 the default value excluded internal topics; MirrorMaker 2 skips these whatever the settings exclude.
     exclude = settings.get("topics.exclude", settings.get("topics.blacklist", TOPICS_EXCLUDE))
     heartbeats = settings.get("heartbeats.replication.enabled", "true").strip().lower() != "false"
     include = pattern_list(settings.get("topics", ALL), "topic")
@@ -137,7 +136,7 @@ def group_filter_of(settings: Mapping[str, str]) -> NameFilter:
 
 
 def list_items(text: str) -> tuple[str, ...]:
-    """Splits a comma list as Kafka does: at every comma, blanks around it dropped."""
+    """Split a comma list as Kafka does: at every comma, without the blanks around items."""
     return tuple(item.strip() for item in text.split(",")) if text.strip() else ()
 
 
@@ -146,7 +145,7 @@ def pattern_list(text: str, kind: Kind) -> PatternList:
     """Compile a comma list of Java regular expressions; cached, since the same lists recur.
 
     Raises:
-        BadInput: what is wrong with it, in `reason`.
+        BadInput: the list cannot be used; `reason` says why.
     """
     if problem := pattern_problem(text, kind):
         raise BadInput(
@@ -157,7 +156,7 @@ def pattern_list(text: str, kind: Kind) -> PatternList:
 
 
 def pattern_problem(text: str, kind: Kind) -> str | None:
-    """Says why a comma list of regular expressions cannot be used; None when it can."""
+    """Why a comma list of regular expressions cannot be used; None if it can."""
     if len(text) > LONGEST_LIST:
         return f"{len(text)} characters of patterns; at most {LONGEST_LIST}"
     if odd := next(
@@ -178,7 +177,7 @@ def pattern_problem(text: str, kind: Kind) -> str | None:
 
 
 class _Unreadable(Exception):
-    """Something that Java would refuse, or read otherwise than Python."""
+    """A pattern that Java would refuse, or would read otherwise than Python."""
 
 
 def _shown(text: str) -> str:
@@ -260,15 +259,15 @@ def _steps(tree: Any, at_end: bool) -> float:
 
 
 def _goes_one_way(item: Any, following: Any) -> bool:
-    """Tells a repeated character that cannot be the next one too, as in `[a-z]+-`: there is only one place to stop."""
+    """Whether a repeated character cannot match the next item, as in `[a-z]+-`: the repeat can end in one place."""
     if following is None or item[0] not in _REPEATS or len(item[1][2]) != 1:
         return False
-    repeated, next_one = _characters(*item[1][2][0]), _characters(*following)
-    return bool(repeated and next_one) and not repeated & next_one
+    repeated, next_characters = _characters(*item[1][2][0]), _characters(*following)
+    return bool(repeated and next_characters) and not repeated & next_characters
 
 
 def _characters(op: Any, argument: Any) -> frozenset[int]:
-    """The characters that one item matches, 128 for all beyond ASCII; empty for what is no single character."""
+    """Codes of the characters that an item matches, 128 for all beyond ASCII; empty if it is no single character."""
     if op is ops.ANY:
         return _EVERY
     if op is ops.LITERAL:
@@ -311,7 +310,7 @@ def _item_steps(item: Any, last: bool) -> float:
 def _repeat_steps(repeat: tuple[int, int, Any], last: bool) -> float:
     least, most, body = repeat
     if last and most is ops.MAXREPEAT and body[0][0] is ops.ANY:
-        return 1.0  # nothing follows that could fail
+        return 1.0  # no later item can fail
     times = min(int(most), LONGEST_TOPIC)
     inner = _steps(body, False)
     if inner > 1 and times > 1:
@@ -321,8 +320,8 @@ def _repeat_steps(repeat: tuple[int, int, Any], last: bool) -> float:
 
 def _branch_steps(alternatives: list[Any], last: bool) -> float:
     firsts = [tuple(a[0]) if len(a) and a[0][0] is ops.LITERAL else None for a in alternatives]
-    apart = None not in firsts and len(set(firsts)) == len(firsts)
+    distinct = None not in firsts and len(set(firsts)) == len(firsts)
     each = [_steps(alternative, last) for alternative in alternatives]
-    if last:  # each item of the list has a limit of its own, all of them together have ten times that
+    if last:  # each item of the list has MOST_STEPS of its own, all items together ten times as many
         return max(*each, sum(each) / 10)
-    return max(each) if apart else sum(each)
+    return max(each) if distinct else sum(each)
