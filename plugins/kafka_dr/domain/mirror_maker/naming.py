@@ -272,12 +272,12 @@ def _ambiguity(template: str, first: str, second: str) -> str | None:
     spec = NamingSpec("template", template=template)
     naming = TemplateNaming(spec, (first, second))
     # Two names can only be equal if one alias's prefix begins the other's prefix, and its suffix ends the other's.
-    for alias, other_alias in ((first, second), (second, first)):
-        (prefix, suffix), (longer_prefix, longer_suffix) = naming._around(alias), naming._around(other_alias)  # noqa: SLF001
+    for alias, other in ((first, second), (second, first)):
+        (prefix, suffix), (longer_prefix, longer_suffix) = naming._around(alias), naming._around(other)  # noqa: SLF001
         if longer_prefix.startswith(prefix) and longer_suffix.endswith(suffix):
-            name = naming.remote(other_alias, "orders")
+            name = naming.remote(other, "orders")
             return (
-                f"template {template!a} is ambiguous: {name!a} is topic 'orders' of {other_alias!a}"
+                f"template {template!a} is ambiguous: {name!a} is topic 'orders' of {other!a}"
                 f" or topic {naming._strip(alias, name)!a} of {alias!a}"  # noqa: SLF001
             )
     return None
