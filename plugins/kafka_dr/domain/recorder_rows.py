@@ -114,9 +114,9 @@ class Positions:
             held: all positions of the group, by topic and partition.
             whole: return all positions, not only changes.
         """
-        known, self._known[group] = self._known.get(group, {}), held
-        changed = {place: position for place, position in held.items() if whole or known.get(place) != position}
-        return {**changed, **dict.fromkeys(sorted(known.keys() - held.keys()))}
+        written, self._known[group] = self._known.get(group, {}), held
+        changed = {place: position for place, position in held.items() if whole or written.get(place) != position}
+        return {**changed, **dict.fromkeys(sorted(written.keys() - held.keys()))}
 
     def forget(self, group: str) -> None:
         """Forget a deleted group: if a group of this name comes back, all of its positions are new."""

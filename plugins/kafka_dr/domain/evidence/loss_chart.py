@@ -19,7 +19,7 @@ class Lane:
     """One lost range; `certain` and `possible` are widths in per cent of the lane, `certain` first.
 
     Attributes:
-        told: both as numbers, in words.
+        told: both as numbers of offsets, as text.
         open: whether the end of the possible loss is unknown.
     """
 

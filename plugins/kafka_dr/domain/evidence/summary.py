@@ -79,7 +79,7 @@ class EvidenceSummary:
         still: the clients' downtime: began, ended, seconds, limit; None if clients were never stopped.
         fence: how the source is fenced, and when the fence was proven.
         split: seconds by kind.
-        listed: what the loss assessment read on the source of the records that may be lost.
+        listed: a sentence on the lost records that the loss assessment read on the source; empty without loss.
         groups: groups with the most re-reads by MirrorMaker 2's checkpoints, by the forecast.
     """
 

@@ -212,30 +212,30 @@ class ReadBack:
         """
         self._by_clients.add(key)
 
-    def replayed(self, seen: Expected) -> None:
+    def replayed(self, record: Expected) -> None:
         """Take the next record of the log, which was replayed."""
-        if seen.offset <= self._last_offset:
-            self._report(f"offset {seen.offset} stands there twice, or behind a later one")
+        if record.offset <= self._last_offset:
+            self._report(f"offset {record.offset} stands there twice, or behind a later one")
             return
-        self._last_offset = seen.offset
-        self._skip_to(seen.offset)
-        if self._next is None or self._next.offset != seen.offset:
-            self._report(f"offset {seen.offset} was not to be written")
+        self._last_offset = record.offset
+        self._skip_to(record.offset)
+        if self._next is None or self._next.offset != record.offset:
+            self._report(f"offset {record.offset} was not to be written")
             return
-        self._compare(self._next, seen)
+        self._compare(self._next, record)
         self._next = next(self._expected, None)
         if self._compacted:
-            self._overtaken += seen.key in self._by_clients
-            self._by_replay[seen.key] = seen.offset
+            self._overtaken += record.key in self._by_clients
+            self._by_replay[record.key] = record.offset
 
-    def _compare(self, wanted: Expected, seen: Expected) -> None:
-        if wanted.content != seen.content:
-            self._report(f"offset {seen.offset} has another content than exported")
-        elif wanted.timestamp not in (None, seen.timestamp):
-            self._report(f"offset {seen.offset} has another timestamp than exported")
+    def _compare(self, exported: Expected, record: Expected) -> None:
+        if exported.content != record.content:
+            self._report(f"offset {record.offset} has another content than exported")
+        elif exported.timestamp not in (None, record.timestamp):
+            self._report(f"offset {record.offset} has another timestamp than exported")
         else:
             self._read_back += 1
-            self._restamped += wanted.timestamp is None
+            self._restamped += exported.timestamp is None
 
     def end(self) -> Found:
         """Return the result after the last record of the log."""
@@ -251,9 +251,9 @@ class ReadBack:
             self._expired, unexplained = self._expired + len(unexplained), []
         for record in unexplained:
             self._report(f"offset {record.offset} is not there")
-        more = [f"{self._more_problems} more like these"] if self._more_problems else []
+        others = [f"{self._more_problems} more like these"] if self._more_problems else []
         return Found(
-            self._read_back, overwritten, self._expired, self._overtaken, self._restamped, (*self._problems, *more)
+            self._read_back, overwritten, self._expired, self._overtaken, self._restamped, (*self._problems, *others)
         )
 
     def _skip_to(self, offset: int | None) -> None:

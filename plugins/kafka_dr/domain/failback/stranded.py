@@ -1,7 +1,7 @@
 """Decisions on stranded records, one a topic: what each mode allows, and what a second person approves.
 
 Invariants
-1. A topic with stranded records has exactly one decision; if two patterns disagree about a topic, that is an error.
+1. A topic with stranded records has exactly one decision; patterns that disagree about a topic are an error.
 2. A decision that the mode makes impossible is refused.
 """
 
@@ -63,7 +63,7 @@ class StrandedTotals:
 
 @dataclass(frozen=True)
 class PlannedReturn:
-    """What a failback will do with the logs of the returned cluster, as a second person approves it.
+    """The planned treatment of the returned cluster's logs in a failback, as a second person approves it.
 
     Attributes:
         found: digest of the result of find_stranded_records.

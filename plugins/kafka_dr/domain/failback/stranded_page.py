@@ -1,4 +1,4 @@
-"""What a second person reads before deciding on stranded records."""
+"""The page that a second person reads before deciding on stranded records."""
 
 from __future__ import annotations
 
@@ -167,14 +167,14 @@ def _mode_meaning(planned: PlannedReturn) -> str:
     size = f" {planned.deleted:,} bytes are deleted." if planned.deleted is not None else ""
     size += f" As much as {planned.source} holds is copied{_copy_estimate(planned)}."
     older = sum(totals.older for totals in planned.stranded)
-    kept = (
+    older_records = (
         f"{count_of(older, 'older record')} that {planned.source} has not any more are in the export only"
         if older
         else f"Nothing is there that {planned.source} has not any more"
     )
     return (
-        f"**Mode recreate: {topics} on {planned.target} are deleted and made anew**, then mirrored whole.{size} {kept};"
-        f" consumers that rewind see {planned.source}'s log."
+        f"**Mode recreate: {topics} on {planned.target} are deleted and made anew**, then mirrored whole.{size}"
+        f" {older_records}; consumers that rewind see {planned.source}'s log."
     )
 
 
@@ -211,21 +211,21 @@ _DECISION_MEANING = {
 }
 
 
-def stranded_by_topic(found: Iterable[StrandedTopic], compacted: Collection[str]) -> tuple[StrandedTotals, ...]:
+def stranded_by_topic(topics: Iterable[StrandedTopic], compacted: Collection[str]) -> tuple[StrandedTotals, ...]:
     """Totals of each topic from the outcome of find_stranded_records, by name; topics with nothing are left out."""
     return tuple(
         StrandedTotals(
-            topic.topic,
-            records=topic.records,
-            bytes=topic.bytes,
-            first_at=topic.first_at,
-            last_at=topic.last_at,
-            aborted=topic.aborted,
-            undecided=topic.undecided,
-            lacking=topic.lacking,
-            older=topic.older,
-            compacted=topic.topic in compacted,
+            totals.topic,
+            records=totals.records,
+            bytes=totals.bytes,
+            first_at=totals.first_at,
+            last_at=totals.last_at,
+            aborted=totals.aborted,
+            undecided=totals.undecided,
+            lacking=totals.lacking,
+            older=totals.older,
+            compacted=totals.topic in compacted,
         )
-        for topic in sorted(found, key=lambda topic: topic.topic)
-        if topic.records or topic.lacking or topic.older
+        for totals in sorted(topics, key=lambda totals: totals.topic)
+        if totals.records or totals.lacking or totals.older
     )

@@ -60,7 +60,7 @@ class WatchState(StrEnum):
 
 @dataclass(frozen=True)
 class ArmedFence:
-    """A source to be fenced as soon as it answers.
+    """A source to be fenced as soon as the source answers.
 
     Attributes:
         procedure_id: the procedure that moved the clients away from the source.
@@ -103,20 +103,26 @@ class AcceptedRange(NamedTuple):
     to_offset: int
 
 
-def accepted_ranges(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[AcceptedRange]:
+def accepted_ranges(
+    known_ends: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> list[AcceptedRange]:
     """List the ranges above the log ends known when clients left the source, sorted; omit unchanged partitions.
 
     Args:
-        known: log ends known when clients left the source.
+        known_ends: log ends known when clients left the source.
         ends: log ends behind the proven fence.
     """
-    grown = [tp for tp in sorted(ends) if ends[tp] > known.get(tp, 0)]
-    return [AcceptedRange(*tp, known.get(tp), ends[tp]) for tp in grown]
+    grown = [tp for tp in sorted(ends) if ends[tp] > known_ends.get(tp, 0)]
+    return [AcceptedRange(*tp, known_ends.get(tp), ends[tp]) for tp in grown]
 
 
-def shrunk_logs(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[str]:
+def shrunk_logs(known_ends: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[str]:
     """Partitions whose log is shorter than last known, or gone: the source lost records when it died."""
-    return [f"{tp}: {known[tp]} -> {ends.get(tp, 'gone')}" for tp in sorted(known) if ends.get(tp, -1) < known[tp]]
+    return [
+        f"{tp}: {known_ends[tp]} -> {ends.get(tp, 'gone')}"
+        for tp in sorted(known_ends)
+        if ends.get(tp, -1) < known_ends[tp]
+    ]
 
 
 def armed_fences(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
@@ -129,7 +135,7 @@ def armed_fences(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
 
 
 def unstopped_sources(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
-    """Fenced sources whose MirrorMaker 2 must be stopped as soon as it answers; entries as of `armed_fences`."""
+    """Fenced sources whose MirrorMaker 2 is to be stopped as soon as it answers; entries as of `armed_fences`."""
     return _fences_in_state(watched_sources(entries), WatchState.FENCED)
 
 

@@ -8,21 +8,21 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput
 
 
-def log_sizes(said: str) -> dict[TopicPartition, int]:
+def log_sizes(printed: str) -> dict[TopicPartition, int]:
     """Bytes of each partition's largest replica on disk; replicas being moved to another disk do not count.
 
     Args:
-        said: the tool's output: text lines, and one line of JSON with brokers, their log directories and partitions.
+        printed: the tool's output: text lines, and one line of JSON with brokers, their log directories and partitions.
 
     Raises:
         BadInput: the output has no such JSON line, or a broker could not read a directory.
     """
     try:
-        brokers = read_json(next((line for line in said.splitlines() if line.startswith("{")), ""))["brokers"]
+        brokers = read_json(next((line for line in printed.splitlines() if line.startswith("{")), ""))["brokers"]
     except (ValueError, KeyError):
         raise BadInput(
             "Kafka's tool told no sizes of logs",
-            f"{len(said.splitlines())} lines, none of which is JSON that names brokers",
+            f"{len(printed.splitlines())} lines, none of which is JSON that names brokers",
             "look whether its version is that of the brokers",
         ) from None
     folders = [(broker["broker"], folder) for broker in brokers for folder in broker["logDirs"]]

@@ -90,7 +90,7 @@ class Producer:
 
     def named(self, transactional_id: str | None) -> str:
         """The producer as text for people."""
-        at = (
+        newest_record = (
             "no timestamp"
             if self.last_ms is None
             else datetime.fromtimestamp(self.last_ms / 1000, UTC).isoformat(timespec="milliseconds")
@@ -98,7 +98,7 @@ class Producer:
         return (
             f"producer {self.producer_id}"
             + (f", transactional id {transactional_id!r}" if transactional_id is not None else "")
-            + f", newest record {at}"
+            + f", newest record {newest_record}"
         )
 
 

@@ -42,22 +42,22 @@ class LossIncrease(NamedTuple):
     why: str
 
 
-def loss_now(approved: Sequence[Mapping[str, Any]], found: NewerEvidence) -> list[dict[str, Any]]:
+def loss_now(approved: Sequence[Mapping[str, Any]], evidence: NewerEvidence) -> list[dict[str, Any]]:
     """Rows of loss by newer evidence; a changed row also names the reason and the approved offsets."""
     approved_rows = {TopicPartition(row["topic"], row["partition"]): row for row in approved}
-    shrunk = {place for place, ends in found.target_ends.items() if _shrank(*ends)}
+    shrunk = {place for place, ends in evidence.target_ends.items() if _shrank(*ends)}
     return [
-        _row_now(place, approved_rows.get(place), found)
-        for place in sorted({*approved_rows, *shrunk, *found.accepted_to})
+        _row_now(place, approved_rows.get(place), evidence)
+        for place in sorted({*approved_rows, *shrunk, *evidence.accepted_to})
     ]
 
 
-def _row_now(place: TopicPartition, approved: Mapping[str, Any] | None, found: NewerEvidence) -> dict[str, Any]:
+def _row_now(place: TopicPartition, approved: Mapping[str, Any] | None, evidence: NewerEvidence) -> dict[str, Any]:
     row = dict(
         approved
         or {**place._asdict(), "from_offset": 0, "certain_to": None, "possible_to": None, "written_since": None}
     )
-    (then, ends), end = found.target_ends.get(place, (None, None)), found.accepted_to.get(place)
+    (then, ends), end = evidence.target_ends.get(place, (None, None)), evidence.accepted_to.get(place)
     why = []
     if _shrank(then, ends):
         row |= {"from_offset": 0, "certain_to": None}
@@ -67,14 +67,14 @@ def _row_now(place: TopicPartition, approved: Mapping[str, Any] | None, found: N
         )
     elif then != ends:
         # The target's new records may be the first of the records listed as lost.
-        row |= {"from_offset": max(row["from_offset"], found.replicated.get(place, -1) + 1), "certain_to": None}
+        row |= {"from_offset": max(row["from_offset"], evidence.replicated.get(place, -1) + 1), "certain_to": None}
         why.append("the target took records since the loss was assessed")
     if end is not None:
-        # MirrorMaker 2 mirrors in order: no record above the first record that it did not mirror is on the target.
+        # MirrorMaker 2 mirrors in order: no record above the first record not mirrored is on the target.
         certain = row["certain_to"]
         row |= {
             "possible_to": max(end, row["from_offset"]),
-            "certain_to": max(end, certain) if certain is not None and place in found.target_ends else certain,
+            "certain_to": max(end, certain) if certain is not None and place in evidence.target_ends else certain,
         }
         why.append(f"the source accepted records since the loss was assessed, and ends at {end}")
     if approved is not None and not why:
@@ -142,21 +142,25 @@ def _offsets(row: Mapping[str, Any]) -> dict[str, int | None]:
     return {name: row[name] for name in ("from_offset", "certain_to", "possible_to")}
 
 
-def review_digest(translation: str, more: Sequence[LossIncrease]) -> str:
+def review_digest(translation: str, increases: Sequence[LossIncrease]) -> str:
     """The digest that the review's approval names: of the translation, or of translation and increased loss."""
-    return digest_of({"translation": translation, "loss": [row._asdict() for row in more]}) if more else translation
+    return (
+        digest_of({"translation": translation, "loss": [row._asdict() for row in increases]})
+        if increases
+        else translation
+    )
 
 
-def increase_markdown(more: Sequence[LossIncrease]) -> list[str]:
+def increase_markdown(increases: Sequence[LossIncrease]) -> list[str]:
     """A table of the loss beyond the approved loss, beside the approved loss; empty without increases."""
-    if not more:
+    if not increases:
         return []
     rows = [
         f"| {table_cell(increase.topic)}-{increase.partition} | {_range(increase.approved)} | {_range(increase.now)} |"
         f" {table_cell(increase.why)} |"
-        for increase in more[:ROWS_SHOWN]
+        for increase in increases[:ROWS_SHOWN]
     ]
-    omitted = [f"\n... and {len(more) - ROWS_SHOWN} more partitions.\n"] if len(more) > ROWS_SHOWN else []
+    omitted = [f"\n... and {len(increases) - ROWS_SHOWN} more partitions.\n"] if len(increases) > ROWS_SHOWN else []
     head = [
         (
             "| partition on the source | approved: lost from, certainly to, possibly to | now: lost from, certainly to,"
@@ -166,8 +170,8 @@ def increase_markdown(more: Sequence[LossIncrease]) -> list[str]:
     ]
     return [
         (
-            f"**More is lost than was approved, on {len(more)} partitions.** Whoever approves these positions approves"
-            " that, too."
+            f"**More is lost than was approved, on {len(increases)} partitions.** Whoever approves these positions"
+            " approves that, too."
         ),
         "",
         *head,

@@ -65,7 +65,7 @@ class LossPlan:
         inventory: the figures of the loss assessment, including the assessment's digest.
         loss: rows of loss: topic, partition, from_offset, certain_to, possible_to.
         unproven: what the run will not be able to prove.
-        continues: the planned run that this run continues, and the facts taken from it as proven.
+        continues: the planned run that this run continues, and the facts taken over as proven.
         gone: topics that the source had deleted when last seen: not moved.
         seen: times of the source's last signs, with the fields of `SourceLastSeen`.
         rereads: `bound` (the most records that one position may read again, as far as known before MirrorMaker 2 is

@@ -1,7 +1,7 @@
 """Whether the source is lost, by the looks of several views in several rounds over a window.
 
 Invariants
-1. Lost means: in every round the view from here got no answer from the source, and no view that could look got one.
+1. Lost means: in every round the view from here got no answer from the source, and no other view got an answer.
 2. A single answer to any view in any round counts: clients may still use the source.
 3. A view that could not look counts neither for nor against.
 4. Only a lost source lets the procedure go on by itself. A source that refuses writes, is slow, answers, or whose state

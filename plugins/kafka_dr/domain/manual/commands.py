@@ -298,13 +298,13 @@ def _stable_ends(cluster: ToolAccess, partitions: str, ends_file: str) -> list[s
     ]
 
 
-def log_ends(place: ToolAccess, partitions: str, kept: str) -> str:
-    """The command that writes log ends of partitions to the file `kept`."""
-    return f"{place.tool('kafka-get-offsets.sh')} | grep -f {partitions} | sort > {kept}"
+def log_ends(place: ToolAccess, partitions: str, ends_file: str) -> str:
+    """The command that writes log ends of partitions to the file `ends_file`."""
+    return f"{place.tool('kafka-get-offsets.sh')} | grep -f {partitions} | sort > {ends_file}"
 
 
 def tell_application(context: ManualContext, what: str) -> str:
-    """A request to the application's drain hook; without an answer the script goes on, and asks a person to do it."""
+    """A request to the application's drain hook; without an answer the script asks a person, and goes on."""
     body = json.dumps({"procedure_id": context.procedure_id})
     return (
         f"{post_to_hook(f'{context.drain}/{what}', body)} || echo 'the drain hook does not answer: tell the application"

@@ -99,7 +99,7 @@ class ManualContext:
 
     @property
     def given_up(self) -> bool:
-        """Whether the source was declared lost: only a rollback of entries added on the source may need it."""
+        """Whether the source was declared lost: only a rollback of entries added on the source may need the source."""
         return not PROCEDURES[self.dag_id].needs_source
 
     @property

@@ -202,7 +202,7 @@ class TemplateNaming(Naming):
         return before + topic + after
 
     def source_alias(self, topic: str) -> str | None:
-        """The known alias with which the template yields this name: at most one alias does."""
+        """The known alias with which the template yields this name: at most one alias fits."""
         return next((alias for alias in self.aliases if self._strip(alias, topic)), None)
 
     def upstream(self, topic: str) -> str | None:

@@ -61,9 +61,9 @@ class RestorePlan:
         return digest_of(self.as_dict())
 
 
-def restore_plan_of(told: Mapping[str, Any]) -> RestorePlan:
+def restore_plan_of(plan_data: Mapping[str, Any]) -> RestorePlan:
     """The plan from the plain data of `as_dict`."""
-    return RestorePlan(**{**told, "deletes": tuple(told["deletes"])})
+    return RestorePlan(**{**plan_data, "deletes": tuple(plan_data["deletes"])})
 
 
 def restore_markdown(plan: RestorePlan) -> str:

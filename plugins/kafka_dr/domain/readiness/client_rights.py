@@ -27,10 +27,10 @@ def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
 
 def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
     """Scopes of clients' operations on the source, each with source name -> name on the target."""
-    same = {topic: topic for topic in o.scope}
-    yield FenceScope.writes(o.scope), same
+    same_names = {topic: topic for topic in o.scope}
+    yield FenceScope.writes(o.scope), same_names
     yield FenceScope("topic", "read", frozenset(o.scope)), o.scope
-    yield FenceScope("topic", "read", frozenset(o.scope)), same
+    yield FenceScope("topic", "read", frozenset(o.scope)), same_names
     yield FenceScope.group_reads(o.groups), {group: group for group in o.groups}
     ids = frozenset(
         e.name for e in o.source.rules.entries if e.resource_type == "transactional_id" and e.permission == "allow"
@@ -41,7 +41,7 @@ def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
 def _lost_rights(
     o: Observation, scope: FenceScope, renamed: Mapping[str, str], principals: frozenset[str]
 ) -> list[str]:
-    """Clients that have the scope's operation on the source and lack it on the opened target: `principal: name`."""
+    """Clients' operations of the scope allowed on the source, but not on the opened target: `principal: name`."""
     target_scope = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
     lifted = frozenset(opening_entries(o.target.rules, target_scope, principals))
     opened = AclRules(

@@ -75,7 +75,7 @@ def _state_of(connector: ConnectorView) -> str:
 
 
 def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
-    """The worker's own cluster is the target: data goes there, whatever target.cluster.bootstrap.servers says."""
+    """The Connect worker's own cluster is the target: target.cluster.bootstrap.servers does not matter for data."""
     config = o.flow.source_config
     if o.flow.dedicated:
         return
