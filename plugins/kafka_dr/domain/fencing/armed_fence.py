@@ -225,7 +225,7 @@ def _procedure_of(entry: Line, fact: Fact) -> str | None:
 
 
 def _watch_after(watched: WatchedSource, entry: Line, fact: Fact) -> WatchedSource:
-    """The watch after a fact: armed, then fenced, then over; a watch that ended does not begin again."""
+    """The watch after a fact: armed, then fenced, then over; only a new FenceToArm restarts a watch that ended."""
     match fact:
         case SourceToReopen() | SourceReturned():
             return _reopened(watched, entry)
