@@ -7,7 +7,7 @@ Invariants
    records since a proven pair are counted too, or MirrorMaker 2's own last replicated offset has reached the tail.
 3. If nothing was written since clients came to the source, the tails may rightly differ: stranded records stay on
    either cluster. Then the journal holds a seeded start offset behind the source's last record, and the target's log
-   has not changed since the seeding.
+   end is not below its end at the seeding.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TailView:
         target_last: fingerprint of the target's last record; None without one.
         replicated: MirrorMaker 2's last replicated offset; None if it has none.
         shared: whether MirrorMaker 2's seeded start offset lies behind the source's last record, and the target's log
-            end is still the same as at the seeding.
+            end is not below its end at the seeding.
         source_since, target_since: fingerprints of all records from a proven pair on; None if not read.
     """
 
