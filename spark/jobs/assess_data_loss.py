@@ -2,14 +2,15 @@
 
     spark-submit spark/jobs/assess_data_loss.py --input DIR --output DIR
 
-Reads bounds.parquet, syncs.parquet, last_seen.parquet, positions.parquet, what a recorder knows (floors.parquet,
-stretches.parquet) and job.json, and the ends of both logs as far as they must be compared. With --wait-for-input it
-starts while they are written: job.json must come last, as a whole. Writes loss.parquet, ahead.parquet, rereads.parquet,
-summary.json and, where the source is readable, the stranded records themselves into the folder stranded; then DIR must
-be seen by all workers. Where the input holds a folder translate_offsets, that job's own input, its output is made
-beside these, by the same start of Spark; where that cannot be done the output lacks it. Client settings come as JSON
-from KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and
-digest; a second run does nothing. Exit code 0 if the output is there; otherwise one line on stderr says why not.
+Reads bounds.parquet, syncs.parquet, last_seen.parquet, positions.parquet, the recorder's files floors.parquet and
+stretches.parquet, job.json, and the ends of both logs as far as the comparison needs. With --wait-for-input the job
+starts while the input is being written: job.json must be written last and atomically. Writes loss.parquet,
+ahead.parquet, rereads.parquet, summary.json and, if the source is readable, the stranded records into the folder
+stranded; all workers must then see DIR. If the input has a folder translate_offsets (the input of that job), the same
+Spark session also translates the positions; the folder is missing from the output if the translation fails. Client
+settings come as JSON from KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files. The same input
+gives the same rows and digest; a second run does nothing. Exit code 0 if the output exists; otherwise one line on
+stderr gives the reason.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NAME = "assess_data_loss"
 
 
 def assess(run: JobRun) -> None:
-    """Assess what one input's source loses."""
+    """Assess the loss of all partitions of one input."""
     rows = sources.tagged_rows(run.given, needed=(SYNC, SEEN, POSITION), optional=(FLOOR, STRETCH))
     print_progress(
         f"partitions: {len(run.bounds)}; the source can {'' if run.limits.source_readable else 'not '}be read"
@@ -41,9 +42,9 @@ def assess(run: JobRun) -> None:
         tasks = sources.task_count(len(run.bounds), spark.defaultParallelism)
         packed = sources.packed_for_tasks(rows, sources.spread_partitions(dict.fromkeys(run.bounds, 1), tasks), tasks)
         task = AssessmentTask(run.bounds, run.limits, run.clients, str(folder))
-        made = spark.parallelize(packed, tasks).map(task).collect()
+        packed_rows = spark.parallelize(packed, tasks).map(task).collect()
         run.clock.phase("assess")
-        inventory = write_inventory(made, run.given, folder)
+        inventory = write_inventory(packed_rows, run.given, folder)
         run.clock.phase("write")
         translate_too(run, folder)
         summary = summarise_inventory(inventory, len(run.bounds), run.digest)
@@ -55,12 +56,12 @@ def assess(run: JobRun) -> None:
 
 
 def translate_too(run: JobRun, folder: Path) -> None:
-    """Translate what the input holds for that; the loss must be told whether or not it succeeds."""
-    name = translate_offsets.NAME
-    if not (run.given / name).exists():
+    """Translate the positions if the input has any; a failed translation must not hide the loss."""
+    job_name = translate_offsets.NAME
+    if not (run.given / job_name).exists():
         return
     try:
-        JobRun(name, run.wanted, run.given / name, folder / name).make(translate_offsets.translate)
+        JobRun(job_name, run.wanted, run.given / job_name, folder / job_name).make(translate_offsets.translate)
     except Exception as error:  # noqa: BLE001
         print_progress(f"the positions were not translated: {error_line(error)}")
 

@@ -2,14 +2,14 @@
 
     spark-submit spark/jobs/find_stranded_records.py --input DIR --output DIR
 
-The source is the returned cluster, the target the one that clients went to. Reads bounds.parquet (the cut-off is the
-source's log end now, the boundary the target's log end before clients wrote there), returned.parquet, syncs.parquet,
-what a recorder knows (floors.parquet) and job.json, and both logs as far as they must be compared: once each, and what
-is stranded once more. With --wait-for-input it starts while they are written: job.json must come last, as a whole.
-Writes stranded_summary.parquet, summary.json and the records themselves into the folders stranded and older, with
-uncommitted beside them; DIR must be seen by all workers. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and
-KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does nothing.
-Exit code 0 if the output is there; otherwise one line on stderr says why not.
+The source is the returned cluster, the target is the cluster that clients moved to. Reads bounds.parquet (the cut-off
+is the source's log end now, the boundary is the target's log end before clients wrote there), returned.parquet,
+syncs.parquet, the recorder's floors.parquet, job.json, and both logs as far as the comparison needs: each log once,
+stranded records once more. With --wait-for-input the job starts while the input is being written: job.json must be
+written last and atomically. Writes stranded_summary.parquet, summary.json and the records into the folders stranded and
+older, with uncommitted beside them; all workers must see DIR. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG
+and KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does
+nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
 """
 
 from __future__ import annotations
@@ -36,13 +36,18 @@ def find(run: JobRun) -> None:
     print_progress(f"partitions: {len(bounds)}")
     with run.started(STRANDED, UNCOMMITTED, OLDER) as (spark, folder):
         tasks = sources.task_count(len(bounds), spark.defaultParallelism)
-        spread = sources.spread_partitions({key: weight_of(one, returned[key]) for key, one in bounds.items()}, tasks)
-        packed = sources.packed_for_tasks(rows, spread, tasks)
-        parts = [([key for key, task in spread.items() if task == number], one) for number, one in enumerate(packed)]
+        task_of_partition = sources.spread_partitions(
+            {key: weight_of(one, returned[key]) for key, one in bounds.items()}, tasks
+        )
+        packed = sources.packed_for_tasks(rows, task_of_partition, tasks)
+        parts = [
+            ([key for key, task in task_of_partition.items() if task == number], one)
+            for number, one in enumerate(packed)
+        ]
         search = SearchTask(bounds, returned, run.limits, run.clients, str(folder))
-        made = spark.parallelize(parts, tasks).map(search).collect()
+        packed_rows = spark.parallelize(parts, tasks).map(search).collect()
         run.clock.phase("search")
-        summary = summarise_stranded(write_findings(made, folder), run.digest)
+        summary = summarise_stranded(write_findings(packed_rows, folder), run.digest)
         sinks.publish_output(folder, run.output, summary | {"seconds": run.clock.seconds}, "stranded_figures")
     print_progress(
         f"stranded records: {summary['records']} on {summary['stranding']} partitions; lacking: {summary['lacking']}"

@@ -2,12 +2,13 @@
 
     spark-submit spark/jobs/translate_offsets.py --input DIR --output DIR
 
-Reads positions.parquet, syncs.parquet, bounds.parquet and job.json, and the records around the positions from both
-clusters. Where both logs grew by turns segments.parquet tells how, and syncs_back.parquet holds what the other flow
-said of its copies. With --wait-for-input it starts while they are written: job.json must come last, as a whole; a file
-called `failed` says that it will not. Writes translation.parquet and summary.json. Client settings come as JSON from
-KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest;
-a second run does nothing. Exit code 0 if the output is there; otherwise one line on stderr says why not.
+Reads positions.parquet, syncs.parquet, bounds.parquet, job.json, and the records around the positions from both
+clusters. If the replication direction has changed, segments.parquet lists the segments of both logs and
+syncs_back.parquet holds the offset syncs of the reverse flow. With --wait-for-input the job starts while the input is
+being written: job.json must be written last and atomically; a file `failed` means that job.json will not come. Writes
+translation.parquet and summary.json. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and
+KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does nothing.
+Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from kafka_dr_spark.translation.task import PartitionTask
 NAME = "translate_offsets"
 ROWS_PER_TASK = 100_000
 RECORDS_PER_TASK = 250_000
-# Starting a worker takes as long as reading this many records, and two that start slow each other down.
+# Starting a worker takes as long as reading this many records; two starting workers slow each other down.
 RECORDS_OF_A_START = 50_000
 
 
 def translate(run: JobRun) -> None:
-    """Translate the positions of one input."""
+    """Translate all positions of one input."""
     segments = sources.load_segments(run.given)
     rows = sources.tagged_rows(run.given)
     extents = sources.measure_positions(rows)
@@ -58,9 +59,9 @@ def translate(run: JobRun) -> None:
 
 
 def task_count(rows: int, records: int, partitions: int, cores: int) -> int:
-    """Choose the number of Spark tasks: one a core when that pays, more for big inputs, at most one a partition."""
-    wanted = max(min(cores, records // RECORDS_OF_A_START), rows // ROWS_PER_TASK, records // RECORDS_PER_TASK)
-    return max(1, min(wanted, partitions))
+    """Return the number of Spark tasks: one a core if worthwhile, more for big inputs, at most one a partition."""
+    useful_tasks = max(min(cores, records // RECORDS_OF_A_START), rows // ROWS_PER_TASK, records // RECORDS_PER_TASK)
+    return max(1, min(useful_tasks, partitions))
 
 
 if __name__ == "__main__":

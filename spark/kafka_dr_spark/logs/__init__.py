@@ -1,1 +1,1 @@
-"""Two logs of a partition, and the pairs of offsets that join them."""
+"""The source log and the target log of a partition, and the offset pairs that join both logs."""

@@ -1,4 +1,4 @@
-"""Where both logs of a partition begin and end."""
+"""Start and end offsets of both logs of a partition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LogBounds:
-    """What is known of one source partition and its target; offsets as in the ``bounds`` schema."""
+    """Bounds of one source partition and its target partition; fields as in the ``bounds`` schema."""
 
     topic: str
     partition: int
@@ -41,11 +41,11 @@ class SourceBounds(LogBounds):
 
 
 class TargetBounds(LogBounds):
-    """Bounds of a partition whose target exists."""
+    """Bounds of a partition that exists on the target."""
 
     target_start: int
     boundary: int
 
 
 class FullBounds(SourceBounds, TargetBounds):
-    """Bounds of which all offsets are known."""
+    """Bounds with all offsets of both logs known."""

@@ -1,16 +1,16 @@
-"""Pairs of offsets known to be the same record, and what the stretches between them may hide.
+"""Offset pairs (source offset, target offset) of the same record, and the ranges of records between them.
 
-Every offset sync is a pair (u, d). After a restart MirrorMaker 2 jumps back and mirrors a block again; the sync that
-would show it can be lost, because a later sync of the same partition replaces one that is still waiting to be sent.
+Every offset sync is a pair (u, d). After a restart MirrorMaker 2 jumps back and mirrors a block again. The sync that
+would show the restart can be lost, because a later sync of the partition replaces a sync that still waits to be sent.
 
 Invariants:
 
-1. Pairs are kept in the order in which they were written, with d strictly increasing. Where d falls the target was
-   truncated or recreated: everything before is contradicted and discarded.
+1. Pairs keep the order in which they were written, with d strictly increasing. Where d falls, the target was truncated
+   or recreated: all earlier pairs are contradicted and discarded.
 2. After the last pair with u <= p every pair has u > p, so every record from p on has its last copy after that pair's
    d.
-3. A stretch between two pairs can hide a restart from before p only if it is at least as long on the target as there
-   are records from p to its end: it would have to hold a copy of each of them.
+3. The range between two pairs can hide a restart from before p only if the range has at least as many target offsets
+   as there are records from p to its end: a hidden restart would have copied each of these records.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from kafka_dr_spark.logs.segment import Segment
 UNUSABLE = np.iinfo(np.int64).max // 2
 
 
-#: Both logs from their beginnings on: one was always copied to the other.
+#: Both logs in full: the replication direction never changed.
 WHOLE = Segment()
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Usable pairs of one partition in the order of time.
+    """Usable pairs of one partition, oldest first.
 
     Attributes:
         upstream: int64 source offsets u.
         downstream: int64 target offsets d, strictly increasing.
-        discarded: how many syncs later ones contradict.
+        discarded: number of syncs that later syncs contradict.
     """
 
     upstream: Ints
@@ -60,16 +60,16 @@ class Pairs:
         return Pairs(self.upstream[indexes], self.downstream[indexes], self.discarded)
 
     def name(self, index: int) -> str:
-        """Return a pair as people write it: ``1200->1187``."""
+        """Return a pair in the form of reports: ``1200->1187``."""
         return f"{self.upstream[index]}->{self.downstream[index]}"
 
 
 def usable_pairs(upstream: Ints, downstream: Ints, sequence: Ints, bounds: LogBounds, unwatched: bool = False) -> Pairs:
-    """Order syncs by time, discard what later ones contradict, and keep those inside both logs.
+    """Order syncs by time, discard syncs that later syncs contradict, and keep pairs inside both logs.
 
     Args:
-        unwatched: nobody else can tell that the target's log is another one by now, and the bounds are those of the
-            whole log.
+        unwatched: no readable source and no sample can show that the target log was replaced, and the bounds are those
+            of the whole log.
     """
     order = np.argsort(sequence, kind="stable")
     u, d = upstream[order].astype(np.int64), downstream[order].astype(np.int64)
@@ -77,14 +77,14 @@ def usable_pairs(upstream: Ints, downstream: Ints, sequence: Ints, bounds: LogBo
     repeated[1:] = (u[1:] == u[:-1]) & (d[1:] == d[:-1])
     u, d = u[~repeated], d[~repeated]
     falls = np.flatnonzero(d[1:] <= d[:-1]) + 1
-    # Danger: a pair of an older target log may be far too high, and nothing later would show it.
-    since = int(falls[-1]) if len(falls) else 0
+    # Danger: a pair of an older target log may be far too high, and no later pair would show the error.
+    first_valid = int(falls[-1]) if len(falls) else 0
     if unwatched and len(d) and bounds.boundary is not None and d[-1] >= bounds.boundary:
-        # The newest one names a record that the target has no more: it is of a longer log, and all before it are, too.
-        since = len(d)
-    u, d = u[since:], d[since:]
+        # The newest pair lies beyond the target's end: this pair and all earlier pairs belong to an older, longer log.
+        first_valid = len(d)
+    u, d = u[first_valid:], d[first_valid:]
     inside = _inside(u, bounds.source_start, bounds.cut_off) & _inside(d, bounds.target_start, bounds.boundary)
-    return Pairs(u[inside], d[inside], since)
+    return Pairs(u[inside], d[inside], first_valid)
 
 
 def _inside(offsets: Ints, start: int | None, end: int | None) -> Mask:
@@ -93,15 +93,15 @@ def _inside(offsets: Ints, start: int | None, end: int | None) -> Mask:
 
 
 def pair_below(pairs: Pairs, positions: Ints) -> Ints:
-    """Return for each position the index of the last pair with u <= position, -1 if there is none."""
-    lowest_from_here = np.minimum.accumulate(pairs.upstream[::-1])[::-1]
-    return np.searchsorted(lowest_from_here, positions, side="right") - 1
+    """Return for each position the index of the last pair with u <= position, -1 without such a pair."""
+    lowest_later = np.minimum.accumulate(pairs.upstream[::-1])[::-1]
+    return np.searchsorted(lowest_later, positions, side="right") - 1
 
 
 def lengths_after_pairs(pairs: Pairs, bounds: TargetBounds) -> tuple[Ints, Ints]:
-    """Return the lengths on source and target of the stretch after each pair; the last one ends at both logs' ends.
+    """Return source and target lengths of the range after each pair; the last range ends at both logs' ends.
 
-    A source whose end is unknown gives the last stretch a length of -1, which equals none.
+    If the source's end is unknown, the last source length is -1, which equals no target length.
     """
     cut_off = pairs.upstream[-1:] - 1 if bounds.cut_off is None else [bounds.cut_off]
     on_source = np.diff(np.append(pairs.upstream, cut_off))

@@ -1,4 +1,4 @@
-"""Where a restart of MirrorMaker 2 may be hidden between two pairs."""
+"""Where the range between two pairs may hide a restart of MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kafka_dr_spark.logs.pairs import UNUSABLE, Pairs, lengths_after_pairs
 
 
 def longest_undetected_restart(pairs: Pairs, bounds: TargetBounds, reach: int) -> Ints:
-    """Return per pair, and for the logs' ends, the longest later stretch that may hide a restart (target records).
+    """Return per pair, and for the logs' ends, the longest later range (target records) that may hide a restart.
 
-    UNUSABLE stands where a later pair is not above the pair on the source: how much lies below that one says little.
-    A stretch of equal length on both sides hides a restart only if gaps on the source make up for the repeat exactly.
-    Up to ``reach`` records this is taken into account; a longer one is believed to hide none. The last stretch ends
-    without a record of its own.
+    UNUSABLE marks a pair with a later pair at or below its u: the number of records below such a pair is unknown. A
+    range of equal length on both clusters hides a restart only if gaps on the source offset the repeats exactly: such
+    ranges count up to ``reach`` records, longer ones are assumed to hide no restart. The last range
+    ends at the log end instead of a pair: one record fewer.
     """
     if not len(pairs):
         return np.zeros(1, np.int64)
     on_source, on_target = lengths_after_pairs(pairs, bounds)
-    # Without this exception one long stretch would make every older position read as much as the stretch is long.
+    # Without this exception one long range would make every older position read as many records as the range has.
     believed = (on_source == on_target) & (on_target > reach)
     suspect = np.where(believed, 0, on_target)
     suspect[-1] = max(suspect[-1] - 1, 0)
@@ -30,12 +30,12 @@ def longest_undetected_restart(pairs: Pairs, bounds: TargetBounds, reach: int) -
 
 
 def upper_anchor(pairs: Pairs, bounds: TargetBounds, hiding: Ints, lowest: Ints, proven: int | Ints) -> Ints:
-    """Return the first sufficient pair at or after ``lowest``, judged by pairs alone; one past the last: log ends.
+    """Return the first sufficient pair at or after ``lowest``, by pairs alone; one past the last pair: the log ends.
 
     Args:
-        hiding: from longest_hiding_place.
+        hiding: result of `longest_undetected_restart`.
         lowest: indices of pairs, one past the last allowed.
-        proven: source records known from the position to the pair ``lowest``.
+        proven: number of source records known to exist from the position to the pair ``lowest``.
     """
     usable = np.flatnonzero(hiding != UNUSABLE)
     downstream = np.append(pairs.downstream, bounds.boundary)
@@ -44,10 +44,10 @@ def upper_anchor(pairs: Pairs, bounds: TargetBounds, hiding: Ints, lowest: Ints,
 
 
 def repeats_known(pairs: Pairs, bounds: TargetBounds) -> int:
-    """Return how many records the pairs prove to stand on the target more often than MirrorMaker 2 read the source."""
+    """Return how many target records the pairs prove to be repeats by MirrorMaker 2."""
     if not len(pairs):
         return 0
     on_source, on_target = lengths_after_pairs(pairs, bounds)
-    # Behind the last pair only a drained target without another writer lets the difference be read as repeats.
+    # After the last pair the difference means repeats only if the target is drained and has no other writer.
     counted = slice(None) if bounds.drained and not bounds.other_writer else slice(None, -1)
     return int(np.maximum(on_target[counted] - on_source[counted], 0).sum())

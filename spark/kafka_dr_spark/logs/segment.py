@@ -1,4 +1,4 @@
-"""A segment of two logs that one copied from the other."""
+"""A segment: a source range and a target range of which one was copied from the other."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class Segment(NamedTuple):
-    """A stretch of the source's log and the target's copy of it; ends are exclusive, None is open.
+    """A range of the source's log and its copy on the target; ends are exclusive, None means open.
 
     Attributes:
-        copied_back: the source's records are copies of the target's; otherwise it is the other way round.
-        drained: its last copy is of its last original, as was proven when the direction turned.
+        copied_back: the source's records are copies of the target's records; otherwise the target holds the copies.
+        drained: the segment's last copy is a copy of its last original, proven when the direction changed.
     """
 
     source_from: int = 0
@@ -22,5 +22,5 @@ class Segment(NamedTuple):
 
     @property
     def closed(self) -> bool:
-        """Whether the direction turned at its end, where all that the one log holds of it was in the other."""
+        """Whether the direction changed at the segment's end; the copying log then lacked no record of the segment."""
         return self.source_to is not None

@@ -1,1 +1,1 @@
-"""Translate positions."""
+"""Translation of group positions from source offsets to target offsets."""

@@ -1,12 +1,12 @@
-"""Find positions by content: read a stretch of the source and, down from its upper anchor, of the target.
+"""Translate positions by content: read a source range and, downwards from its upper anchor, the target.
 
 Invariants:
 
-1. The upper anchor is a pair whose two records are equal, or the two logs' ends. Everything from u on has its last copy
-   at or after d, so the stretch below it can be judged alone.
-2. The anchor is raised until no later stretch is long enough to hold a copy of what was read below it.
+1. The upper anchor is a pair (u, d) of two equal records, or the two logs' ends. Every record from u on has its last
+   copy at or after d, so the range below the anchor can be judged alone.
+2. The anchor is raised until no later range is long enough to hold a copy of a record that was read below the anchor.
 3. The target is read downwards until every source record is matched, or down to a proven lower anchor or the log's
-   start: what is then unmatched is not on the target.
+   start: a source record still unmatched then is not on the target.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCa
 
 
 def proven_floor(case: Case, pairs: Pairs, index: int) -> Search:
-    """Return the index of the nearest pair at or below ``index`` whose two records are equal; -1 is the logs' start."""
+    """Return the index of the nearest pair at or below ``index`` whose records are equal; -1 is the logs' start."""
     while index >= 0:
-        tried = range(index, max(index - 4, -1), -1)
-        offsets = [(int(pairs.upstream[i]), int(pairs.downstream[i])) for i in tried]
+        candidates = range(index, max(index - 4, -1), -1)
+        offsets = [(int(pairs.upstream[i]), int(pairs.downstream[i])) for i in candidates]
         windows = [case.window(SOURCE, u, u + 1) for u, _ in offsets] + [
             case.window(TARGET, d, d + 1) for _, d in offsets
         ]
         records = yield from case.fetch(*windows)
-        for i, (u, d), ours, theirs in zip(tried, offsets, records, records[len(tried) :]):
+        for i, (u, d), ours, theirs in zip(candidates, offsets, records, records[len(candidates) :]):
             if ours.same_content(u, theirs, d):
                 return i
-        index -= len(tried)
+        index -= len(candidates)
     return -1
 
 
 def proven_pairs(case: Case, indexes: Ints) -> Search:
-    """Return those of some pairs whose two records are equal."""
-    some = case.pairs.only(indexes)
-    offsets = list(zip(some.upstream.tolist(), some.downstream.tolist()))
+    """Return the pairs at ``indexes`` whose two records are equal."""
+    candidates = case.pairs.only(indexes)
+    offsets = list(zip(candidates.upstream.tolist(), candidates.downstream.tolist()))
     windows = [case.window(SOURCE, u, u + 1) for u, _ in offsets] + [case.window(TARGET, d, d + 1) for _, d in offsets]
     records = yield from case.fetch(*windows)
     equal = [
         ours.same_content(u, theirs, d) is True
         for (u, d), ours, theirs in zip(offsets, records, records[len(offsets) :])
     ]
-    return some.only(np.array(equal, np.bool_))
+    return candidates.only(np.array(equal, np.bool_))
 
 
 class Stretch:
-    """Positions of one partition that are settled by reading one stretch of both logs."""
+    """Positions of one partition that are translated by reading one range of both logs."""
 
     def __init__(self, case: FullCase, positions: Ints, top: int) -> None:
-        """Prepare to settle ``positions`` (ascending) below the pair ``top``; one past the last is the logs' end."""
+        """Prepare to translate ``positions`` (ascending) below the pair ``top``; one past the last: the logs' ends."""
         self.case = case
         self.pairs = case.pairs
         self.positions = positions
@@ -80,24 +80,24 @@ class Stretch:
         return self.top == len(self.pairs)
 
     def upper(self, top: int) -> tuple[int, int]:
-        """Return the source and target offsets up to which an anchor's stretch is read, exclusive."""
+        """Return the exclusive source and target offsets up to which the range of an anchor is read."""
         if top == len(self.pairs):
             return self.case.bounds.cut_off, self.case.bounds.boundary
         return int(self.pairs.upstream[top]) + 1, int(self.pairs.downstream[top]) + 1
 
     def view(self) -> Records:
-        """Return the source records below the upper anchor, its own record included."""
+        """Return the source records below the upper anchor, the anchor's own record included."""
         return self.source.between(self.lowest, self.upper(self.top)[0])
 
     def settle(self) -> Search:
-        """Read what is needed and return one answer per position; None where it would be too much to read."""
+        """Read the needed records; return one answer per position, None if that would exceed the read limit."""
         while True:
             if not (yield from self._raise_top()) or not (yield from self._match()):
                 return [None] * len(self.positions)
             if self._top_holds() and self._newest_is_matched():
                 self.settled = True
                 return self._answers()
-            # The index now names the next pair above, or the logs' ends.
+            # The same index now means the next pair above, or the logs' ends.
             self.pairs = self.pairs.without(self.top)
             self.target, self.floor = no_records(), None
 
@@ -110,20 +110,20 @@ class Stretch:
             if hiding[self.top] <= proven and (proven or self.at_the_end):
                 self.unproven_until = None
                 return True
-            known = self.case.bounds
-            higher = int(upper_anchor(self.pairs, known, hiding, np.array([self.top + 1]), proven + 1)[0])
+            bounds = self.case.bounds
+            higher = int(upper_anchor(self.pairs, bounds, hiding, np.array([self.top + 1]), proven + 1)[0])
             if self.upper(higher)[0] - self.source_end > self.case.left[SOURCE]:
                 self.unproven_until = self._last_hiding_end(proven)
                 return True
             self.top = higher
 
     def _last_hiding_end(self, proven: int) -> int:
-        known = self.case.bounds
-        on_target = lengths_after_pairs(self.pairs, known)[1]
-        ends_at = np.append(self.pairs.upstream[1:], known.cut_off)
+        bounds = self.case.bounds
+        on_target = lengths_after_pairs(self.pairs, bounds)[1]
+        ends_at = np.append(self.pairs.upstream[1:], bounds.cut_off)
         hiding = (on_target > proven) | (ends_at <= self.pairs.upstream[self.top])
         last = self.top + int(np.flatnonzero(hiding[self.top :])[-1])
-        return int(np.append(self.pairs.downstream, known.boundary)[last + 1])
+        return int(np.append(self.pairs.downstream, bounds.boundary)[last + 1])
 
     def _read_source(self, end: int) -> Search:
         if end <= self.source_end:
@@ -136,11 +136,11 @@ class Stretch:
 
     def _match(self) -> Search:
         view, end = self.view(), self.upper(self.top)[1]
-        # Where the last run may have died early, last copies can lie below the pair that would be the floor.
+        # Unless drained, MirrorMaker 2's last run may have died early: last copies can lie below the lower anchor.
         below = int(pair_below(self.pairs, self.positions[:1])[0]) if self.case.bounds.drained else -1
         floor = self._target_offset(below)
         self.target_from, size = end, view.size()
-        # Without repeats and markers as many target offsets as source records are enough; mostly one read does.
+        # Without repeats and markers, as many target offsets as source records suffice: mostly one read is enough.
         low = end - size - size // 8 - 16
         while True:
             low = floor if low <= floor + size else low
@@ -167,20 +167,20 @@ class Stretch:
         return True
 
     def _top_holds(self) -> bool:
-        """Tell whether the upper anchor's records agree; a record removed by compaction cannot contradict it."""
+        """Return whether the upper anchor's records agree; a record removed by compaction cannot contradict."""
         if self.at_the_end:
             return True
         u, d = int(self.pairs.upstream[self.top]), int(self.pairs.downstream[self.top])
         same = self.source.same_content(u, self.target, d)
         if same is not None:
             return same
-        known = self.case.bounds
-        gone_on_source = known.source_compacted and not self.source.between(u, u + 1).size()
-        gone_on_target = known.target_compacted and not self.target.between(d, d + 1).size()
+        bounds = self.case.bounds
+        gone_on_source = bounds.source_compacted and not self.source.between(u, u + 1).size()
+        gone_on_target = bounds.target_compacted and not self.target.between(d, d + 1).size()
         return gone_on_source or gone_on_target
 
     def _newest_is_matched(self) -> bool:
-        """Tell whether the highest position has a copy at or above it; a pair over compacted copies is no help."""
+        """Return whether some record from the highest position on has a copy; a pair over compacted copies has not."""
         first = np.searchsorted(self.view().offsets, self.positions[-1])
         return self.at_the_end or bool((self.matched[first:] != ABSENT).any())
 
@@ -189,69 +189,69 @@ class Stretch:
         hole, cut = self._missing(view)
         report_missing(self.case, view, hole, cut)
         last = self.case.bounds.boundary if self.at_the_end else int(self.pairs.downstream[self.top])
-        found = np.minimum(first_copies(view, self.matched, self.positions), last)
+        targets = np.minimum(first_copies(view, self.matched, self.positions), last)
         first = np.searchsorted(view.offsets, self.positions)
         last_hole = int(np.flatnonzero(hole)[-1]) if hole.any() else -1
         cuts = np.append(np.cumsum(cut[::-1])[::-1], 0)
         bounds = (
-            np.zeros(len(found), np.int64)
+            np.zeros(len(targets), np.int64)
             if self.unproven_until is None
-            else np.maximum(0, self.unproven_until - found)
+            else np.maximum(0, self.unproven_until - targets)
         )
         columns = (
-            found,
+            targets,
             view.size() - first,
             cuts[first],
-            self._pair_at(found, first, view),
-            self._target_from(found),
+            self._pair_at(targets, first, view),
+            self._target_from(targets),
             bounds,
         )
-        places = zip(first.tolist(), *(column.tolist() for column in columns))
-        where = "the logs' ends" if self.at_the_end else f"sync {self.pairs.name(self.top)}"
+        rows = zip(first.tolist(), *(column.tolist() for column in columns))
+        anchor = "the logs' ends" if self.at_the_end else f"sync {self.pairs.name(self.top)}"
         return [
-            refuse_hole(self.case, view, last_hole) if row <= last_hole else self._answer(where, *place)
-            for row, *place in places
+            refuse_hole(self.case, view, last_hole) if row <= last_hole else self._answer(anchor, *details)
+            for row, *details in rows
         ]
 
-    def _pair_at(self, found: Ints, first: Ints, view: Records) -> Ints:
-        """Return for each place the index of the pair that stands there, -1 where none does."""
-        index = np.searchsorted(self.pairs.downstream, found)
+    def _pair_at(self, targets: Ints, first: Ints, view: Records) -> Ints:
+        """Return for each target position the index of the pair at exactly that offset, -1 if no pair is."""
+        index = np.searchsorted(self.pairs.downstream, targets)
         upstream, downstream = np.append(self.pairs.upstream, -1)[index], np.append(self.pairs.downstream, -1)[index]
-        return np.where((downstream == found) & (upstream == np.append(view.offsets, -2)[first]), index, -1)
+        return np.where((downstream == targets) & (upstream == np.append(view.offsets, -2)[first]), index, -1)
 
-    def _target_from(self, found: Ints) -> Ints:
-        """Return how many target records were read from each place on."""
-        return self.target.size() - np.searchsorted(self.target.offsets, found)
+    def _target_from(self, targets: Ints) -> Ints:
+        """Return how many target records were read from each target position on."""
+        return self.target.size() - np.searchsorted(self.target.offsets, targets)
 
     def _missing(self, view: Records) -> tuple[Mask, Mask]:
-        """Return two masks of unmatched records: missing on the target, and deleted there by retention."""
+        """Return two masks of unmatched source records: missing on the target, and deleted there by retention."""
         missing, bounds = self.matched == ABSENT, self.case.bounds
         cut = np.zeros(len(missing), np.bool_)
-        # What retention took is the oldest, so nothing that is matched lies before it.
+        # Retention deletes the oldest records, so no matched record lies before a deleted one.
         if (bounds.drained or self.case.segment.closed) and self.floor == -1 and self.case.target_cut:
-            there = np.flatnonzero(~missing)
-            cut[: there[0] if len(there) else len(cut)] = True
+            matched_rows = np.flatnonzero(~missing)
+            cut[: matched_rows[0] if len(matched_rows) else len(cut)] = True
         if bounds.target_compacted:
-            # An older value may be cleaned away, and in time a tombstone; the newest value of a key may not.
+            # A cleaner may remove older values and, in time, tombstones, but never a key's newest value.
             known_newest = self.at_the_end and not self.case.segment.closed
             newest = last_of_key(view) if known_newest else np.zeros(len(missing), np.bool_)
             missing = missing & newest & ~view.tombstone
         return missing & ~cut, missing & cut
 
     def _answer(
-        self, where: str, found: int, unread: int, cut: int, pair: int, target: int, bound: int
+        self, anchor: str, target_position: int, unread: int, cut: int, pair: int, target_records: int, bound: int
     ) -> Answer | None:
         clamped = raised_over(self.case, cut)
         if not unread:
             return self._nothing_unread(clamped)
         if pair >= 0:
-            return Answer(found, "SYNC", bound == 0, bound, f"sync {self.pairs.name(pair)}", clamped)
+            return Answer(target_position, "SYNC", bound == 0, bound, f"sync {self.pairs.name(pair)}", clamped)
         return Answer(
-            found,
+            target_position,
             "CONTENT",
             bound == 0,
             bound,
-            f"content: {unread} source and {target} target records up to {where}",
+            f"content: {unread} source and {target_records} target records up to {anchor}",
             clamped,
         )
 
@@ -264,35 +264,35 @@ class Stretch:
 
 
 def report_missing(case: Case, view: Records, hole: Mask, cut: Mask) -> None:
-    """Note in a case which source records are not on the target, and which its retention deleted there.
+    """Add to a case the source records that are missing on the target, and those that retention deleted there.
 
     Args:
         view: source records.
-        hole: mask of those that should be there.
-        cut: mask of those that were.
+        hole: mask of records that must be on the target but are missing.
+        cut: mask of records whose copies target retention deleted.
     """
-    for found, mask, reason in (
+    for findings, mask, reason in (
         (case.holes, hole, "not on the target"),
         (case.cut, cut, "below the target's log start"),
     ):
         rows = np.flatnonzero(mask)
         if len(rows):
             first, last = int(view.offsets[rows[0]]), int(view.offsets[rows[-1]])
-            found.append({"from_offset": first, "to_offset": last + 1, "records": len(rows), "reason": reason})
+            findings.append({"from_offset": first, "to_offset": last + 1, "records": len(rows), "reason": reason})
 
 
 def refuse_hole(case: Case, view: Records, row: int) -> Answer:
-    """Return the refusal of a position at or below a source record that is not on the target."""
-    what = (
+    """Return the refusal of a position at or below a source record that is missing on the target."""
+    subject = (
         "unread record"
         if case.bounds.drained or case.segment.closed
         else "unread record (the partition is not drained)"
     )
-    return refused_answer(f"{what} at source offset {int(view.offsets[row])} is not on the target")
+    return refused_answer(f"{subject} at source offset {int(view.offsets[row])} is not on the target")
 
 
 def raised_over(case: Case, cut: int) -> str | None:
-    """Return the note on a place raised over unread records that target retention deleted; None without any."""
+    """Return the note on a position raised over unread records that target retention deleted; None if none was."""
     return (
         f"raised to the target's log start {case.bounds.target_start}: {cut} unread records are older" if cut else None
     )

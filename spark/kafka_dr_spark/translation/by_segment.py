@@ -1,12 +1,12 @@
-"""Logs that grew by turns: the segment that a position lies in, and a case for each. Why: decisions/0013.
+"""The segment that a position lies in, and a case for each segment, after a change of direction: decisions/0013.
 
 Invariants:
 
-1. A position on a joint belongs to the older segment, so that a group stands before what was stranded on the target
-   there.
-2. Among records that are stranded on the source a position stands at the end of the older segment: none of them is on
-   the target.
-3. Below the first segment nothing is known of either log.
+1. A position on a segment border belongs to the older segment, so that a group is placed before the records stranded on
+   the target at that border.
+2. A position among records stranded on the source is placed at the end of the older segment: none of these records is
+   on the target.
+3. Below the oldest segment neither log is known.
 """
 
 from __future__ import annotations
@@ -32,33 +32,35 @@ Syncs = tuple[Ints, Ints, Ints]
 
 
 def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segment, ...]:
-    """Return a partition's segments, oldest first; ContractBroken where they do not follow each other on both logs."""
+    """Return a partition's segments, oldest first; ContractBroken unless they follow each other on both logs."""
     segments = tuple(numbered[number] for number in sorted(numbered))
     if sorted(numbered) != list(range(len(segments))) or segments[-1].closed or segments[-1].copied_back:
         raise ContractBroken(
             f"segments: those of {key[0]}-{key[1]} must be numbered from 0, and the last one must be open and copied"
             " from the source"
         )
-    at = (0, 0)
-    for number, one in enumerate(segments):
-        newest = one is segments[-1]
-        end, target_end = (one.source_from, one.target_from) if newest else (one.source_to, one.target_to)
+    ends = (0, 0)
+    for number, segment in enumerate(segments):
+        newest = segment is segments[-1]
+        end, target_end = (
+            (segment.source_from, segment.target_from) if newest else (segment.source_to, segment.target_to)
+        )
         if (
             end is None
             or target_end is None
-            or not at[0] <= one.source_from <= end
-            or not at[1] <= one.target_from <= target_end
-            or (newest and one.target_to is not None)
+            or not ends[0] <= segment.source_from <= end
+            or not ends[1] <= segment.target_from <= target_end
+            or (newest and segment.target_to is not None)
         ):
             raise ContractBroken(
-                f"segments: number {number} of {key[0]}-{key[1]} does not follow what comes before it: {one}"
+                f"segments: number {number} of {key[0]}-{key[1]} does not follow what comes before it: {segment}"
             )
-        at = end, target_end
+        ends = end, target_end
     return segments
 
 
 def bounds_within(bounds: TargetBounds, segment: Segment) -> TargetBounds:
-    """Return a segment's own bounds. Its last run may have died early, but the other log lacks nothing of it."""
+    """Return a segment's bounds; a closed segment is complete on both logs, its last run may have died early."""
     start, target_start = (
         max(segment.source_from, bounds.source_start or 0),
         max(segment.target_from, bounds.target_start),
@@ -78,26 +80,26 @@ def bounds_within(bounds: TargetBounds, segment: Segment) -> TargetBounds:
 
 
 def floors_within(floors: Floors, segment: Segment) -> Floors:
-    """Return a segment's samples; none for a closed segment, since the direction has turned since."""
+    """Return a segment's samples; none for a closed segment, since the direction has changed since."""
     inside = (
         (floors.source_end >= segment.source_from) & (floors.target_end >= segment.target_from) & (not segment.closed)
     )
     columns = (floors.source_end, floors.target_end, floors.replicated, floors.sampled_at)
-    ends, targets, kept, at = (column[inside] if len(column) else column for column in columns)
-    return Floors(ends, targets, kept, at, floors.fell)
+    ends, targets, replicated, times = (column[inside] if len(column) else column for column in columns)
+    return Floors(ends, targets, replicated, times, floors.fell)
 
 
 def pairs_back(upstream: Ints, downstream: Ints, sequence: Ints, bounds: TargetBounds) -> Pairs:
-    """Return pairs (copy, original) of a segment whose source is the copy, from the reverse flow's syncs."""
-    turned = replace(
+    """Return pairs (copy, original) of a segment whose source holds the copies, from the reverse flow's syncs."""
+    reversed_bounds = replace(
         bounds,
         source_start=bounds.target_start,
         cut_off=bounds.boundary,
         target_start=bounds.source_start,
         boundary=bounds.cut_off,
     )
-    found = usable_pairs(upstream, downstream, sequence, turned)
-    return Pairs(found.downstream, found.upstream, found.discarded)
+    reversed_pairs = usable_pairs(upstream, downstream, sequence, reversed_bounds)
+    return Pairs(reversed_pairs.downstream, reversed_pairs.upstream, reversed_pairs.discarded)
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Partition:
     """A partition to translate.
 
     Attributes:
-        whole: both logs; where they grew one way it is all there is to translate.
+        whole: both logs in full; the only case unless the direction has changed.
         parts: a case for each segment, oldest first.
     """
 
@@ -113,39 +115,39 @@ class Partition:
     parts: tuple[TargetCase, ...] = ()
 
     def cases(self, positions: Ints) -> list[tuple[Case, Ints]]:
-        """Return what is to be translated: each case with its distinct positions."""
+        """Return each case with its distinct positions to translate."""
         if not self.parts:
             return [(self.whole, positions)]
-        numbers, inside = self._places(positions)
-        wanted = self._contradiction() is None
-        return [(case, np.unique(inside[(numbers == number) & wanted])) for number, case in enumerate(self.parts)]
+        numbers, clamped = self._places(positions)
+        consistent = self._contradiction() is None
+        return [(case, np.unique(clamped[(numbers == number) & consistent])) for number, case in enumerate(self.parts)]
 
     def answers(self, positions: Ints, found: list[dict[int, Answer | None]]) -> dict[int, Answer | None]:
-        """Return the answer of each position, from those of the cases."""
+        """Return the answer of each position, given the answers of the cases."""
         whole = self.whole
         if not self.parts or not target_known(whole):
             return found[0]
         contradiction = self._contradiction()
-        told: dict[int, Answer | None] = {}
-        for position, number, inside in zip(
+        answers: dict[int, Answer | None] = {}
+        for position, number, clamped in zip(
             positions.tolist(), *(column.tolist() for column in self._places(positions))
         ):
             early = answer_without_reading(whole, position)
             if early is not None and early.class_ == "REFUSED":
-                told[position] = early
+                answers[position] = early
             elif contradiction:
-                told[position] = refused_answer(contradiction)
+                answers[position] = refused_answer(contradiction)
             else:
                 answer = (
                     self._below_all(whole.bounds)
                     if number < 0
-                    else self._answer(whole.bounds, number, position, found[number][inside])
+                    else self._answer(whole.bounds, number, position, found[number][clamped])
                 )
-                told[position] = note_raised(whole, position, answer)
-        return told
+                answers[position] = note_raised(whole, position, answer)
+        return answers
 
     def report(self) -> dict[str, Any]:
-        """Return what was read and found on the way."""
+        """Return the partition's counts: records read, holes, deleted copies, discarded syncs, repeats."""
         cases = self.parts or (self.whole,)
         read = {side: sum(case.read[side] for case in cases) for side in self.whole.read}
         listed = {name: [one for case in cases for one in getattr(case, name)][:100] for name in ("holes", "cut")}
@@ -157,7 +159,7 @@ class Partition:
         return {"read": read, **listed, "discarded": max(case.pairs.discarded for case in cases), "repeats": repeats}
 
     def _places(self, positions: Ints) -> tuple[Ints, Ints]:
-        """Return for each position its segment's number (-1 below the first) and its place in the segment."""
+        """Return per position its segment's number (-1 below the oldest) and the position clamped to that segment."""
         segments = [case.segment for case in self.parts]
         gaps = [True, *(one.source_from != before.source_to for before, one in itertools.pairwise(segments))]
         begins = np.array([one.source_from + (not gap) for one, gap in zip(segments, gaps)], np.int64)
@@ -168,11 +170,11 @@ class Partition:
         return numbers, np.minimum(first_available(self.whole, positions), ends[numbers])
 
     def _contradiction(self) -> str | None:
-        """Return how the logs contradict the segments, None where they do not."""
-        known, newest = self.whole.bounds, self.parts[-1].segment
+        """Return how the logs contradict the segments, None if they agree."""
+        bounds, newest = self.whole.bounds, self.parts[-1].segment
         for side, begin, end in (
-            ("source", newest.source_from, known.cut_off),
-            ("target", newest.target_from, known.boundary),
+            ("source", newest.source_from, bounds.cut_off),
+            ("target", newest.target_from, bounds.boundary),
         ):
             if end is not None and begin > end:
                 return (
@@ -196,10 +198,10 @@ class Partition:
 
     def _answer(self, whole: TargetBounds, number: int, position: int, found: Answer | None) -> Answer:
         """Return the segment's answer, by default the segment's start; never below the target's log start."""
-        known, end = self.parts[number].bounds, self.parts[number].segment.source_to
-        size = known.boundary - known.target_start
-        begin = f"nearest: target offset {known.target_start}, where the segment of the position begins"
-        answer = found or Answer(known.target_start, "NEAREST", size == 0, size, begin)
+        bounds, end = self.parts[number].bounds, self.parts[number].segment.source_to
+        size = bounds.boundary - bounds.target_start
+        begin = f"nearest: target offset {bounds.target_start}, where the segment of the position begins"
+        answer = found or Answer(bounds.target_start, "NEAREST", size == 0, size, begin)
         if answer.target_position is not None and answer.target_position < whole.target_start:
             answer = noted_answer(
                 answer._replace(target_position=whole.target_start),
@@ -215,12 +217,12 @@ class Partition:
 
 
 def partition_of(whole: Case, segments: tuple[Segment, ...], syncs: Syncs, syncs_back: Syncs) -> Partition:
-    """Return a partition with a case for each of its segments; one that reaches over both logs is none.
+    """Return a partition with a case for each segment, or with one case if one segment covers both logs.
 
     Args:
         whole: the case of both logs.
-        syncs: the flow's own syncs.
-        syncs_back: those of the other flow, whose source is the target.
+        syncs: offset syncs of the flow from source to target.
+        syncs_back: offset syncs of the reverse flow.
     """
     if segments in ((), (WHOLE,)) or not target_known(whole) or whole.bounds.recreated:
         return Partition(whole)

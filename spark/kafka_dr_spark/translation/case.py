@@ -1,4 +1,4 @@
-"""What the translation says: one answer per distinct position, and what was found on the way."""
+"""One partition to translate (case), its read windows, and the answer to one position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCE, TARGET = "source", "target"
 
 
 class Answer(NamedTuple):
-    """Where a group goes on the target, and how well that is known. Fields as in the ``translation`` schema."""
+    """A group's target position and how certain that position is. Fields as in the ``translation`` schema."""
 
     target_position: int | None
     class_: str
@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 
 
 class ReadWindow(NamedTuple):
-    """A stretch of one partition to read: offsets ``start`` to ``end``, exclusive.
+    """A range of one partition to read: offsets ``start`` to ``end``, exclusive.
 
     ``with_timestamps`` and ``with_keys`` say what the fingerprints cover.
     """
@@ -42,24 +42,24 @@ class ReadWindow(NamedTuple):
 
 
 # A search is a generator: it yields windows, is sent their records in the same order, and returns its result.
-# Whoever drives it can read the windows of many partitions at once.
+# So `drive_searches` can read the windows of many partitions at once.
 Search = Generator[list[ReadWindow], list[Records], Any]
 
 
 def refused_answer(reason: str) -> Answer:
-    """Return the answer that leaves the decision to a person."""
+    """Return an answer without a position: a person must decide."""
     return Answer(None, "REFUSED", False, None, reason)
 
 
 def noted_answer(answer: Answer, note: str) -> Answer:
-    """Return an answer that says first how its place differs from what was asked for; a refusal has no place."""
+    """Return an answer with a note on why its position differs from the request; a refusal gets no note."""
     if answer.class_ == "REFUSED":
         return answer
     return answer._replace(clamped=f"{note}; {answer.clamped}" if answer.clamped else note)
 
 
 def by_policy(policy: str, bounds: LogBounds) -> Answer:
-    """Return what a group's own policy says where there is no evidence at all."""
+    """Return the answer of a group's policy, for a position without any evidence."""
     start, end = bounds.target_start, bounds.boundary
     if policy == "earliest" and start is not None and end is not None:
         size = end - start
@@ -71,7 +71,7 @@ def by_policy(policy: str, bounds: LogBounds) -> Answer:
 
 @dataclass
 class Limits:
-    """How a job may read; fields as in the ``job`` schema."""
+    """Read limits of a job; fields as in the ``job`` schema."""
 
     isolation: str = "read_uncommitted"
     source_readable: bool = True
@@ -88,14 +88,14 @@ class Limits:
 
 @dataclass
 class Case:
-    """One partition to translate: what is known, what may still be read, and what was found.
+    """One partition to translate: its bounds, pairs, samples, read budget and findings.
 
     Attributes:
-        floors: what a recorder saw of both logs' ends, for a source that cannot be read.
-        segment: the part of both logs that it is about; the bounds are its own then.
-        left: records that may still be read, by side.
-        read: records that were read, by side.
-        holes: source records that are not on the target and should be.
+        floors: log ends of both clusters as the recorder sampled them, for a source that cannot be read.
+        segment: the segment to translate; ``bounds`` are then the segment's bounds.
+        left: records that may still be read, by cluster (SOURCE, TARGET).
+        read: records that were read, by cluster.
+        holes: source records that are missing on the target.
         cut: source records whose copies the target's retention has deleted.
     """
 
@@ -114,39 +114,39 @@ class Case:
 
     @property
     def ends_match(self) -> bool:
-        """Tell whether the target holds the source up to its end, and nothing else at its own end."""
+        """Whether the target holds every source record up to the source's end, and no other record behind them."""
         return (self.bounds.drained or self.segment.closed) and not self.bounds.other_writer
 
     @property
     def target_cut(self) -> bool:
-        """Tell whether retention deleted the beginning of what was written to the target for this source."""
+        """Whether target retention deleted the oldest records that came from this source."""
         return self.bounds.target_start != self.segment.target_from
 
     def first_offset(self, upstream: int) -> int | None:
-        """Return from where the target holds all copies of a record; None if compaction or retention may cut one."""
+        """Return a target offset at or below all copies of a record; None if a copy may have been cleaned or deleted."""
         floor = self.floors.below(upstream)
         begin = self.bounds.target_start
         start = begin if floor is None and not self.target_cut else floor
         return None if start is None or begin is None or start < begin or self.bounds.target_compacted else start
 
     def window(self, side: str, start: int, end: int) -> ReadWindow:
-        """Return a window of this partition on one side."""
+        """Return a read window of this partition on one cluster."""
         known = self.bounds
         topic = known.topic if side == SOURCE else known.target_topic
         with_keys = known.target_compacted or known.source_compacted
         return ReadWindow(side, topic, known.partition, start, end, known.compare_timestamps, with_keys)
 
     def fetch(self, *windows: ReadWindow) -> Search:
-        """Ask for windows and count what came; what is empty is not asked for."""
-        asked = [window for window in windows if window.start < window.end]
-        came = iter((yield asked) if asked else [])
-        parts = [next(came) if window.start < window.end else None for window in windows]
+        """Yield the windows that are not empty, count the records received, and return one part per window."""
+        requested = [window for window in windows if window.start < window.end]
+        received = iter((yield requested) if requested else [])
+        parts = [next(received) if window.start < window.end else None for window in windows]
         for window, records in zip(windows, parts):
             self.read[window.side] += records.size() if records else 0
         return parts
 
     def may_read(self, side: str, count: int) -> bool:
-        """Take ``count`` offsets from what may still be read, if there are so many."""
+        """Deduct ``count`` offsets from the read budget; False if the budget is too small."""
         if count > self.left[side]:
             return False
         self.left[side] -= count
@@ -166,21 +166,21 @@ class TargetCase(Case):
 
 
 class FullCase(SourceCase, TargetCase):
-    """A case of which all offsets of both logs are known."""
+    """A case with all offsets of both logs known."""
 
     bounds: FullBounds
 
 
 def source_known(case: Case) -> TypeGuard[SourceCase]:
-    """Say whether a case's source offsets are known."""
+    """Return whether a case's source offsets are known."""
     return case.bounds.source_start is not None and case.bounds.cut_off is not None
 
 
 def target_known(case: Case) -> TypeGuard[TargetCase]:
-    """Say whether a case's target exists."""
+    """Return whether a case's target exists."""
     return case.bounds.target_exists
 
 
 def both_known(case: Case) -> TypeGuard[FullCase]:
-    """Say whether all offsets of both logs are known."""
+    """Return whether all offsets of both logs are known."""
     return source_known(case) and target_known(case)

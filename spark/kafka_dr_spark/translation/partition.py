@@ -1,6 +1,6 @@
-"""Translate one partition's positions: settle what needs no reading, plan the reads, combine the answers.
+"""Translate one partition's positions: answer without reading where possible, plan reads, combine the answers.
 
-Nothing here reads: every search yields the windows it needs and is sent their records.
+No function here reads Kafka: each search yields the windows it needs and is sent their records.
 """
 
 from __future__ import annotations
@@ -28,68 +28,69 @@ from kafka_dr_spark.translation.from_samples import from_floors
 from kafka_dr_spark.translation.in_copied_segment import to_originals
 from kafka_dr_spark.translation.nearest_pair import after_last_copy, nearest_pairs, without_source
 
-# A position near the cut-off is proven against the logs' ends; where the history has unproven gaps, from further away.
+# Positions within `near` records of the cut-off are proven against the logs' ends; this factor widens the distance if
+# the history has unproven gaps.
 NEAR_WHEN_INCOMPLETE = 50
 
 
 def answer_without_reading(case: Case, position: int) -> Answer | None:
-    """Return the answer that bounds alone give for a position, None where records or pairs must be looked at."""
-    known = case.bounds
-    if known.recreated:
+    """Return the answer that bounds alone give to a position, None if records or pairs must be examined."""
+    bounds = case.bounds
+    if bounds.recreated:
         return refused_answer("the topic was recreated: its syncs speak of another log")
     if position < 0:
         return refused_answer(f"position {position} is not an offset")
-    if known.cut_off is not None and position > known.cut_off:
-        return refused_answer(f"position {position} is beyond the source's log end {known.cut_off}")
-    if not known.target_exists:
+    if bounds.cut_off is not None and position > bounds.cut_off:
+        return refused_answer(f"position {position} is beyond the source's log end {bounds.cut_off}")
+    if not bounds.target_exists:
         return _without_target(case)
-    at_the_end = known.cut_off is not None and max(position, known.source_start or 0) == known.cut_off
+    at_the_end = bounds.cut_off is not None and max(position, bounds.source_start or 0) == bounds.cut_off
     if at_the_end and case.ends_match:
-        return Answer(known.boundary, "END", True, 0, "at the cut-off, drained")
+        return Answer(bounds.boundary, "END", True, 0, "at the cut-off, drained")
     return None
 
 
 def answers_without_reading(case: Case, positions: Ints) -> dict[int, Answer | None]:
-    """Return for each position what bounds alone say, None where records or pairs must be looked at."""
-    known, answers = case.bounds, dict.fromkeys(positions.tolist())
-    told = positions
-    if known.target_exists and not known.recreated and known.cut_off is not None:
-        # Inside both logs they say nothing; there may be very many such positions.
-        told = positions[(positions < 0) | (first_available(case, positions) >= known.cut_off)]
-    return answers | {position: answer_without_reading(case, position) for position in told.tolist()}
+    """Return for each position the answer of `answer_without_reading`, faster for many positions."""
+    bounds, answers = case.bounds, dict.fromkeys(positions.tolist())
+    outside = positions
+    if bounds.target_exists and not bounds.recreated and bounds.cut_off is not None:
+        # For a position inside the log, bounds alone give no answer; such positions may be very many.
+        outside = positions[(positions < 0) | (first_available(case, positions) >= bounds.cut_off)]
+    return answers | {position: answer_without_reading(case, position) for position in outside.tolist()}
 
 
 def _without_target(case: Case) -> Answer:
-    known = case.bounds
-    if known.cut_off is not None and known.source_start == known.cut_off:
+    bounds = case.bounds
+    if bounds.cut_off is not None and bounds.source_start == bounds.cut_off:
         return Answer(0, "END", True, 0, "source partition holds nothing and the target partition does not exist")
     return refused_answer(
-        f"target partition {known.target_topic}-{known.partition} does not exist while the source has records"
+        f"target partition {bounds.target_topic}-{bounds.partition} does not exist while the source has records"
     )
 
 
 def plan_reads(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
-    """Group ascending positions into stretches to read, each with the index of its upper anchor.
+    """Group ascending positions into ranges to read, each with the index of its upper anchor.
 
-    The upper anchor is the first pair above which no later stretch is long enough to hide a restart from below the
-    position, judged by the pairs alone; stretches that overlap on the source become one.
+    The upper anchor is the first pair above which no later range is long enough to hide a restart from below the
+    position, judged by the pairs alone; ranges that overlap on the source are merged.
     """
-    pairs, known = case.pairs, case.bounds
-    hiding = longest_undetected_restart(pairs, known, case.limits.reach)
-    upstream = np.append(pairs.upstream, known.cut_off)
-    tops = upper_anchor(pairs, known, hiding, pair_below(pairs, positions) + 1, proven=0)
-    near = case.limits.near * (1 if known.complete else NEAR_WHEN_INCOMPLETE)
-    tops[(known.cut_off - positions <= near) | (not known.drained)] = len(pairs)
+    pairs, bounds = case.pairs, case.bounds
+    hiding = longest_undetected_restart(pairs, bounds, case.limits.reach)
+    upstream = np.append(pairs.upstream, bounds.cut_off)
+    tops = upper_anchor(pairs, bounds, hiding, pair_below(pairs, positions) + 1, proven=0)
+    near = case.limits.near * (1 if bounds.complete else NEAR_WHEN_INCOMPLETE)
+    tops[(bounds.cut_off - positions <= near) | (not bounds.drained)] = len(pairs)
     starts = np.flatnonzero(np.append(True, positions[1:] > np.maximum.accumulate(upstream[tops])[:-1]))
     ends = np.append(starts[1:], len(positions))
     return [(positions[start:end], int(tops[end - 1])) for start, end in zip(starts, ends)]
 
 
 def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[Ints, int]]:
-    """Keep the cheapest stretches within the read limit; of a too long one the positions nearest its top."""
+    """Keep the cheapest ranges within the read limit; of a too long range the positions nearest its top."""
     upstream = np.append(case.pairs.upstream, case.bounds.cut_off)
     left, kept = case.left["source"], []
-    for positions, top in sorted(planned, key=lambda one: int(upstream[one[1]] - one[0][0])):
+    for positions, top in sorted(planned, key=lambda candidate: int(upstream[candidate[1]] - candidate[0][0])):
         affordable = positions[upstream[top] - positions < left]
         if len(affordable):
             left -= int(upstream[top] - affordable[0]) + 1
@@ -98,7 +99,7 @@ def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[
 
 
 def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
-    """Return the searches that answer ascending positions, each with the positions it answers."""
+    """Return the searches that answer ascending positions, each with its positions."""
     if not len(positions) or not target_known(case):
         return []
     if both_known(case) and case.segment.copied_back:
@@ -107,24 +108,24 @@ def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
         sampled = len(case.floors) or case.segment.closed
         return [(positions, from_floors(case, positions) if sampled else without_source(case, positions))]
     planned = within_limit(case, plan_reads(case, positions))
-    inside = np.concatenate([group for group, _ in planned]) if planned else positions[:0]
-    rest = np.setdiff1d(positions, inside)
-    found = [(group, _by_content(case, group, top)) for group, top in planned]
-    return found + ([(rest, _from_pairs(case, rest))] if len(rest) else [])
+    planned_positions = np.concatenate([group for group, _ in planned]) if planned else positions[:0]
+    rest = np.setdiff1d(positions, planned_positions)
+    searches = [(group, _by_content(case, group, top)) for group, top in planned]
+    return searches + ([(rest, _from_pairs(case, rest))] if len(rest) else [])
 
 
 def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
-    """Settle positions by content; what reading leaves open goes to the last copy, or to the nearest pair."""
+    """Answer positions by content; the rest by the last copy of the newest record, or by the nearest pair."""
     stretch = Stretch(case, positions, top)
     answers = yield from stretch.settle()
     open_rows = [row for row, answer in enumerate(answers) if answer is None]
     if not open_rows:
         return answers
     if stretch.settled:
-        instead = [(yield from after_last_copy(case))] * len(open_rows)
+        fallback_answers = [(yield from after_last_copy(case))] * len(open_rows)
     else:
-        instead = yield from _from_pairs(case, positions[open_rows])
-    for row, answer in zip(open_rows, instead):
+        fallback_answers = yield from _from_pairs(case, positions[open_rows])
+    for row, answer in zip(open_rows, fallback_answers):
         answers[row] = answer
     return answers
 
@@ -139,13 +140,13 @@ def _from_pairs(case: TargetCase, positions: Ints) -> Search:
 
 
 def first_available(case: Case, positions: Ints) -> Ints:
-    """Return the positions raised to the source's log start."""
+    """Return the positions, those below the source's log start raised to that start."""
     start = case.bounds.source_start
     return positions if start is None else np.maximum(positions, start)
 
 
 def note_raised(case: Case, position: int, answer: Answer) -> Answer:
-    """Say in an answer that its position lay below the source's log start."""
+    """Return the answer, with a note if its position lay below the source's log start."""
     start = case.bounds.source_start
     if start is None or position >= start:
         return answer
