@@ -1,4 +1,4 @@
-"""What the jobs' main programs share: options, input, output, progress, and how an error ends them."""
+"""Shared parts of the jobs' main programs: options, input, output, progress, and error reporting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafka_dr_spark.contract.digests import input_digest
 from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowUnreadable
 
-#: The input or the clusters are to blame, and the message says how.
+#: Errors caused by the input or the clusters: their messages are printed as they are.
 TOLD_AS_THEY_ARE = (ContractBroken, WindowUnreadable, OSError)
 
 
@@ -31,20 +31,20 @@ def print_progress(line: str) -> None:
 
 
 class Clock:
-    """Measures the job's phases one after the other."""
+    """Measures consecutive phases of the job, in seconds."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
         self.seconds: dict[str, float] = {}
 
     def phase(self, name: str) -> None:
-        """End a phase under its name."""
+        """End the current phase and store its duration under a name."""
         now = time.monotonic()
         self.seconds[name], self._last = round(now - self._last, 3), now
 
 
 def common_options(about: str) -> argparse.ArgumentParser:
-    """Return what the command lines of all jobs offer."""
+    """Return the command line parser that all jobs share."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--input", required=True, type=Path, help="folder with the job's input")
     parser.add_argument("--output", required=True, type=Path, help="folder to be made")
@@ -59,7 +59,7 @@ def common_options(about: str) -> argparse.ArgumentParser:
 
 
 def client_access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
-    """Return the client settings of the clusters that will be read."""
+    """Return the client settings of the clusters to be read."""
     source = sources.kafka_settings("source", wanted.source_config) if source_readable else None
     target = sources.kafka_settings("target", wanted.target_config)
     if target is None or (source is None and source_readable):
@@ -71,18 +71,18 @@ def client_access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAcc
 
 
 def error_line(error: Exception) -> str:
-    """Return the one line that says what went wrong, also where it happened in a worker."""
+    """Return one line that describes an error, also of an error in a worker."""
     if isinstance(error, TOLD_AS_THEY_ARE):
         return str(error)
     pattern = rf"(?:{WindowUnreadable.__name__}|{ContractBroken.__name__}): (.*)"
-    found = re.findall(pattern, str(error))
+    worker_messages = re.findall(pattern, str(error))
     lines = str(error).strip().splitlines() or [""]
-    return found[-1] if found else f"{type(error).__name__}: {lines[0]}"
+    return worker_messages[-1] if worker_messages else f"{type(error).__name__}: {lines[0]}"
 
 
 @dataclass
 class JobRun:
-    """One run of a job: the folder of its input, and the folder that becomes its output."""
+    """One run of a job, with its input folder and the folder that becomes its output."""
 
     name: str
     wanted: argparse.Namespace
@@ -92,7 +92,7 @@ class JobRun:
     clock: Clock = field(default_factory=Clock)
 
     def make(self, work: Callable[[JobRun], None]) -> None:
-        """Make the output, whole or not at all, unless this very output exists."""
+        """Make the output, in full or not at all; do nothing if this output exists already."""
         self.limits = sources.load_limits(self.given, self.wanted.content_limit, self.wanted.rows_per_read)
         self.digest = input_digest(self.given, asdict(self.limits))
         if sinks.is_done(self.output, self.digest):
@@ -105,17 +105,17 @@ class JobRun:
 
     @contextmanager
     def started(self, *folders: str) -> Iterator[tuple[SparkContext, Path]]:
-        """Start Spark; yield it with a folder to publish, which holds ``folders`` and is removed at the end."""
+        """Start Spark; yield it with a scratch folder that holds ``folders`` and is removed if not published."""
         self.clock.phase("plan")
-        aside = sinks.scratch_folder(self.output)
+        scratch = sinks.scratch_folder(self.output)
         try:
             for folder in folders:
-                (aside / folder).mkdir()
+                (scratch / folder).mkdir()
             spark = session.spark_with_package(self.name)
             self.clock.phase("session")
-            yield spark, aside
+            yield spark, scratch
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def run_job(
@@ -125,7 +125,7 @@ def run_job(
     reads_source: bool = False,
     prepare: Callable[[str], SparkContext] = session.preloaded_spark,
 ) -> int:
-    """Run a job; return 0, or 1 or 2 with one line on stderr: 2 where its input or the clusters are to blame."""
+    """Run a job; return 0, or with one line on stderr 2 if input or clusters are to blame, else 1."""
     try:
         wanted = common_options(about).parse_args()
         run = JobRun(name, wanted, wanted.input, wanted.output.absolute(), reads_source)

@@ -1,4 +1,4 @@
-"""The only place that starts Spark."""
+"""Starts Spark; no other module does."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pyspark import SparkConf, SparkContext
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Airflow tries again, with bounds read anew; the same read would only fail again.
+    # Airflow retries the step with bounds that it reads again; repeating the same read would only fail again.
     "spark.task.maxFailures": "1",
-    # Finished rows come back to the driver, and there is no number of them that would be too many to know.
+    # All finished rows come back to the driver, however many.
     "spark.driver.maxResultSize": "0",
-    # What a worker's client frees it needs again for the next fetch: handed back to the kernel each time, a tenth of a
-    # reading task goes into clearing pages.
+    # A worker's Kafka client reuses freed memory for the next fetch: if malloc returned it to the kernel each time,
+    # clearing pages would take a tenth of a reading task.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
@@ -33,7 +33,7 @@ def start_spark(name: str) -> SparkContext:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = SparkConf().setAppName(name).setAll(list(SETTINGS.items()))
-    # spark-submit's settings are not known here until Spark has started: what is set now would win over its master.
+    # spark-submit's settings are unknown here until Spark has started: a master set now would override spark-submit's.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings.setMaster("local[2]")
     context = SparkContext.getOrCreate(settings)
@@ -43,39 +43,39 @@ def start_spark(name: str) -> SparkContext:
 
 
 def preloaded_spark(name: str) -> SparkContext:
-    """Return Spark as `spark_with_package` does, and preload the workers while the input is still being written."""
+    """Return Spark as `spark_with_package` does, and preload the workers while the input is being written."""
     context = spark_with_package(name)
     workers = context.defaultParallelism
-    context.parallelize(range(workers), workers).foreach(_load)
+    context.parallelize(range(workers), workers).foreach(_load_modules)
     return context
 
 
-def _load(_: int) -> None:
-    """Load the modules of all tasks; a worker that is used again has them."""
+def _load_modules(_: int) -> None:
+    """Import the modules of all tasks; a reused worker has them already."""
     for module in _OF_TASKS:
         import_module(f"{__package__}.{module}")
 
 
 def spark_with_package(name: str) -> SparkContext:
-    """Return Spark with workers that have this package, also where the job's folder is not.
+    """Return Spark, with this package shipped to workers that lack the job's folder.
 
-    It stops when the driver ends, by its own shutdown hook: stopping it here would first wait a second for PySpark's
-    accumulator server, while clients stand still.
+    Spark stops when the driver ends, by its own shutdown hook: stopping it here would first wait a second for PySpark's
+    accumulator server, during the clients' downtime.
     """
     context = start_spark(name)
-    _give_package(context)
+    _ship_package(context)
     return context
 
 
 @cache
-def _give_package(context: SparkContext) -> None:
-    """Ship the package once per driver, which refuses a second file of the name; late workers fetch it later."""
+def _ship_package(context: SparkContext) -> None:
+    """Ship the package once per driver: Spark refuses a second file of that name; late workers fetch it later."""
     folder = tempfile.TemporaryDirectory(prefix="kafka_dr_spark-")
     atexit.register(folder.cleanup)
-    context.addPyFile(str(_packed(Path(folder.name))))
+    context.addPyFile(str(_zip_package(Path(folder.name))))
 
 
-def _packed(folder: Path) -> Path:
+def _zip_package(folder: Path) -> Path:
     package, archive = Path(__file__).parent, folder / "kafka_dr_spark.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         for path in sorted(package.rglob("*")):

@@ -1,1 +1,1 @@
-"""The files that a job reads and writes, and their schemas."""
+"""Input and output files of the jobs, and their schemas."""

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from kafka_dr_spark.contract.schemas import column_names
 
 ROWS_AT_ONCE = 100_000
-#: What JSON writes in another way than it is.
-NOT_AS_IT_IS = r'["\\\x00-\x1f]'
+#: Characters that JSON escapes.
+ESCAPED_CHARACTERS = r'["\\\x00-\x1f]'
 
 
 def _canonical(value: Any) -> bytes:
@@ -30,17 +30,17 @@ def partition_digest(rows: pa.Table) -> str:
 
 
 def partition_digests(partitions: list[pa.Table]) -> list[str]:
-    """Return the digest of each partition's rows, made column by column for many partitions at once."""
+    """Return the digest of each partition's rows, computed by column for many partitions at once."""
     digests = [hashlib.sha256(b"[") for _ in partitions]
     pieces = [
         (n, rows.slice(start, ROWS_AT_ONCE), start == 0)
         for n, rows in enumerate(partitions)
         for start in range(0, len(rows), ROWS_AT_ONCE)
     ]
-    for some in _portions(pieces):
-        text, ends = _as_json(pa.concat_tables([rows for _, rows, _ in some]))
-        edges = ends[np.cumsum([0, *(len(rows) for _, rows, _ in some)])].tolist()
-        for (number, _, first), start, end in zip(some, edges, edges[1:]):
+    for portion in _portions(pieces):
+        text, ends = _as_json(pa.concat_tables([rows for _, rows, _ in portion]))
+        edges = ends[np.cumsum([0, *(len(rows) for _, rows, _ in portion)])].tolist()
+        for (number, _, first), start, end in zip(portion, edges, edges[1:]):
             digests[number].update(text[start + first : end])
     for digest in digests:
         digest.update(b"]")
@@ -59,7 +59,7 @@ def _portions(pieces: list[tuple[int, pa.Table, bool]]) -> Iterator[list[tuple[i
 
 
 def _as_json(rows: pa.Table) -> tuple[memoryview, NDArray[np.int32]]:
-    """Return rows as canonical JSON lists, a comma before each, and where each begins and the last one ends."""
+    """Return rows as canonical JSON lists, each with a leading comma, and the offsets of their starts and the end."""
     columns = [_column_as_json(rows[name].combine_chunks()) for name in column_names("translation")]
     lines = pc.binary_join_element_wise(",[", pc.binary_join_element_wise(*columns, ","), "]", "")
     _, offsets, text = lines.buffers()
@@ -69,7 +69,7 @@ def _as_json(rows: pa.Table) -> tuple[memoryview, NDArray[np.int32]]:
 def _column_as_json(values: pa.Array) -> pa.Array:
     if pa.types.is_string(values.type):
         text = pc.binary_join_element_wise('"', values, '"', "")
-        if pc.any(pc.match_substring_regex(values, NOT_AS_IT_IS)).as_py():
+        if pc.any(pc.match_substring_regex(values, ESCAPED_CHARACTERS)).as_py():
             text = pa.array(
                 [None if value is None else _canonical(value).decode() for value in values.to_pylist()], pa.string()
             )
@@ -84,7 +84,7 @@ def translation_digest(partitions: Iterable[tuple[str, int, str]]) -> str:
 
 
 def rows_digest(rows: pa.Table) -> str:
-    """Return the SHA-256 of rows as canonical JSON lists, a line each."""
+    """Return the SHA-256 of rows as canonical JSON lists, one a line."""
     digest = hashlib.sha256()
     for row in rows.to_pylist():
         digest.update(_canonical(list(row.values())) + b"\n")

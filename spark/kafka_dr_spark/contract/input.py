@@ -1,4 +1,4 @@
-"""Reads a job's input, checks it against its schemas, and shares it out among tasks."""
+"""Reads a job's input, checks it against the schemas, and distributes the rows among tasks."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET
 
 @dataclass(frozen=True)
 class Extent:
-    """How much there is to translate for one partition: rows, distinct reach, and the lowest position."""
+    """Size of one partition's translation: number of rows, lowest and highest position."""
 
     rows: int
     lowest: int
     highest: int
 
     def with_more(self, other: Extent) -> Extent:
-        """Return both together."""
+        """Return the extent of both."""
         return Extent(self.rows + other.rows, min(self.lowest, other.lowest), max(self.highest, other.highest))
 
 
 def load_json(path: Path) -> Any:
-    """Return a JSON file's content; ContractBroken names the file if it is none."""
+    """Return a JSON file's content; ContractBroken names a missing or malformed file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def load_json(path: Path) -> Any:
 
 
 def await_input(folder: Path, seconds: float) -> None:
-    """Wait for job.json, which is written last; raise ContractBroken on the writer's failure or a timeout."""
+    """Wait for job.json, which is written last; raise ContractBroken if the writer failed or on a timeout."""
     ends_at = time.monotonic() + seconds
     while not (folder / "job.json").exists():
         if (folder / "failed").exists():
@@ -66,11 +66,11 @@ def await_input(folder: Path, seconds: float) -> None:
 
 
 def load_limits(folder: Path, content_limit: int | None, rows_per_read: int | None) -> Limits:
-    """Return the limits in force: those of job.json, overridden by arguments."""
+    """Return the limits of job.json, overridden by arguments."""
     document = check_fields("job", load_json(folder / "job.json"))
-    known = {name: document[name] for name in Limits.__dataclass_fields__ if name in document}
-    given = {"content_limit": content_limit, "rows_per_read": rows_per_read}
-    return Limits(**known | {name: value for name, value in given.items() if value is not None})
+    stated = {name: document[name] for name in Limits.__dataclass_fields__ if name in document}
+    overrides = {"content_limit": content_limit, "rows_per_read": rows_per_read}
+    return Limits(**stated | {name: value for name, value in overrides.items() if value is not None})
 
 
 def open_dataset(folder: Path, name: str) -> ds.Dataset:
@@ -88,43 +88,43 @@ def open_dataset(folder: Path, name: str) -> ds.Dataset:
 
 
 def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
-    """Return the bounds of every partition; offsets of the source may be unknown only where it is unreadable."""
+    """Return the bounds of every partition; source offsets may be unknown only if the source is unreadable."""
     table = open_dataset(folder, "bounds").to_table(columns=column_names("bounds"))
     check_values("bounds", table)
     if source_readable and (table["source_start"].null_count or table["cut_off"].null_count):
         raise ContractBroken("bounds: source_start and cut_off must be known where the source is readable")
-    found = {(row["topic"], row["partition"]): LogBounds(**row) for row in table.to_pylist()}
-    if len(found) != len(table):
-        raise ContractBroken(f"bounds: {len(table) - len(found)} partitions have more than one row")
-    return found
+    bounds = {(row["topic"], row["partition"]): LogBounds(**row) for row in table.to_pylist()}
+    if len(bounds) != len(table):
+        raise ContractBroken(f"bounds: {len(table) - len(bounds)} partitions have more than one row")
+    return bounds
 
 
 def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
-    """Return the segments of partitions whose logs grew by turns, oldest first; {} if the input has none."""
+    """Return the segments of partitions whose direction has changed, oldest first; {} if the input has none."""
     if not (folder / "segments.parquet").exists():
         return {}
     table = open_dataset(folder, "segments").to_table(columns=column_names("segments"))
     check_values("segments", table)
-    found: dict[Key, dict[int, Segment]] = {}
+    numbered_segments: dict[Key, dict[int, Segment]] = {}
     for topic, partition, number, *offsets in zip(*(table[name].to_pylist() for name in column_names("segments"))):
-        found.setdefault((topic, partition), {})[number] = Segment(*offsets)
-    if sum(map(len, found.values())) != len(table):
+        numbered_segments.setdefault((topic, partition), {})[number] = Segment(*offsets)
+    if sum(map(len, numbered_segments.values())) != len(table):
         raise ContractBroken("segments: a partition has two of one number")
-    return {key: in_order(key, numbered) for key, numbered in found.items()}
+    return {key: in_order(key, numbered) for key, numbered in numbered_segments.items()}
 
 
 def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Returned]:
-    """Return what is known of every partition of a returned cluster beside its bounds."""
+    """Return the `returned` row of every partition of a returned cluster."""
     table = open_dataset(folder, "returned").to_table(columns=column_names("returned"))
     check_values("returned", table)
     kept = load_kept(folder)
-    found = {
+    returned = {
         (row["topic"], row["partition"]): Returned(**row, kept=kept.get((row["topic"], row["partition"]), NONE_KEPT))
         for row in table.to_pylist()
     }
-    if len(found) != len(table) or found.keys() != bounds.keys():
+    if len(returned) != len(table) or returned.keys() != bounds.keys():
         raise ContractBroken(f"returned: {len(table)} rows for {len(bounds)} partitions of bounds; each must have one")
-    return found
+    return returned
 
 
 def load_kept(folder: Path) -> dict[Key, Ints]:
@@ -140,22 +140,22 @@ def load_kept(folder: Path) -> dict[Key, Ints]:
 
 
 def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
-    """Return how much there is to do for each partition of `tagged_rows`."""
-    found: dict[Key, Extent] = {}
+    """Return the extent of each partition's positions in `tagged_rows`."""
+    extents: dict[Key, Extent] = {}
     for table in rows:
         positions = table.filter(pc.equal(table["kind"], POSITION))
-        for one in (
+        for row in (
             positions.group_by(["topic", "partition"])
             .aggregate([("a", "count"), ("a", "min"), ("a", "max")])
             .to_pylist()
         ):
-            key, here = (one["topic"], one["partition"]), Extent(one["a_count"], one["a_min"], one["a_max"])
-            found[key] = here if key not in found else found[key].with_more(here)
-    return found
+            key, extent = (row["topic"], row["partition"]), Extent(row["a_count"], row["a_min"], row["a_max"])
+            extents[key] = extent if key not in extents else extents[key].with_more(extent)
+    return extents
 
 
 def records_at_most(extent: Extent, bounds: LogBounds | None, limits: Limits) -> int:
-    """Return how many records of one side a partition's translation may read at most."""
+    """Return how many records of one cluster a partition's translation may read at most."""
     if bounds is None or not bounds.target_exists or not limits.source_readable:
         return 0
     if bounds.source_start is None or bounds.cut_off is None:
@@ -164,13 +164,13 @@ def records_at_most(extent: Extent, bounds: LogBounds | None, limits: Limits) ->
 
 
 def task_count(partitions: int, cores: int) -> int:
-    """Return how many Spark tasks share partitions whose rows are few: one a core, more where partitions are many."""
+    """Return the number of Spark tasks for partitions with few rows: one a core, more for many partitions."""
     return max(1, min(partitions, max(cores, partitions // PARTITIONS_PER_TASK)))
 
 
 def spread_partitions(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
-    """Give each partition a task so that the tasks weigh about the same: heaviest first, to the lightest task."""
-    # Ties are broken by name, so that the same input is always spread alike.
+    """Assign each partition to a task, so that tasks weigh about the same: heaviest first, to the lightest task."""
+    # Ties are broken by name, so that the same input always gives the same assignment.
     loads = np.zeros(tasks, np.int64)
     chosen = {}
     for key, weight in sorted(weights.items(), key=lambda one: (-one[1], one[0])):
@@ -180,7 +180,7 @@ def spread_partitions(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
 
 
 class TaggedRows:
-    """A job's checked input files as `tagging.TAGGED`, read in portions; every iteration reads the files again."""
+    """A job's checked input files as `task_rows.TAGGED`, read in portions; every iteration reads them again."""
 
     def __init__(self, folder: Path, needed: Iterable[int], optional: Iterable[int]) -> None:
         present = [kind for kind in optional if (folder / f"{TAKEN[kind][0]}.parquet").exists()]
@@ -191,10 +191,10 @@ class TaggedRows:
 
     def __iter__(self) -> Iterator[pa.Table]:
         for kind, file in self._files.items():
-            name, taken = TAKEN[kind]
-            for held in _portions(file, column_names(name)):
-                check_values(name, held)
-                yield _tagged(held, kind, **taken)
+            name, columns = TAKEN[kind]
+            for portion in _portions(file, column_names(name)):
+                check_values(name, portion)
+                yield _tagged(portion, kind, **columns)
 
 
 def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
@@ -211,15 +211,15 @@ def tagged_rows(
     """Return the rows of a job's input: a list if few enough for memory, else read from files per iteration.
 
     Args:
-        needed: kinds whose files must be there.
-        optional: kinds that only a recorder knows, or that only logs have that grew by turns.
+        needed: kinds whose files must exist.
+        optional: kinds that only exist with a recorder, or after a change of the replication direction.
     """
     rows = TaggedRows(folder, needed, optional)
     return list(rows) if rows.count <= ROWS_HELD else rows
 
 
 def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
-    """Return rows in the shape of `tagging.TAGGED`; columns not taken are empty, NO_OFFSET stands for null."""
+    """Return rows in the shape of `task_rows.TAGGED`; absent columns are empty, NO_OFFSET means null."""
     blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar("")}
     given = {"topic": "topic", "partition": "partition", **taken}
     columns = [
@@ -236,7 +236,7 @@ def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
 def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: int) -> list[bytes]:
     """Return one packed table a task with all rows of its partitions; drop partitions without a task.
 
-    The driver never holds more than a portion of the rows and what is packed.
+    The driver never holds more than one portion of unpacked rows.
     """
     packing = [Packing() for _ in range(tasks)]
     for table in rows:
@@ -249,7 +249,7 @@ def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: 
 
 
 def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:
-    """Return each row's task, -1 where its partition has none; few topics stand in very many rows."""
+    """Return each row's task, -1 if its partition has none; computed by distinct topic and partition."""
     encoded = pc.dictionary_encode(rows["topic"].combine_chunks())
     topics = {topic: code for code, topic in enumerate(encoded.dictionary.to_pylist())}
     numbers, number_of = np.unique(rows["partition"].to_numpy(), return_inverse=True)
@@ -258,8 +258,8 @@ def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:
     for (topic, partition), task in tasks_of.items():
         if topic in topics and partition in codes:
             table[topics[topic], codes[partition]] = task
-    found: Ints = table[encoded.indices.to_numpy(), number_of]
-    return found
+    tasks_of_rows: Ints = table[encoded.indices.to_numpy(), number_of]
+    return tasks_of_rows
 
 
 def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:
@@ -268,17 +268,17 @@ def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:
     Errors name the file or variable, never its content.
     """
     if file is None:
-        text, where = os.environ.get(SECRET_SOURCES[side]), SECRET_SOURCES[side]
+        text, origin = os.environ.get(SECRET_SOURCES[side]), SECRET_SOURCES[side]
     else:
-        text, where = _private_text(Path(file)), file
+        text, origin = _private_text(Path(file)), file
     if not text:
         return None
     try:
         settings = json.loads(text)
     except ValueError:
-        raise ContractBroken(f"{where}: not JSON") from None
+        raise ContractBroken(f"{origin}: not JSON") from None
     if not isinstance(settings, dict) or "bootstrap.servers" not in settings:
-        raise ContractBroken(f"{where}: must be a JSON object of client settings with bootstrap.servers")
+        raise ContractBroken(f"{origin}: must be a JSON object of client settings with bootstrap.servers")
     return settings
 
 
@@ -293,5 +293,5 @@ def _private_text(path: Path) -> str:
 
 
 def total_rows(extents: dict[Key, Extent]) -> int:
-    """Return how many positions there are in all."""
+    """Return the total number of positions."""
     return sum(extent.rows for extent in extents.values())

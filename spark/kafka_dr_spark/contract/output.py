@@ -1,4 +1,4 @@
-"""Writes a job's output: aside first, then renamed, so that it is there whole or not at all."""
+"""Writes a job's output to a scratch folder, then renames it: the output exists in full or not at all."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ class AlreadyThere(ContractBroken):
 
 
 def is_done(output: Path, input_digest: str) -> bool:
-    """Say whether this very output exists already; AlreadyThere if one of another input does."""
+    """Return whether this output exists already; raise AlreadyThere if an output of another input exists."""
     if not output.exists():
         return False
     try:
-        seen = json.loads((output / "summary.json").read_text(encoding="utf-8"))["input_digest"]
+        present_digest = json.loads((output / "summary.json").read_text(encoding="utf-8"))["input_digest"]
     except (OSError, ValueError, KeyError, TypeError):
         raise AlreadyThere(
             f"{output} exists and is no finished translation; move it away or choose another --output"
         ) from None
-    if seen != input_digest:
+    if present_digest != input_digest:
         raise AlreadyThere(
-            f"{output} holds the translation of another input (digest {seen[:12]}, not {input_digest[:12]})"
+            f"{output} holds the translation of another input (digest {present_digest[:12]}, not {input_digest[:12]})"
         )
     return True
 
 
 def scratch_folder(output: Path) -> Path:
-    """Return a fresh folder beside the output to write into."""
+    """Return a new folder beside the output to write into."""
     folder = output.with_name(f"{output.name}.writing-{uuid.uuid4()}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir()
@@ -55,24 +55,26 @@ def write_rows(finished: Iterable[bytes], folder: Path) -> list[dict[str, Any]]:
     """Write the rows as translation.parquet and return the reports, each with its topic and partition.
 
     Args:
-        finished: packed rows and reports, told apart by ``kind``.
-        folder: where to write.
+        finished: packed rows and reports, distinguished by ``kind``.
+        folder: output folder.
     """
     reports: list[dict[str, Any]] = []
     with pq.ParquetWriter(folder / "translation.parquet", arrow_schema("translation")) as file:
         for table in map(unpack_table, finished):
             file.write_table(table.filter(pc.equal(table["kind"], ROW)).drop_columns("kind"))
             reports += _reports(table.filter(pc.equal(table["kind"], REPORT)))
-    return sorted(reports, key=lambda one: (one["topic"], one["partition"]))
+    return sorted(reports, key=lambda report: (report["topic"], report["partition"]))
 
 
 def _reports(rows: pa.Table) -> list[dict[str, Any]]:
-    told = rows.select(["topic", "partition", "evidence"]).to_pylist()
-    return [{"topic": row["topic"], "partition": row["partition"], **json.loads(row["evidence"])} for row in told]
+    report_rows = rows.select(["topic", "partition", "evidence"]).to_pylist()
+    return [
+        {"topic": row["topic"], "partition": row["partition"], **json.loads(row["evidence"])} for row in report_rows
+    ]
 
 
 def publish_output(folder: Path, output: Path, summary: dict[str, Any], shape: str = "summary") -> None:
-    """Write the summary last and put the folder in its place; another copy of this job may have been faster."""
+    """Write the summary last and rename the folder to the output; another copy of this job may have finished."""
     check_fields(shape, summary)
     (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     try:
@@ -84,27 +86,27 @@ def publish_output(folder: Path, output: Path, summary: dict[str, Any], shape: s
 
 
 def summarise_reports(reports: list[dict[str, Any]], input_digest: str) -> dict[str, Any]:
-    """Put the partitions' reports together."""
-    read = [one for one in reports if "read" in one]
-    bounds = [one["bound_max"] for one in reports if one["bound_max"] is not None]
-    classes = sum((Counter(one["classes"]) for one in reports), Counter())
-    unknown = sum(one["bound_unknown"] for one in reports)
+    """Merge the partitions' reports into the summary."""
+    with_reads = [report for report in reports if "read" in report]
+    bounds = [report["bound_max"] for report in reports if report["bound_max"] is not None]
+    classes = sum((Counter(report["classes"]) for report in reports), Counter())
+    unknown = sum(report["bound_unknown"] for report in reports)
     return {
-        "digest": translation_digest((one["topic"], one["partition"], one["digest"]) for one in reports),
+        "digest": translation_digest((report["topic"], report["partition"], report["digest"]) for report in reports),
         "input_digest": input_digest,
-        "positions": sum(one["positions"] for one in reports),
-        "exact": sum(one["exact"] for one in reports),
+        "positions": sum(report["positions"] for report in reports),
+        "exact": sum(report["exact"] for report in reports),
         "classes": dict(sorted(classes.items())),
         "bound_max": None if unknown else max(bounds, default=0),
         "bound_unknown": unknown,
-        "records_read": {side: sum(one["read"][side] for one in read) for side in ("source", "target")},
-        "records_read_by_partition": _most_read(read),
+        "records_read": {side: sum(report["read"][side] for report in with_reads) for side in ("source", "target")},
+        "records_read_by_partition": _most_read(with_reads),
         "refused": _refused(reports),
         "refused_count": classes["REFUSED"],
-        "holes": _listed(read, "holes"),
-        "cut": _listed(read, "cut"),
-        "repeats": {_name(one): one["repeats"] for one in read if one["repeats"]},
-        "discarded": {_name(one): one["discarded"] for one in read if one["discarded"]},
+        "holes": _listed(with_reads, "holes"),
+        "cut": _listed(with_reads, "cut"),
+        "repeats": {_name(report): report["repeats"] for report in with_reads if report["repeats"]},
+        "discarded": {_name(report): report["discarded"] for report in with_reads if report["discarded"]},
     }
 
 
@@ -113,11 +115,11 @@ def _name(report: dict[str, Any]) -> str:
 
 
 def _most_read(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    ordered = sorted(reports, key=lambda one: (-sum(one["read"].values()), one["topic"], one["partition"]))
+    ordered = sorted(reports, key=lambda report: (-sum(report["read"].values()), report["topic"], report["partition"]))
     return [
-        {"topic": one["topic"], "partition": one["partition"], **one["read"]}
-        for one in ordered[:20]
-        if any(one["read"].values())
+        {"topic": report["topic"], "partition": report["partition"], **report["read"]}
+        for report in ordered[:20]
+        if any(report["read"].values())
     ]
 
 
@@ -126,15 +128,19 @@ def _refused(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows = [
         {
             "group": row["group"],
-            **{name: one[name] for name in place},
+            **{name: report[name] for name in place},
             "position": row["position"],
             "reason": row["evidence"],
         }
-        for one in reports
-        for row in one["refused"]
+        for report in reports
+        for row in report["refused"]
     ]
     return rows[:MOST_LISTED]
 
 
 def _listed(reports: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
-    return [{"topic": one["topic"], "partition": one["partition"], **found} for one in reports for found in one[what]]
+    return [
+        {"topic": report["topic"], "partition": report["partition"], **finding}
+        for report in reports
+        for finding in report[what]
+    ]

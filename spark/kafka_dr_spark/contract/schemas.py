@@ -1,4 +1,4 @@
-"""The job's contract: loads the JSON schemas and checks files and frames against them."""
+"""The jobs' contract: loads the JSON schemas and checks files and tables against them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JSON_TYPES = {"string": str, "bool": bool, "int": int, "object": dict, "list": l
 
 
 class ContractBroken(ValueError):
-    """A file or frame does not have the agreed shape; the message names the column and the discrepancy."""
+    """A file or table does not have the agreed shape; the message names the column and the discrepancy."""
 
 
 @lru_cache
@@ -42,7 +42,7 @@ def column_names(name: str) -> list[str]:
 
 @lru_cache
 def arrow_schema(name: str) -> pa.Schema:
-    """Return a tabular schema as Arrow's."""
+    """Return a tabular schema as an Arrow schema."""
     return pa.schema([pa.field(c["name"], ARROW_TYPES[c["type"]], c["nullable"]) for c in load_schema(name)["columns"]])
 
 
@@ -59,7 +59,7 @@ def check_columns(name: str, seen: pa.Schema) -> None:
 
 
 def check_values(name: str, table: pa.Table | pa.RecordBatch) -> None:
-    """Raise ContractBroken where a column that may not be null holds nulls, or a value is not of the listed ones."""
+    """Raise ContractBroken if a column that may not be null holds nulls, or a value is not an allowed one."""
     for column in load_schema(name)["columns"]:
         if column["name"] not in table.schema.names:
             continue
@@ -71,10 +71,10 @@ def check_values(name: str, table: pa.Table | pa.RecordBatch) -> None:
 
 
 def _check_listed(name: str, column: dict[str, Any], values: pa.Array | pa.ChunkedArray) -> None:
-    strange = sorted(set(values.unique().to_pylist()) - set(column["values"]))
-    if strange:
+    not_allowed = sorted(set(values.unique().to_pylist()) - set(column["values"]))
+    if not_allowed:
         raise ContractBroken(
-            f"{name}: column {column['name']} holds {strange[0]!r}; allowed: {', '.join(column['values'])}"
+            f"{name}: column {column['name']} holds {not_allowed[0]!r}; allowed: {', '.join(column['values'])}"
         )
 
 

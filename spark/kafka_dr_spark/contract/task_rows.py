@@ -1,4 +1,4 @@
-"""Rows of all a job's input files in one shape, so that each task is given everything about its partitions."""
+"""Rows of all input files of a job in one shape, so that each task gets all rows of its partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_dr_spark.contract.columns import Ints
 Key = tuple[str, int]
 
 POSITION, SYNC, FLOOR, SEEN, STRETCH, SYNC_BACK = range(6)
-#: By kind: the input file, and which of its columns stand in which of `TAGGED`.
+#: By kind: the input file, and for each column of `TAGGED` the file's column.
 TAKEN = {
     POSITION: (
         "positions",
@@ -39,25 +39,25 @@ TAGGED = pa.schema(
         ("d", pa.int64()),
     ]
 )
-#: What stands for a null offset: there is no such one.
+#: Means a null offset: no real offset is negative.
 NO_OFFSET = -1
 
 
 class Packing:
-    """Packs tables of one schema, one after the other, as one compressed Arrow stream."""
+    """Packs tables of one schema, one after another, into one compressed Arrow stream."""
 
     def __init__(self) -> None:
         self._sink = pa.BufferOutputStream()
         self._stream: Any = None
 
     def add(self, rows: pa.Table) -> None:
-        """Take more rows in."""
+        """Append rows."""
         if self._stream is None:
             self._stream = pa.ipc.new_stream(self._sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
         self._stream.write_table(rows)
 
     def packed(self) -> bytes:
-        """End the stream and return it; where no rows came it holds an empty table of `TAGGED`."""
+        """Close and return the stream; without any rows it holds an empty table of `TAGGED`."""
         if self._stream is None:
             self.add(TAGGED.empty_table())
         self._stream.close()
@@ -66,20 +66,20 @@ class Packing:
 
 
 def pack_table(rows: pa.Table) -> bytes:
-    """Return a table as one compressed Arrow stream, as it travels between driver and tasks."""
+    """Return a table as one compressed Arrow stream, for transport between driver and tasks."""
     packing = Packing()
     packing.add(rows)
     return packing.packed()
 
 
 def unpack_table(packed: bytes) -> pa.Table:
-    """Return the table that `pack_table` made a stream of."""
+    """Return the table packed by `pack_table`."""
     with pa.ipc.open_stream(packed) as stream:
         return stream.read_all()
 
 
 class TaskRows:
-    """Neighbouring rows of a task's table. A slice of Arrow's costs more than a partition's few numbers are worth."""
+    """Adjacent rows of a task's table; slices columns on access, as Arrow slices are slow for small partitions."""
 
     def __init__(self, columns: dict[str, pa.Array | Ints], start: int, end: int) -> None:
         self._columns, self._start, self._end = columns, start, end
@@ -88,16 +88,16 @@ class TaskRows:
         return self._end - self._start
 
     def numbers(self, name: str) -> Ints:
-        """Return one of the columns a to d; no offset stands for null."""
+        """Return one of the columns a to d; NO_OFFSET means null."""
         return self._columns[name][self._start : self._end]
 
     def column(self, name: str) -> pa.Array:
-        """Return a column as Arrow's, such as one of texts."""
-        found = self._columns[name]
+        """Return a column, such as a text column, as an Arrow array."""
+        column = self._columns[name]
         return (
-            found.slice(self._start, len(self))
-            if isinstance(found, pa.Array)
-            else pa.array(found[self._start : self._end])
+            column.slice(self._start, len(self))
+            if isinstance(column, pa.Array)
+            else pa.array(column[self._start : self._end])
         )
 
 
@@ -106,7 +106,7 @@ Kinds = list[TaskRows]
 
 
 def no_rows() -> Kinds:
-    """Return what a partition has of which no file says anything."""
+    """Return the rows of a partition that occurs in no file."""
     columns = {name: np.empty(0, np.int64) for name in "abcd"}
     return [TaskRows(columns, 0, 0) for _ in TAKEN]
 
@@ -117,34 +117,34 @@ def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
     kinds, partitions = table["kind"].to_numpy(), table["partition"].to_numpy()
     order = np.lexsort((names, kinds, partitions, topics))
     codes, partitions = topics[order], partitions[order]
-    columns = _in_order(table, order)
+    columns = _reordered(table, order)
     edges = (
         np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(partitions) != 0)))
         if len(table)
         else np.empty(0, np.int64)
     )
-    # Partitions and kinds numbered through: where each begins is looked up for all at once.
+    # Each (partition, kind) has a number, so that one lookup finds where all of them begin.
     numbered = (np.searchsorted(edges, np.arange(len(table)), side="right") - 1) * len(TAKEN) + kinds[order]
     begins = np.searchsorted(numbered, np.arange(len(edges) * len(TAKEN) + 1)).tolist()
     names_of = columns["topic"].take(pa.array(edges)).to_pylist()
-    found = {}
+    rows_by_partition = {}
     for row, key in enumerate(zip(names_of, partitions[edges].tolist())):
         parts = begins[row * len(TAKEN) : (row + 1) * len(TAKEN) + 1]
-        found[key] = [TaskRows(columns, start, end) for start, end in itertools.pairwise(parts)]
-    return found
+        rows_by_partition[key] = [TaskRows(columns, start, end) for start, end in itertools.pairwise(parts)]
+    return rows_by_partition
 
 
-def _in_order(table: pa.Table, order: Ints) -> dict[str, pa.Array | Ints]:
-    """Return the columns in another order: numbers as numpy arrays, texts and the partition as Arrow arrays."""
+def _reordered(table: pa.Table, order: Ints) -> dict[str, pa.Array | Ints]:
+    """Return the columns reordered: numbers as numpy arrays, texts and the partition as Arrow arrays."""
     places = pa.array(order)
     texts = {name: table[name].combine_chunks().take(places) for name in ("topic", "partition", "name", "policy")}
     return texts | {name: table[name].to_numpy()[order] for name in "abcd"}
 
 
 def _ranks(column: pa.ChunkedArray) -> Ints:
-    """Return each text's place among the distinct ones: sorting numbers takes a fraction of sorting texts."""
+    """Return each text's rank among the distinct texts: sorting ranks takes a fraction of sorting texts."""
     encoded = pc.dictionary_encode(column.combine_chunks())
     ranks = np.empty(len(encoded.dictionary), np.int64)
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
-    found: Ints = ranks[encoded.indices.to_numpy()]
-    return found
+    row_ranks: Ints = ranks[encoded.indices.to_numpy()]
+    return row_ranks

@@ -1,1 +1,1 @@
-"""Assess the loss."""
+"""Assessment of data loss."""

@@ -1,4 +1,4 @@
-"""The inventory of a loss: rows by partition, groups that had gone further, the figures that are approved."""
+"""The loss inventory: rows by partition, groups ahead of replication, and the figures to approve."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from kafka_dr_spark.contract.schemas import arrow_schema, column_names
 from kafka_dr_spark.contract.task_rows import unpack_table
 from kafka_dr_spark.translation.case import SOURCE, TARGET
 
-#: Columns that say where something was written, not what is lost.
+#: Columns with names and sums of written files: no part of the loss itself.
 _PLACES = ("file", "sha256", "uncommitted_sha256")
 
 
 class Inventory(NamedTuple):
-    """What is lost.
+    """The loss inventory.
 
     Attributes:
-        loss: rows of the partitions that lose or may lose records, in order.
-        ahead: groups' positions above what was replicated.
-        rereads: groups, and the most that each may be given again.
-        read: records read to find out, by side.
-        unknown: partitions that no sample ever saw.
+        loss: rows of the partitions that lose or may lose records, sorted by topic and partition.
+        ahead: groups' positions above the replicated part.
+        rereads: groups, and the most records that each group may read again.
+        read: records read for the assessment, by cluster (SOURCE, TARGET).
+        unknown: number of partitions without any sample.
     """
 
     loss: pa.Table
@@ -43,8 +43,8 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
 
     Args:
         made: packed rows of the tasks.
-        given: the job's input, with the groups' positions.
-        folder: where to write.
+        given: the job's input folder, with the groups' positions.
+        folder: output folder.
     """
     rows = pa.concat_tables([unpack_table(one) for one in made]).sort_by(
         [("topic", "ascending"), ("partition", "ascending")]
@@ -60,38 +60,40 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
 
 
 def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
-    """Return groups' positions above the certainly replicated part: their records may never have reached the target."""
-    held = ds.dataset(given / "positions.parquet", format="parquet").to_table(
+    """Return groups' positions above the certainly replicated part: their records may be missing on the target."""
+    positions = ds.dataset(given / "positions.parquet", format="parquet").to_table(
         columns=["group", "topic", "partition", "position"]
     )
-    both = held.join(loss.select(["topic", "partition", "from_offset"]), ["topic", "partition"], join_type="inner")
-    both = both.append_column("beyond", pc.subtract(both["position"], both["from_offset"]))
-    found = both.filter(pc.greater(both["beyond"], 0)).sort_by(
+    joined = positions.join(
+        loss.select(["topic", "partition", "from_offset"]), ["topic", "partition"], join_type="inner"
+    )
+    joined = joined.append_column("beyond", pc.subtract(joined["position"], joined["from_offset"]))
+    ahead = joined.filter(pc.greater(joined["beyond"], 0)).sort_by(
         [("group", "ascending"), ("topic", "ascending"), ("partition", "ascending")]
     )
-    return found.select(column_names("ahead")).cast(arrow_schema("ahead"))
+    return ahead.select(column_names("ahead")).cast(arrow_schema("ahead"))
 
 
 def rereads_by_group(rows: pa.Table) -> pa.Table:
-    """Return per group the most rereads on one partition, and how many positions have a bound, and have none."""
-    told = pa.table(
+    """Return per group the highest bound of re-reads, and how many positions have and lack a bound."""
+    flat = pa.table(
         {
             "group": pc.list_flatten(rows["groups"]),
             "bound": pc.list_flatten(rows["bounds"]),
             "moved": pc.cast(pc.list_flatten(rows["moved"]), pa.int64()),
         }
     )
-    found = (
-        told.group_by("group")
+    by_group = (
+        flat.group_by("group")
         .aggregate([("bound", "max"), ("group", "count"), ("bound", "count"), ("moved", "sum")])
         .sort_by("group")
     )
     columns = [
-        found["group"],
-        found["bound_max"],
-        found["group_count"],
-        pc.subtract(found["group_count"], found["bound_count"]),
-        found["moved_sum"],
+        by_group["group"],
+        by_group["bound_max"],
+        by_group["group_count"],
+        pc.subtract(by_group["group_count"], by_group["bound_count"]),
+        by_group["moved_sum"],
     ]
     return pa.table(columns, names=column_names("rereads")).cast(arrow_schema("rereads"))
 
@@ -129,10 +131,10 @@ def summarise_inventory(inventory: Inventory, partitions: int, input_digest: str
 
 
 def sum_of(values: pa.ChunkedArray) -> int:
-    """Return the sum; of nothing it is 0."""
+    """Return the sum, 0 for no values."""
     return pc.sum(values).as_py() or 0
 
 
 def loss_digest(loss: pa.Table) -> str:
-    """Return the digest of the rows of loss; what a second run writes elsewhere makes no difference."""
+    """Return the digest of the rows of loss; names of written files do not count."""
     return rows_digest(loss.drop_columns(list(_PLACES)))

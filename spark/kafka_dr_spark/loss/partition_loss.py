@@ -1,17 +1,17 @@
-"""What a lost source takes with it, by what a recorder saw of it and by the target's log. Why: decisions/0008.
+"""The loss of one partition, from the recorder's samples and the target's log. Why: decisions/0008.
 
 Invariants:
 
 1. No acknowledged record below `from_offset` is missing on the target.
-2. No record in [from_offset, certain_to) is on the target. `certain_to` is None where that cannot be shown of any.
-3. Records after the last sample have no bound: `possible_to` is the source's own end, None where nobody knows it.
-4. One wrong offset sync changes neither of these: what it says counts only where another statement says so, too. Doubt
-   only lowers `from_offset`. However many there are, none counts where they state more than the recorder's own pair
-   leaves room for.
+2. No record in [from_offset, certain_to) is on the target. `certain_to` is None if that cannot be shown of any record.
+3. Records after the last sample have no bound: `possible_to` is the source's own end, None if unknown.
+4. One wrong offset sync changes neither `from_offset` nor `certain_to`: a sync counts only if another statement agrees.
+   Doubt only lowers `from_offset`. Any number of syncs is ignored if they state more than the recorder's content pair
+   (offset pair found by content) allows.
 
-MirrorMaker 2 mirrors a partition in order, and begins anew behind what Connect kept: of what it had not mirrored
-before, it mirrors always the next record. So what is on the target is everything up to one source offset, whatever was
-repeated.
+MirrorMaker 2 mirrors a partition in order and resumes after the offset that Connect stored: the next record mirrored
+for the first time is always the source's next one. So the target holds all records up to one source offset, whatever
+was repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, FullCase, Sear
 
 
 class Unbroken(NamedTuple):
-    """Source offsets [start, end) that all held a record; ``downstream`` is a copy of ``start`` or of one below."""
+    """Source offsets [start, end) that all held a record; ``downstream`` is a copy of ``start`` or of a lower one."""
 
     start: int
     end: int
@@ -37,13 +37,13 @@ class Unbroken(NamedTuple):
 
 @dataclass(frozen=True)
 class PartitionLastSeen:
-    """What the recorder saw of a partition last, and where it read the source whole.
+    """The recorder's last sample of a partition, and the source ranges without gaps.
 
     Attributes:
         source_end: the source's log end at the last sample; None for a partition that was never sampled.
-        replicated: the last replicated offset that Connect kept then, or keeps now; None where it kept none. A task
-            that begins anew goes on behind it.
-        without_gaps: where the source had none, in order.
+        replicated: the last replicated offset that Connect had stored then, or stores now; None without one. A
+            restarted task resumes after this offset.
+        without_gaps: source ranges without gaps, in order.
     """
 
     source_end: int | None
@@ -51,17 +51,18 @@ class PartitionLastSeen:
     without_gaps: tuple[Unbroken, ...] = ()
 
     def gap_free_up_to(self, offset: int) -> int:
-        """Return the end of the stretch without gaps that begins at an offset; the offset itself where none does."""
+        """Return the end of the range without gaps that begins at an offset; the offset itself without such a range."""
         for start, end, _ in self.without_gaps:
             offset = end if start <= offset < end else offset
         return offset
 
     def mirrored_below(self, offsets: Ints, new_from: int) -> int | None:
-        """Return a source offset that nothing on the target comes from or from above; None where nobody knows one.
+        """Return a source offset above all records mirrored to the target; None if unknown.
 
         Args:
-            offsets: of the target's last records, of which those from ``new_from`` on are first copies: each takes the
-                source one record further.
+            offsets: offsets of the target's last records.
+            new_from: from this target offset on all records are first copies: each is the copy of the source's next
+                record.
         """
         reached = [
             (one.end, one.start + 1 + int(np.sum(offsets > one.downstream)))
@@ -73,7 +74,7 @@ class PartitionLastSeen:
 
 @dataclass(frozen=True)
 class Loss:
-    """What one partition loses, in source offsets; `to` exclusive."""
+    """The loss of one partition, in source offsets; `certain_to` and `possible_to` are exclusive."""
 
     from_offset: int
     certain_to: int | None
@@ -82,12 +83,12 @@ class Loss:
 
 
 def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
-    """Tell what a partition loses.
+    """Return the loss of a partition whose source cannot be read.
 
     Args:
-        case: with floors, MirrorMaker 2's own pairs (which state an origin; pairs by content do not), and bounds
-            (`cut_off` None where nobody knows the source's end).
-        seen: None for a partition of which nothing is known.
+        case: with floors, with offset syncs as pairs (syncs state an origin; content pairs do not), and with bounds
+            (`cut_off` None if the source's end is unknown).
+        seen: None for a partition that was never sampled.
     """
     if case.bounds.drained and case.bounds.cut_off is not None:
         return Loss(
@@ -103,9 +104,9 @@ def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
             case.bounds.cut_off,
             "offset syncs speak of an older log on the target, and nobody recorded what went with it",
         )
-    pairs, stored = plausible_pairs(case), -1 if seen is None or seen.replicated is None else seen.replicated
+    pairs, stored_offset = plausible_pairs(case), -1 if seen is None or seen.replicated is None else seen.replicated
     least = Loss(
-        max(highest_confirmed(pairs), stored) + 1,
+        max(highest_confirmed(pairs), stored_offset) + 1,
         None,
         case.bounds.cut_off,
         "up to what MirrorMaker 2 said that it replicated",
@@ -118,23 +119,23 @@ def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
             LossClaims([], claims.kept),
             replace(
                 least,
-                from_offset=stored + 1,
+                from_offset=stored_offset + 1,
                 evidence=f"{least.evidence}; offset syncs state more than the target can hold",
             ),
         )
-    return _counted(case, seen, claims, least)
+    return _loss_by_claims(case, seen, claims, least)
 
 
 def plausible_pairs(case: Case) -> Pairs:
-    """Return pairs that agree with all samples: what is below the target's end is from below the source's end."""
+    """Return pairs that agree with all samples: records below the target's end come from below the source's end."""
     pairs, floors = case.pairs, case.floors
     if not len(floors):
         return pairs
     after = np.searchsorted(floors.target_end, pairs.downstream, side="right")
-    # Behind the last sample: a record, and at most one marker beside it, for each that the target took since.
+    # After the last sample: at most one source record and one marker for each record that the target took since.
     since = floors.source_end[-1] + 2 * (pairs.downstream - floors.target_end[-1])
-    kept = pairs.upstream < np.where(after < len(floors), np.append(floors.source_end, 0)[after], since + 1)
-    return Pairs(pairs.upstream[kept], pairs.downstream[kept], pairs.discarded)
+    plausible = pairs.upstream < np.where(after < len(floors), np.append(floors.source_end, 0)[after], since + 1)
+    return Pairs(pairs.upstream[plausible], pairs.downstream[plausible], pairs.discarded)
 
 
 def highest_confirmed(pairs: Pairs) -> int:
@@ -144,7 +145,7 @@ def highest_confirmed(pairs: Pairs) -> int:
 
 
 class LossClaim(NamedTuple):
-    """The source's next ``records`` records from ``upstream`` on are on the target, if what it rests on is true."""
+    """A claim that the source's next ``records`` records from ``upstream`` on are on the target."""
 
     upstream: int
     records: int
@@ -152,7 +153,7 @@ class LossClaim(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Below it nothing is missing."""
+        """Source offset below which, by this claim, no record is missing."""
         return self.upstream + self.records
 
 
@@ -164,21 +165,21 @@ class LossClaims(NamedTuple):
     below: int | None = None
 
     def contradicted(self, confirmed: int) -> bool:
-        """Whether pairs, or what they confirm to be mirrored, reach further than that."""
+        """Return whether `confirmed` or a pair's claim lies above `below`."""
         return self.below is not None and max([confirmed, *(claim.end for claim in self.stated)]) > self.below
 
 
 def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
-    """Return the last two pairs' and Connect's earlier claims, as far as they and what follows are first copies.
+    """Return claims of the last two pairs and of Connect, if all target records from there on are first copies.
 
-    What the target took since a sample are copies of records above what Connect kept then. All copies of these are read
-    here.
+    Target records since a sample are copies of records above the offset that Connect had stored then. All copies of
+    such records are read here.
     """
     last = range(max(len(pairs) - 2, 0), len(pairs))
     first = int(pairs.downstream[last[0]])
     sample = case.floors.index_when_target_ended_by(first)
-    kept = -1 if sample < 0 else int(case.floors.replicated[sample])
-    start = case.first_offset(kept + 1)
+    stored_offset = -1 if sample < 0 else int(case.floors.replicated[sample])
+    start = case.first_offset(stored_offset + 1)
     if (
         start is None
         or start > first
@@ -189,56 +190,58 @@ def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
     (tail,) = yield from case.fetch(case.window(TARGET, start, case.bounds.boundary))
     if tail is None or not tail.size():
         return LossClaims([])
-    again = np.delete(tail.offsets, np.unique(content_codes(tail), return_index=True)[1])
-    new_from = int(np.max(again + 1, initial=start))
+    repeats = np.delete(tail.offsets, np.unique(content_codes(tail), return_index=True)[1])
+    new_from = int(np.max(repeats + 1, initial=start))
     counts = [(i, int(np.sum(tail.offsets >= pairs.downstream[i]))) for i in last if pairs.downstream[i] >= new_from]
     stated = [
         LossClaim(int(pairs.upstream[i]), count, f"{count - 1} records follow {pairs.name(i)} on the target")
         for i, count in counts
     ]
-    below, since = (
+    below, sampled_end = (
         seen.mirrored_below(tail.offsets, new_from),
         (-1 if sample < 0 else int(case.floors.target_end[sample])),
     )
-    if since < new_from:
+    if sampled_end < new_from:
         return LossClaims(stated, None, below)
-    count = int(np.sum(tail.offsets >= since))
+    count = int(np.sum(tail.offsets >= sampled_end))
     return LossClaims(
         stated,
-        LossClaim(kept + 1, count, f"{count} records followed on the target once Connect had kept {kept}"),
+        LossClaim(
+            stored_offset + 1, count, f"{count} records followed on the target once Connect had kept {stored_offset}"
+        ),
         below,
     )
 
 
-def _counted(case: Case, seen: PartitionLastSeen, claims: LossClaims, least: Loss) -> Loss:
-    """What two pairs claim both, or Connect alone, if it is more than the least.
+def _loss_by_claims(case: Case, seen: PartitionLastSeen, claims: LossClaims, least: Loss) -> Loss:
+    """Return the loss by the higher of Connect's claim and the lower claim of both pairs; at least ``least``.
 
-    To the record where that is all there can be; or, where nobody knows, where both pairs claim the same, and the
-    source had no gap from the first of them on.
+    The loss is certain if the claim reaches the highest possible offset; if that is unknown, if both pairs claim the
+    same end and the source had no gap from the lower pair on.
     """
-    both = [min(claims.stated, key=lambda claim: claim.end)] if len(claims.stated) > 1 else []
-    told = max(
-        [*both, *([claims.kept] if claims.kept else [])],
+    lower_claim = [min(claims.stated, key=lambda claim: claim.end)] if len(claims.stated) > 1 else []
+    best = max(
+        [*lower_claim, *([claims.kept] if claims.kept else [])],
         key=lambda claim: claim.end,
         default=LossClaim(least.from_offset, 0, least.evidence),
     )
     agreed = (
-        bool(both)
-        and {claim.end for claim in claims.stated} == {told.end}
-        and seen.gap_free_up_to(min(claim.upstream for claim in claims.stated) + 1) >= told.end
+        bool(lower_claim)
+        and {claim.end for claim in claims.stated} == {best.end}
+        and seen.gap_free_up_to(min(claim.upstream for claim in claims.stated) + 1) >= best.end
     )
-    end, evidence = (least.from_offset, least.evidence) if told.end < least.from_offset else (told.end, told.evidence)
-    certain = agreed and end == told.end if claims.below is None else end == claims.below
+    end, evidence = (least.from_offset, least.evidence) if best.end < least.from_offset else (best.end, best.evidence)
+    certain = agreed and end == best.end if claims.below is None else end == claims.below
     below_end = seen.source_end is not None and end < seen.source_end
     return Loss(end, seen.source_end if certain and below_end else None, case.bounds.cut_off, evidence)
 
 
 def loss_with_source(case: Case, stored: int | None) -> Search:
-    """Tell what a partition loses where its source can be read, by comparing contents with the target.
+    """Return the loss of a partition whose source can be read, by comparing contents with the target.
 
     Args:
-        case: as for `loss_of`; `cut_off` is the source's end, and pairs by content do not belong among its pairs.
-        stored: the last replicated offset that Connect keeps, None where it keeps none.
+        case: as for `loss_of`; `cut_off` is the source's end, and content pairs do not belong among the pairs.
+        stored: the last replicated offset that Connect stores, None without one.
     """
     first = (
         max(
@@ -252,58 +255,59 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
     start, lowest = where_copies_begin(case, first)
     if start is None or not both_known(case) or not case.may_read(TARGET, case.bounds.boundary - start):
         return least
-    (there,) = yield from case.fetch(case.window(TARGET, start, case.bounds.boundary))
-    if there is None or not there.size():
+    (copies,) = yield from case.fetch(case.window(TARGET, start, case.bounds.boundary))
+    if copies is None or not copies.size():
         return Loss(first, case.bounds.cut_off, case.bounds.cut_off, "nothing on the target that could come from above")
-    here = yield from _enough_of_the_source(case, lowest, first, there.size())
-    return least if here is None else _found_again(case, here, there, first)
+    originals = yield from _source_records(case, lowest, first, copies.size())
+    return least if originals is None else _loss_by_content(case, originals, copies, first)
 
 
 def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
-    """Return from where the target holds every copy from ``first`` on, and the lowest source record copied there.
+    """Return the target offset from which all copies from ``first`` on lie, and the lowest source record there.
 
-    None where the source has lost records that can: what it still holds could then not be told from them.
+    The target offset is None if the source has lost records that may have copies there: the remaining source records
+    could not be distinguished from lost ones.
     """
-    start, known, index = case.first_offset(first), case.bounds, case.floors.index_below(first)
+    start, bounds, index = case.first_offset(first), case.bounds, case.floors.index_below(first)
     lowest = int(case.floors.replicated[index]) + 1 if index >= 0 else 0
-    return (start if lowest >= (known.source_start or 0) else None), lowest
+    return (start if lowest >= (bounds.source_start or 0) else None), lowest
 
 
-def _enough_of_the_source(case: FullCase, lowest: int, first: int, count: int) -> Search:
-    """Return source records from ``lowest`` on, ``count`` of them from ``first`` on; None if too many to read."""
+def _source_records(case: FullCase, lowest: int, first: int, count: int) -> Search:
+    """Return source records from ``lowest`` on, ``count`` from ``first`` on; None if too many to read."""
     parts: list[Records] = []
     start, end = lowest, min(case.bounds.cut_off, first + count)
     while start < case.bounds.cut_off and sum(part.between(first, end).size() for part in parts) <= count:
         if not case.may_read(SOURCE, end - start):
             return None
         parts += [part for part in (yield from case.fetch(case.window(SOURCE, start, end))) if part]
-        # Not every offset holds a record: what is left to find is looked for in twice as many.
+        # Not every offset holds a record: the next read spans twice as many offsets.
         start, end = end, min(case.bounds.cut_off, end + 2 * (end - first) + 1)
     return join_records(parts)
 
 
-def _found_again(case: Case, here: Records, there: Records, first: int) -> Loss:
-    """Tell the loss by content: certain copies where only new records have it, possible ones by order."""
+def _loss_by_content(case: Case, here: Records, there: Records, first: int) -> Loss:
+    """Return the loss by content: certain copies where only new records have the content, possible ones by order."""
     codes = content_codes(join_records([here, there]))
     ours, theirs = codes[: here.size()], codes[here.size() :]
     new, offsets = ours[here.offsets >= first], here.offsets[here.offsets >= first]
     distinct, places = np.unique(new, return_index=True)
     certain = np.isin(distinct, theirs) & ~np.isin(distinct, ours[here.offsets < first])
     least, most = int(np.max(places[certain] + 1, initial=0)), _mirrored_at_most(new.tolist(), theirs.tolist())
-    # Where not all below are there, the target's topic was made anew; or where nothing else says what was mirrored, and
-    # there is what was not read here.
-    unsaid = first <= (case.bounds.source_start or 0)
-    if not np.all(np.isin(new[:least], theirs)) or (unsaid and not np.all(np.isin(theirs, ours))):
+    # Contradiction: a record below the last certain copy is missing (the target topic was recreated), or, without any
+    # statement of MirrorMaker 2, the target holds contents that the source range lacks.
+    unstated = first <= (case.bounds.source_start or 0)
+    if not np.all(np.isin(new[:least], theirs)) or (unstated and not np.all(np.isin(theirs, ours))):
         return Loss(first, None, case.bounds.cut_off, "the target does not hold the source's records in their order")
     begin = int(offsets[least - 1]) + 1 if least else first
-    told = f"{least} records above what MirrorMaker 2 said were found on the target" + (
+    evidence = f"{least} records above what MirrorMaker 2 said were found on the target" + (
         "" if least == most else f"; {most - least} more may be there"
     )
-    return Loss(begin, case.bounds.cut_off if least == most else None, case.bounds.cut_off, told)
+    return Loss(begin, case.bounds.cut_off if least == most else None, case.bounds.cut_off, evidence)
 
 
 def _mirrored_at_most(new: list[int], theirs: list[int]) -> int:
-    """Return the most of the source's next records that can have been mirrored, given they are mirrored in order."""
+    """Return how many of the source's next records can have been mirrored at most, if mirrored in order."""
     reached = 0
     for content in theirs:
         reached += reached < len(new) and new[reached] == content

@@ -1,4 +1,4 @@
-"""One Spark task of the assessment: what its partitions lose, and the records if the source can be read."""
+"""One Spark task of the assessment: its partitions' loss, and the records if the source can be read."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, ReadWi
 from kafka_dr_spark.translation.partition import answers_without_reading, first_available
 from kafka_dr_spark.translation.task import case_of, drive_searches
 
-#: What is told of a partition that was read and holds nothing beyond.
+#: Figures of a partition that was read and holds no record beyond the replicated part.
 NOTHING = {"records": 0, "bytes": 0, "aborted": 0, "undecided": 0}
-#: Over how long a source's growth is measured.
+#: Time span over which a source's growth is measured.
 RATE_MILLISECONDS = 60_000
 
 
 class Seen(NamedTuple):
-    """What is known of a partition beside its case; None is unknown."""
+    """Samples and stored offsets of a partition, beside its case; None means unknown."""
 
     source_end: int | None
     replicated: int | None
@@ -49,7 +49,7 @@ class Seen(NamedTuple):
 
 
 def seen_of(key: Key, kinds: Kinds) -> Seen:
-    """Return what a partition's rows say; every partition has one row of what was seen of it last."""
+    """Return the last sample from a partition's rows; raise ContractBroken unless last_seen has exactly one row."""
     rows = kinds[SEEN]
     if len(rows) != 1:
         raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows")
@@ -61,14 +61,14 @@ def seen_of(key: Key, kinds: Kinds) -> Seen:
 
 
 class AssessmentTask:
-    """Assesses the partitions of one Spark task. Instances travel to the workers; so do the client settings inside."""
+    """Assess the partitions of one Spark task. Instances, with the client settings, are sent to the workers."""
 
     def __init__(self, bounds: dict[Key, LogBounds], limits: Limits, access: KafkaAccess, folder: str) -> None:
         """Prepare.
 
         Args:
-            folder: where stranded records are written, in two folders of it; seen by all workers and by the driver;
-                only used where the source is readable.
+            folder: where stranded records are written, in two folders below; visible to all workers and the driver;
+                used only if the source is readable.
         """
         self._bounds, self._limits, self._access, self._folder = bounds, limits, access, Path(folder)
 
@@ -77,7 +77,7 @@ class AssessmentTask:
         return pack_table(self.assess(unpack_table(packed)))
 
     def assess(self, rows: pa.Table) -> pa.Table:
-        """Turn `TAGGED` rows into one row a partition: loss where it may lose records, else only counts."""
+        """Turn `TAGGED` rows into one row a partition: the loss where records may be lost, else only counts."""
         tables = split_by_partition(rows)
         cases = {key: case_of(kinds, self._bounds[key], self._limits) for key, kinds in tables.items()}
         seen = {key: seen_of(key, kinds) for key, kinds in tables.items()}
@@ -86,12 +86,12 @@ class AssessmentTask:
                 zip(cases, drive_searches([self._search(cases[key], seen[key]) for key in cases], reader.read))
             )
         listed = self._listed(losses, seen) if self._limits.source_readable else {}
-        made = [
+        made_rows = [
             row_of(key, cases[key], seen[key], losses[key], listed.get(key, {}), self._limits)
             | rereads_of(cases[key], tables[key][POSITION])
             for key in cases
         ]
-        return pa.Table.from_pylist(made, schema=output_schema())
+        return pa.Table.from_pylist(made_rows, schema=output_schema())
 
     def _search(self, case: Case, seen: Seen) -> Search:
         if self._limits.source_readable:
@@ -99,35 +99,35 @@ class AssessmentTask:
         return loss_of(case, PartitionLastSeen(seen.source_end, seen.replicated, seen.without_gaps))
 
     def _listed(self, losses: dict[Key, Loss], seen: dict[Key, Seen]) -> dict[Key, dict[str, Any]]:
-        """Write what the source holds beyond what was replicated, and tell of each partition what was written."""
+        """Write the source's records above the replicated part; return the figures of each partition's file."""
         windows = {
             key: ReadWindow(SOURCE, *key, loss.from_offset, end)
             for key, loss in losses.items()
             if (end := self._bounds[key].cut_off) is not None and loss.from_offset < end
         }
-        told = list_stranded(
+        written = list_stranded(
             self._access, self._limits, self._folder, {window: seen[key].stable_end for key, window in windows.items()}
         )
-        return {key: told[windows[key]] if key in windows else dict(NOTHING) for key in losses}
+        return {key: written[windows[key]] if key in windows else dict(NOTHING) for key in losses}
 
 
 @lru_cache
 def output_schema() -> pa.Schema:
     """Return the schema of a task's output: rows of loss, and per partition records read and groups' rereads."""
-    told = [("groups", pa.string()), ("bounds", pa.int64()), ("moved", pa.bool_())]
-    read = [pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET)]
+    group_columns = [("groups", pa.string()), ("bounds", pa.int64()), ("moved", pa.bool_())]
+    read_columns = [pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET)]
     return pa.schema(
         [
             *arrow_schema("loss"),
             pa.field("losing", pa.bool_(), False),
-            *read,
-            *(pa.field(name, pa.list_(kind), False) for name, kind in told),
+            *read_columns,
+            *(pa.field(name, pa.list_(kind), False) for name, kind in group_columns),
         ]
     )
 
 
 def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any], limits: Limits) -> dict[str, Any]:
-    """Return a partition's row."""
+    """Return a partition's row in the columns of `output_schema`, less the groups' rereads."""
     end = case.bounds.cut_off
     final = limits.source_final
     row = dict.fromkeys(output_schema().names) | {
@@ -165,9 +165,9 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
 
 
 def rereads_of(case: Case, rows: TaskRows) -> dict[str, list[Any]]:
-    """Return groups, most rereads known before translation (None: maybe no position), and who may have moved on."""
+    """Return groups, their most rereads (None if a group may get no position), and whether each may have moved on."""
     positions, moved = rows.numbers("a"), rows.numbers("c") == 1
-    # A cut-off that is no proof of what the target holds is none for the translation either.
+    # An undrained cut-off proves nothing about the target, neither here nor in the translation.
     settled = answers_without_reading(case, np.unique(positions)) if case.bounds.drained else {}
     bounds = (
         rereads_before_translation(case, first_available(case, positions), moved).tolist()
@@ -177,23 +177,25 @@ def rereads_of(case: Case, rows: TaskRows) -> dict[str, list[Any]]:
     answers = [
         None if gone_on else settled.get(position) for position, gone_on in zip(positions.tolist(), moved.tolist())
     ]
-    told = [bound if answer is None else answer.bound for bound, answer in zip(bounds, answers)]
-    return {"groups": rows.column("name").to_pylist(), "bounds": told, "moved": moved.tolist()}
+    known_bounds = [bound if answer is None else answer.bound for bound, answer in zip(bounds, answers)]
+    return {"groups": rows.column("name").to_pylist(), "bounds": known_bounds, "moved": moved.tolist()}
 
 
 def written_since(floors: Floors, offset: int) -> int | None:
-    """Return when the source was last seen to end at or below an offset: what stands there was written after that."""
+    """Return when the source was last sampled ending at or below an offset: later records were written after that."""
     index = floors.index_below(offset)
     return None if index < 0 else int(floors.sampled_at[index])
 
 
 def source_growth(floors: Floors) -> float | None:
-    """Return how many records a second the source grew by at the last samples; None where fewer than two tell."""
+    """Return the source's growth in records a second over the last samples; None with fewer than two samples."""
     if len(floors) < 2:
         return None
     first = min(
         int(np.searchsorted(floors.sampled_at, floors.sampled_at[-1] - RATE_MILLISECONDS, side="right")),
         len(floors) - 2,
     )
-    passed = int(floors.sampled_at[-1] - floors.sampled_at[first])
-    return round(int(floors.source_end[-1] - floors.source_end[first]) * 1000 / passed, 3) if passed else None
+    milliseconds = int(floors.sampled_at[-1] - floors.sampled_at[first])
+    return (
+        round(int(floors.source_end[-1] - floors.source_end[first]) * 1000 / milliseconds, 3) if milliseconds else None
+    )

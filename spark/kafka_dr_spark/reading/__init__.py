@@ -1,1 +1,1 @@
-"""Read windows of partitions, and match records by content."""
+"""Reading of partition windows, and matching of records by content."""

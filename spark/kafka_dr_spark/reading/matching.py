@@ -1,11 +1,11 @@
-"""Matches source records with their copies on the target by counting equal contents from the end.
+"""Matching of source records with their copies on the target, by counting equal contents from the end.
 
 Invariants:
 
-1. The c-th occurrence of a content from the end of the source's stretch is matched with its c-th occurrence
-   from the end of the target's stretch. Everything from the smallest matched target offset on therefore
-   contains, as a multiset, all matched source records, whatever recurs.
-2. Where contents are unique the matched copy is the last one.
+1. The c-th last occurrence of a content in the source's range is matched with its c-th last occurrence in the target's
+   range. So everything from the smallest matched target offset on contains, as a multiset, all matched source records,
+   whatever recurs.
+2. For a unique content the matched copy is the last copy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Records(NamedTuple):
         offsets: int64, strictly increasing.
         high: uint64, first half of the content's fingerprint.
         low: uint64, second half.
-        key: uint64, fingerprint of the key alone; 0 where it was not asked for.
+        key: uint64, fingerprint of the key alone; 0 if not requested.
         tombstone: bool, whether the value is null.
     """
 
@@ -43,15 +43,15 @@ class Records(NamedTuple):
         return Records._make(column[first:last] for column in self)
 
     def where(self, mask: Mask) -> Records:
-        """Return the records that a mask chooses."""
+        """Return the records selected by a mask."""
         return Records._make(column[mask] for column in self)
 
     def size(self) -> int:
-        """Return how many records there are."""
+        """Return the number of records."""
         return len(self.offsets)
 
     def same_content(self, offset: int, other: Records, other_offset: int) -> bool | None:
-        """Say whether two records are equal by content; None when one of them is not there."""
+        """Return whether two records have equal content; None if either record is absent."""
         mine, theirs = self.between(offset, offset + 1), other.between(other_offset, other_offset + 1)
         if not mine.size() or not theirs.size():
             return None
@@ -64,19 +64,19 @@ def no_records() -> Records:
 
 
 def join_records(parts: list[Records]) -> Records:
-    """Put parts of one partition together, given in offset order."""
+    """Concatenate parts of one partition, given in offset order."""
     return Records._make(np.concatenate(columns) for columns in zip(no_records(), *parts))
 
 
 def content_codes(records: Records) -> Ints:
     """Return one small int64 per record, equal exactly where contents are equal."""
-    # Both halves are numbered first: their pair then fits one int64, and no byte strings need to be hashed.
+    # Each half is numbered first: a pair of numbers then fits one int64, and no byte strings need hashing.
     high, low = pd.factorize(records.high)[0], pd.factorize(records.low)[0]
     return pd.factorize(high.astype(np.int64) * (len(records.low) + 1) + low)[0].astype(np.int64)
 
 
 def occurrence_from_end(codes: Ints) -> Ints:
-    """Return for each element how many equal elements follow it: 0 for the last one of its kind."""
+    """Return for each element how many equal elements follow it: 0 for the last occurrence."""
     backwards = codes[::-1]
     order = np.argsort(backwards, kind="stable")
     grouped = backwards[order]
@@ -89,18 +89,18 @@ def occurrence_from_end(codes: Ints) -> Ints:
 
 
 def match_from_end(source: Records, target: Records) -> Ints:
-    """Return for each source record the target offset of its counterpart, ABSENT where the target has none."""
+    """Return for each source record the target offset of its match, ABSENT without a match."""
     codes = content_codes(join_records([source, target]))
     return match_codes_from_end(codes[: source.size()], codes[source.size() :], target.offsets)
 
 
 def match_codes_from_end(ours: Ints, theirs: Ints, offsets: Ints) -> Ints:
-    """Return for each of our codes the offset of its counterpart among theirs, ABSENT where there is none.
+    """Return for each of our codes the offset of its match among their codes, ABSENT without a match.
 
     Args:
         ours: codes of contents.
-        theirs: likewise.
-        offsets: of theirs.
+        theirs: codes of contents to match with.
+        offsets: offset of each code of ``theirs``.
     """
     width = max(int(np.max(ours, initial=0)), int(np.max(theirs, initial=0)), len(ours), len(theirs)) + 1
     wanted = ours * width + occurrence_from_end(ours)
@@ -115,12 +115,12 @@ def match_codes_from_end(ours: Ints, theirs: Ints, offsets: Ints) -> Ints:
 
 
 def first_copies(source: Records, matched: Ints, positions: Ints) -> Ints:
-    """Return for each position the smallest matched target offset of the records at or after it, ABSENT if none."""
+    """Return for each position the smallest matched target offset of the records from it on, ABSENT if none."""
     smallest = np.append(np.minimum.accumulate(matched[::-1])[::-1], ABSENT)
     return smallest[np.searchsorted(source.offsets, positions)]
 
 
 def last_of_key(records: Records) -> Mask:
-    """Return a mask of the records that have no later record with the same key."""
+    """Return a mask of the records without a later record of the same key."""
     last: Mask = occurrence_from_end(pd.factorize(records.key)[0].astype(np.int64)) == 0
     return last

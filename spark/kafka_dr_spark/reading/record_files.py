@@ -1,4 +1,4 @@
-"""Writes stranded records down as they are read: whole, so that they can be written again somewhere else."""
+"""Parquet files of stranded records, complete enough to write the records again elsewhere."""
 
 from __future__ import annotations
 
@@ -28,39 +28,38 @@ from kafka_dr_spark.reading.windows import (
 )
 from kafka_dr_spark.translation.case import SOURCE, Limits, ReadWindow
 
-#: Of a partition, until they are written down together: whichever is reached first.
+#: Records and bytes of a partition that are buffered before a write, whichever limit is reached first.
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
-#: Partitions that are listed together: each holds as many records.
+#: Partitions that are listed at once; each buffers up to these limits.
 AT_ONCE = 64
-#: Rows that wait to be written keep all that was read together with them: no more than all partitions may hold is kept
-#: alive by them.
+#: A buffered row keeps alive the whole batch that was read with it: after this many bytes all buffers are flushed.
 BYTES_KEPT = AT_ONCE * BYTES_HELD
-#: Not the smallest files: who decides waits for them.
+#: Speed before size: the person who decides waits for these files.
 COMPRESSION = "none"
 NOTHING_HASHED = sha256()
 SCHEMA = arrow_schema("stranded")
-#: Of all columns those that differ within a partition.
+#: The columns that differ within a partition.
 ROWS = pa.schema([field for field in SCHEMA if field.name not in ("topic", "partition")], SCHEMA.metadata)
-#: Folders of an assessment: the records, and which of them no transaction has committed; a file a partition in each.
+#: Folders of an assessment: the records, and the list of uncommitted ones; each has a file a partition.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
-#: Of a topic in the name of its files.
+#: Most characters of a topic in a file name.
 _LONGEST = 200
 
 
 class Chosen(NamedTuple):
-    """Which records of a window are listed: some below an offset, by ascending offsets, and all from there on."""
+    """The records of a window to list: some below an offset, by ascending offsets, and all from that offset on."""
 
     some: Ints | range
     all_from: int
 
     def of(self, offsets: Ints) -> Mask:
-        """Return a mask of those that are."""
+        """Return a mask of the offsets that are chosen."""
         return (offsets >= self.all_from) | np.isin(offsets, self.some)
 
 
 class Listed(OpenWindow):
-    """A window whose records go to a file of their own; only what counts them stays."""
+    """A window whose records are written to a file of their own; only offsets and counts stay in memory."""
 
     def __init__(self, window: ReadWindow, path: Path, chosen: Chosen | None = None) -> None:
         super().__init__(window)
@@ -68,10 +67,9 @@ class Listed(OpenWindow):
         self._rows: list[pa.Table] = []
         self._rows_held = self._bytes_held = 0
         self._offsets = [np.empty(0, np.int64)]
-        #: The smallest and the largest timestamp of each portion that has any.
+        #: The smallest and the largest timestamp of each flush that had any.
         self._times: list[int] = []
-        # All other columns differ from record to record: a dictionary of them is built, and then thrown away or written
-        # out.
+        # All other columns differ from record to record: building a dictionary for them would be wasted.
         self._file = pq.ParquetWriter(
             path, SCHEMA, compression=COMPRESSION, use_dictionary=["topic"], write_statistics=["offset", "timestamp"]
         )
@@ -82,7 +80,7 @@ class Listed(OpenWindow):
         return self._reached
 
     def add_rows(self, rows: pa.Table) -> bool:
-        """Take in rows of this partition, as `rows_of` makes them, and say whether the window is complete."""
+        """Add rows of this partition, as made by `rows_of`; return whether the window is complete."""
         offsets = rows["offset"].to_numpy()
         self._reached = int(offsets[-1]) + 1
         first, last = np.searchsorted(offsets, (self.window.start, self.window.end))
@@ -103,7 +101,7 @@ class Listed(OpenWindow):
             self.flush()
 
     def flush(self) -> None:
-        """Write down what waits for that."""
+        """Write the buffered rows."""
         if not self._rows:
             return
         rows, self._rows, self._rows_held, self._bytes_held = pa.concat_tables(self._rows), [], 0, 0
@@ -117,17 +115,17 @@ class Listed(OpenWindow):
         self._times += [at for at in span.values() if at is not None]
 
     def close(self) -> dict[str, Any]:
-        """End the file and tell what is in it."""
+        """Close the file and return its figures."""
         self.flush()
         self._file.close()
         offsets = np.concatenate(self._offsets)
-        told = {
+        figures = {
             "records": len(offsets),
             "bytes": self.bytes,
             "first_at": min(self._times, default=None),
             "last_at": max(self._times, default=None),
         }
-        return {**told, "offsets": offsets, "file": self.path.name, "sha256": sha256_of(self.path)}
+        return {**figures, "offsets": offsets, "file": self.path.name, "sha256": sha256_of(self.path)}
 
 
 def sha256_of(path: Path) -> str:
@@ -137,7 +135,7 @@ def sha256_of(path: Path) -> str:
 
 
 def rows_of(messages: list[Message]) -> pa.Table:
-    """Return records in the shape of `stranded` less their place; by column, for speed with a million rows."""
+    """Return records in the columns of `stranded`, less topic and partition; built by column, for speed."""
     count, keys = len(messages), list(map(Message.key, messages))
     kinds, stamps = (
         np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * count).reshape(count, 2).T
@@ -157,41 +155,41 @@ def rows_of(messages: list[Message]) -> pa.Table:
 
 
 def _hashes(keys: list[bytes | None]) -> pa.Array:
-    """SHA-256 of each key in hex, null where there is none; all digests become text at once."""
+    """Return the SHA-256 of each key in hex, null for a null key; all digests are converted at once."""
     digests = []
     for key in keys:
-        # A copy costs less than a new one: OpenSSL looks for its algorithm each time.
+        # Copying a hash object costs less than creating one: OpenSSL looks up the algorithm each time.
         digest = NOTHING_HASHED.copy()
         digest.update(key or b"")
         digests.append(digest.digest())
     texts = b"".join(digests).hex().encode()
     ends = np.arange(len(keys) + 1, dtype=np.int32) * (2 * NOTHING_HASHED.digest_size)
-    found = pa.StringArray.from_buffers(len(keys), pa.py_buffer(ends), pa.py_buffer(texts))
-    return pc.if_else(pa.array([key is not None for key in keys]), found, None) if None in keys else found
+    hex_digests = pa.StringArray.from_buffers(len(keys), pa.py_buffer(ends), pa.py_buffer(texts))
+    return pc.if_else(pa.array([key is not None for key in keys]), hex_digests, None) if None in keys else hex_digests
 
 
 def _headers(messages: list[Message]) -> tuple[Any, Any]:
-    """Names and values of the headers, a list a record; most records have none."""
+    """Return names and values of the headers, a list a record; most records have none."""
     if not any(map(Message.headers, messages)):
         none = pa.array(np.zeros(len(messages) + 1, np.int32))
         return pa.ListArray.from_arrays(none, pa.array([], pa.string())), pa.ListArray.from_arrays(
             none, pa.array([], pa.binary())
         )
-    # What may be given as a dict comes back as pairs.
-    found: list[Headers] = [message.headers() or () for message in messages]  # type: ignore[misc]
-    return [[name for name, _ in one] for one in found], [[content for _, content in one] for one in found]
+    # A consumer always returns headers as pairs, never as a dict.
+    headers: list[Headers] = [message.headers() or () for message in messages]  # type: ignore[misc]
+    return [[name for name, _ in pairs] for pairs in headers], [[content for _, content in pairs] for pairs in headers]
 
 
 class ListingReader(WindowReader):
-    """Lists windows of the source, many partitions at once."""
+    """Writes windows of the source to files, many partitions at once."""
 
     def write(
         self, windows: Mapping[ReadWindow, Path], chosen: Mapping[ReadWindow, Chosen] | None = None
     ) -> dict[ReadWindow, dict[str, Any]]:
-        """Write the records of each window to its file, and tell what is in it; one window a partition.
+        """Write the records of each window to its file and return each file's figures; one window a partition.
 
         Args:
-            chosen: of a window of which not all records are wanted.
+            chosen: records to list, for windows of which not all are wanted.
         """
         self._listed = {
             (window.topic, window.partition): Listed(window, path, (chosen or {}).get(window))
@@ -200,31 +198,31 @@ class ListingReader(WindowReader):
         self._bytes_kept = 0
         with without_garbage_collection():
             self._read_side(SOURCE, dict(self._listed))
-        return {one.window: one.close() for one in self._listed.values()}
+        return {listed.window: listed.close() for listed in self._listed.values()}
 
     def _take_in(
         self, side: str, messages: list[Message], pending: dict[tuple[str, int], OpenWindow]
     ) -> list[tuple[str, int]]:
-        """Take all records in as rows at once, while they are in the processor's cache: later costs an eighth more.
+        """Convert all records to rows at once, while they are in the processor's cache: later costs an eighth more.
 
-        Where a log ends is taken in last: no record below the end comes after that is told.
+        End-of-log messages are taken in last: no record below the end comes after such a message.
         """
         others = [message for message, error in zip(messages, map(Message.error, messages)) if error is not None]
         records = [message for message in messages if message.error() is None] if others else messages
         return (self._take_rows(records, pending) if records else []) + super()._take_in(side, others, pending)
 
     def _take_rows(self, records: list[Message], pending: dict[tuple[str, int], OpenWindow]) -> list[tuple[str, int]]:
-        """Hand records to their windows as rows; return those that are complete, which are pending no more."""
+        """Add records to their windows as rows; return the windows now complete, removed from ``pending``."""
         rows, finished = rows_of(records), []
-        for name, where in partition_runs(records):
-            if name in pending and self._listed[name].add_rows(rows.slice(where.start, where.stop - where.start)):
-                del pending[name]
-                finished.append(name)
+        for key, run in partition_runs(records):
+            if key in pending and self._listed[key].add_rows(rows.slice(run.start, run.stop - run.start)):
+                del pending[key]
+                finished.append(key)
         self._bytes_kept += rows["value"].nbytes
         if self._bytes_kept >= BYTES_KEPT:
             self._bytes_kept = 0
-            for one in self._listed.values():
-                one.flush()
+            for listed in self._listed.values():
+                listed.flush()
         return finished
 
 
@@ -232,7 +230,7 @@ def name_of(topic: str, partition: int) -> str:
     """Return the unique name of a partition's files, `-partition` last; long topics are cut and hashed (255 bytes).
 
     Raises:
-        ContractBroken: Kafka allows no such topic; a cluster's word must not lead out of the folder.
+        ContractBroken: Kafka allows no such topic; a name from a cluster must not lead out of the folder.
     """
     if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
         raise ContractBroken(f"{topic!a} is no topic that Kafka allows: find out what answers in the cluster's place")
@@ -247,18 +245,21 @@ def list_stranded(
     stable_ends: Mapping[ReadWindow, int | None],
     chosen: Mapping[ReadWindow, Chosen] | None = None,
 ) -> dict[ReadWindow, dict[str, Any]]:
-    """Write the records of windows of the source, and list the uncommitted ones apart; return what was written.
+    """Write the records of source windows, list the uncommitted ones apart, and return the figures of each window.
 
     Args:
-        folder: holds the folders of both.
-        stable_ends: by window the source's last stable offset.
-        chosen: of a window of which not all records are wanted.
+        folder: holds the folders `STRANDED` and `UNCOMMITTED`.
+        stable_ends: the source's last stable offset, by window.
+        chosen: records to list, for windows of which not all are wanted.
     """
-    told = write_records(access, limits, folder / STRANDED, list(stable_ends), chosen)
-    states = uncommitted_records(access, limits, told, stable_ends)
+    written = write_records(access, limits, folder / STRANDED, list(stable_ends), chosen)
+    states = uncommitted_records(access, limits, written, stable_ends)
     return {
-        window: {**about, **_apart(states.get(window), folder / UNCOMMITTED / name_of(window.topic, window.partition))}
-        for window, about in told.items()
+        window: {
+            **figures,
+            **_write_uncommitted(states.get(window), folder / UNCOMMITTED / name_of(window.topic, window.partition)),
+        }
+        for window, figures in written.items()
     }
 
 
@@ -269,24 +270,24 @@ def write_records(
     windows: list[ReadWindow],
     chosen: Mapping[ReadWindow, Chosen] | None = None,
 ) -> dict[ReadWindow, dict[str, Any]]:
-    """Write the records of windows of the source, a file a partition; tell what is in each."""
-    told: dict[ReadWindow, dict[str, Any]] = {}
+    """Write the records of source windows, a file a partition; return the figures of each file."""
+    written: dict[ReadWindow, dict[str, Any]] = {}
     with ListingReader(access, limits) as reader:
         for start in range(0, len(windows), AT_ONCE):
-            told |= reader.write(
+            written |= reader.write(
                 {
                     window: folder / name_of(window.topic, window.partition)
                     for window in windows[start : start + AT_ONCE]
                 },
                 chosen,
             )
-    return told
+    return written
 
 
-def _apart(states: pa.Table | None, path: Path) -> dict[str, Any]:
+def _write_uncommitted(states: pa.Table | None, path: Path) -> dict[str, Any]:
     """Write the list of uncommitted records, if any; return the count of each state, and the file's digest."""
-    found = [] if states is None else states["state"].to_pylist()
-    counts = {state: found.count(state) for state in ("aborted", "undecided")}
+    row_states = [] if states is None else states["state"].to_pylist()
+    counts = {state: row_states.count(state) for state in ("aborted", "undecided")}
     if states is None:
         return counts
     pq.write_table(states, path, compression="zstd")
@@ -299,32 +300,32 @@ def uncommitted_records(
     listed: Mapping[ReadWindow, dict[str, Any]],
     stable_ends: Mapping[ReadWindow, int | None],
 ) -> dict[ReadWindow, pa.Table]:
-    """Return by window the records that no transaction has committed, where there are any.
+    """Return by window the records that no transaction has committed; only windows that have any.
 
-    Where every offset holds a record and the last stable offset is the end, no transaction ever ended or is open there.
+    Without offset gaps, and with the last stable offset at the end, no transaction ever ended or is open in a window.
     """
     suspect = {
         w: int(stable_ends[w] or 0)
-        for w, told in listed.items()
-        if (stable_ends[w] or 0) < w.end or len(told["offsets"]) < w.end - w.start
+        for w, figures in listed.items()
+        if (stable_ends[w] or 0) < w.end or len(figures["offsets"]) < w.end - w.start
     }
     with WindowReader(access, replace(limits, isolation="read_committed")) as reader:
-        asked = {w: w._replace(end=min(w.end, stable)) for w, stable in suspect.items() if stable > w.start}
-        came = dict(zip(asked, reader.read(list(asked.values())))) if asked else {}
-    found = {
-        w: _states(w, listed[w]["offsets"], came[w].offsets if w in came else np.empty(0, np.int64), stable)
+        requested = {w: w._replace(end=min(w.end, stable)) for w, stable in suspect.items() if stable > w.start}
+        committed = dict(zip(requested, reader.read(list(requested.values())))) if requested else {}
+    uncommitted = {
+        w: _states(w, listed[w]["offsets"], committed[w].offsets if w in committed else np.empty(0, np.int64), stable)
         for w, stable in suspect.items()
     }
-    return {w: table for w, table in found.items() if len(table)}
+    return {w: table for w, table in uncommitted.items() if len(table)}
 
 
 def _states(window: ReadWindow, offsets: Ints, committed: Ints, stable_end: int) -> pa.Table:
-    left = np.setdiff1d(offsets, committed)
-    states = np.where(left < stable_end, "aborted", "undecided")
+    not_committed = np.setdiff1d(offsets, committed)
+    states = np.where(not_committed < stable_end, "aborted", "undecided")
     columns = {
-        "topic": [window.topic] * len(left),
-        "partition": [window.partition] * len(left),
-        "offset": left,
+        "topic": [window.topic] * len(not_committed),
+        "partition": [window.partition] * len(not_committed),
+        "offset": not_committed,
         "state": states,
     }
     return pa.table(columns, schema=arrow_schema("uncommitted"))

@@ -1,1 +1,1 @@
-"""Find stranded records."""
+"""Search for stranded records."""

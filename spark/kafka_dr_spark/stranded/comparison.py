@@ -1,4 +1,4 @@
-"""Both logs of a partition, compared by content."""
+"""Comparison of both logs of a partition by content."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _BASE = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Places(NamedTuple):
-    """Where copies of the source's records can stand, by their places in what was read.
+    """Rows of the target at which copies of the source's records can be, as indices into the records read.
 
     Attributes:
-        lowest: each one's first place on the target at which a copy can stand.
-        told: whether only copies of records that the source holds stand there; if not, one of a like record that it has
-            deleted may.
-        counted: whether nothing was taken from either log, so that each copy counts.
+        lowest: per source record the first target row at which a copy can be.
+        told: per source record whether only copies of records that the source still holds are from that row on;
+            otherwise a copy of a deleted record of the same content may be there.
+        counted: whether neither log has lost records, so that each copy counts.
     """
 
     lowest: Ints
@@ -35,7 +35,7 @@ class Places(NamedTuple):
 
 
 class Both:
-    """Records of both logs, their contents numbered in the order in which they come: the source's first."""
+    """Records of both logs; their contents are numbered in order of first occurrence, the source's first."""
 
     def __init__(self, ours: Records, theirs: Records) -> None:
         self.ours, self.theirs = ours, theirs
@@ -44,42 +44,43 @@ class Both:
         self._distinct, self._contents = (int(np.max(some, initial=-1)) + 1 for some in (self._mine, codes))
 
     def beginning(self, stated: int, places: Places, source_cut: bool) -> tuple[int, int]:
-        """Return how many source records were replicated for certain, and how many by recurring contents after.
+        """Return how many source records were certainly replicated, and how many with recurring contents after them.
 
         Args:
-            stated: offset below which all were.
-            places: where their copies can stand.
-            source_cut: the target may hold copies of older records than the source does: what recurs shows nothing.
+            stated: offset below which all records were replicated.
+            places: where copies of the source's records can be.
+            source_cut: the target may hold copies of records that the source has deleted: recurring contents prove
+                nothing.
         """
-        known = max(int(np.searchsorted(self.ours.offsets, stated)), self._last_certain(places, source_cut) + 1)
-        if not known or source_cut:
-            return known, known
-        copies = np.flatnonzero(self._others == self._mine[known - 1])
-        copies = copies[copies >= places.lowest[known - 1]] if places.counted else copies[-1:]
-        return known, known + longest_run(self._mine[known:], self._others, copies + 1)
+        certain = max(int(np.searchsorted(self.ours.offsets, stated)), self._last_certain_row(places, source_cut) + 1)
+        if not certain or source_cut:
+            return certain, certain
+        copies = np.flatnonzero(self._others == self._mine[certain - 1])
+        copies = copies[copies >= places.lowest[certain - 1]] if places.counted else copies[-1:]
+        return certain, certain + longest_run(self._mine[certain:], self._others, copies + 1)
 
-    def _last_certain(self, places: Places, source_cut: bool) -> int:
-        """Return the place of the last record whose content is on the target, not earlier on the source; else -1."""
-        firsts, lasts = np.full(self._contents, -1), np.full(self._contents, -1)
-        lasts[self._others] = np.arange(len(self._others))
-        firsts[self._others[::-1]] = np.arange(len(self._others))[::-1]
-        copied = (lasts[self._mine] >= 0) & (np.diff(np.maximum.accumulate(self._mine), prepend=-1) > 0)
+    def _last_certain_row(self, places: Places, source_cut: bool) -> int:
+        """Return the row of the last record whose content is on the target, not earlier on the source; else -1."""
+        first_rows, last_rows = np.full(self._contents, -1), np.full(self._contents, -1)
+        last_rows[self._others] = np.arange(len(self._others))
+        first_rows[self._others[::-1]] = np.arange(len(self._others))[::-1]
+        copied = (last_rows[self._mine] >= 0) & (np.diff(np.maximum.accumulate(self._mine), prepend=-1) > 0)
         if source_cut:
-            copied &= (lasts[self._mine] >= places.lowest) & (places.told | self._in_order(firsts, lasts))
+            copied &= (last_rows[self._mine] >= places.lowest) & (places.told | self._in_order(first_rows, last_rows))
         return int(np.flatnonzero(copied)[-1]) if copied.any() else -1
 
     def _in_order(self, firsts: Ints, lasts: Ints) -> Mask:
         """Mask source records whose copies lie behind all earlier copies; copies of deleted like records do not.
 
-        Where contents recur on the source, only those count that the target holds once.
+        If contents recur on the source, only contents that the target holds once count.
         """
-        behind = np.maximum.accumulate(np.append(-1, firsts[self._mine]))[:-1]
-        alone = (firsts == lasts)[self._mine] | (self._distinct == len(self._mine))
-        ordered: Mask = alone & (lasts[self._mine] > behind)
+        highest_before = np.maximum.accumulate(np.append(-1, firsts[self._mine]))[:-1]
+        unique = (firsts == lasts)[self._mine] | (self._distinct == len(self._mine))
+        ordered: Mask = unique & (lasts[self._mine] > highest_before)
         return ordered
 
     def also_there(self) -> Ints:
-        """Return for each number of the source's first records how many of them the target holds, each its own."""
+        """Return per count of first source records how many of them the target holds, each with a copy of its own."""
         order = np.argsort(self._mine, kind="stable")
         codes = self._mine[order]
         earlier = np.empty_like(order)
@@ -87,15 +88,17 @@ class Both:
         return np.append(0, np.cumsum(earlier < np.bincount(self._others, minlength=self._contents)[self._mine]))
 
     def alike(self, place: int) -> bool:
-        """Return whether a record of the source is like one of the target."""
+        """Return whether the source record at a row has the content of some target record."""
         return bool(np.isin(self._mine[place : place + 1], self._others).any())
 
     def missing(self, begin: int) -> Mask:
-        """Return a mask of those of the source's first ``begin`` records that are not on the target."""
-        found, mine = np.zeros(len(self._mine), np.bool_), self._mine[:begin]
-        if np.any(np.bincount(mine, minlength=self._contents) > np.bincount(self._others, minlength=self._contents)):
-            found[:begin] = match_codes_from_end(mine, self._others, self.theirs.offsets) == ABSENT
-        return found
+        """Return a mask of the source's first ``begin`` records that are not on the target."""
+        missing, first_codes = np.zeros(len(self._mine), np.bool_), self._mine[:begin]
+        if np.any(
+            np.bincount(first_codes, minlength=self._contents) > np.bincount(self._others, minlength=self._contents)
+        ):
+            missing[:begin] = match_codes_from_end(first_codes, self._others, self.theirs.offsets) == ABSENT
+        return missing
 
     def deleted(self, stated: int) -> Mask:
         """Mask source records whose copies target retention may have deleted: replicated before the oldest left."""
@@ -107,43 +110,43 @@ class Both:
         """Return a mask of the target's records whose contents the source does not hold.
 
         Args:
-            source_cut: the source has deleted its oldest records: what was mirrored before the oldest that is left is
-                no loss.
+            source_cut: the source has deleted its oldest records: target records mirrored before the oldest record left
+                are no loss.
         """
-        own = np.flatnonzero(self._others < self._distinct)
-        before = self._others[: own[0] if len(own) else None] if source_cut else self._others[:0]
-        return self._others >= max(self._distinct, int(np.max(before, initial=-1)) + 1)
+        shared_rows = np.flatnonzero(self._others < self._distinct)
+        older_codes = self._others[: shared_rows[0] if len(shared_rows) else None] if source_cut else self._others[:0]
+        return self._others >= max(self._distinct, int(np.max(older_codes, initial=-1)) + 1)
 
 
 def longest_run(wanted: Ints, there: Ints, begins: Ints) -> int:
-    """Return how many of the wanted, from the first on, stand in their order at the best of some places.
+    """Return how many of the wanted codes, from the first on, occur in order at the best of several places.
 
     Args:
-        wanted: codes.
-        there: codes among which they are looked for.
-        begins: places in `there`.
+        wanted: codes to find.
+        there: codes to search.
+        begins: candidate rows of `there`.
     """
-    alive = begins[begins < len(there)]
-    alive = alive[there[alive] == wanted[:1]] if len(wanted) else alive[:0]
-    if not len(alive):
+    candidates = begins[begins < len(there)]
+    candidates = candidates[there[candidates] == wanted[:1]] if len(wanted) else candidates[:0]
+    if not len(candidates):
         return 0
     powers = np.cumprod(np.append(np.uint64(1), np.full(len(there), _BASE)))
     mine, theirs = (
-        np.append(np.uint64(0), np.cumsum(_mixed(codes) * powers[: len(codes)]))
+        np.append(np.uint64(0), np.cumsum(_scrambled(codes) * powers[: len(codes)]))
         for codes in (wanted[: len(there)], there)
     )
-    least, most = np.ones(len(alive), np.int64), np.minimum(len(wanted), len(there) - alive)
-    while np.any(least < most):
-        half = (least + most + 1) // 2
-        same = theirs[alive + half] - theirs[alive] == mine[half] * powers[alive]
-        least, most = np.where(same, half, least), np.where(same, most, half - 1)
-    best = int(np.argmax(least))
-    run = there[alive[best] : alive[best] + least[best]]
-    # Sums that are equal by chance would make less stranded than is.
+    lower, upper = np.ones(len(candidates), np.int64), np.minimum(len(wanted), len(there) - candidates)
+    while np.any(lower < upper):
+        half = (lower + upper + 1) // 2
+        same = theirs[candidates + half] - theirs[candidates] == mine[half] * powers[candidates]
+        lower, upper = np.where(same, half, lower), np.where(same, upper, half - 1)
+    best = int(np.argmax(lower))
+    run = there[candidates[best] : candidates[best] + lower[best]]
+    # Hash sums that are equal by chance would list too few stranded records.
     return len(run) if np.array_equal(run, wanted[: len(run)]) else 0
 
 
-def _mixed(codes: Ints) -> Hashes:
-    """Return numbers that look random, one for each code."""
+def _scrambled(codes: Ints) -> Hashes:
+    """Return a random-looking number for each code."""
     mixed = (codes.astype(np.uint64) + np.uint64(1)) * _BASE
     return (mixed ^ (mixed >> np.uint64(29))) * _BASE

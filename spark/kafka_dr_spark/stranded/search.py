@@ -1,20 +1,21 @@
-"""Records of a returned cluster that were never replicated, found by content on both sides: decisions/0015.
+"""Search for records of a returned cluster that were never replicated, by content of both logs: decisions/0015.
 
-The source is the returned cluster, the target the one that clients went to; its log is looked at below the boundary,
-where nobody but MirrorMaker 2 wrote.
+The source is the returned cluster, the target is the cluster that clients moved to; the target's log is read below the
+boundary, where only MirrorMaker 2 wrote.
 
 Invariants:
 
-1. MirrorMaker 2 mirrors a partition in order: of what it had not mirrored before, it mirrors always the next record. So
-   all records from one offset on, `from_offset`, are stranded, whatever was repeated before.
-2. A content that first occurs on the source at a record r, and occurs on the target, was mirrored from r or from later:
-   `from_offset` lies above r. What is mirrored behind the last such record follows directly one of its copies.
-3. Below `from_offset` the c-th occurrence of a content from the end is matched with the c-th from the end on the
-   target. What is left over is not on the target.
-4. Offsets that Connect kept, and offset syncs, count only where the target holds nothing that the source lacks: a
-   source that lost its tail has other records at these offsets.
+1. MirrorMaker 2 mirrors a partition in order: the next record mirrored for the first time is always the source's next
+   one. So all records from one offset on, `from_offset`, are stranded, whatever was repeated before.
+2. Take a content on the target that first occurs on the source at a record r. It was mirrored from r or from a later
+   record: `from_offset` lies above r. Records mirrored behind the last such r directly follow a copy of r.
+3. Below `from_offset` the c-th last occurrence of a content is matched with the c-th last occurrence on the target. A
+   record without a match is not on the target.
+4. Connect's stored offsets and offset syncs count only if the source holds every content of the target: a source that
+   lost its tail has other records at these offsets.
 
-Doubt only makes more stranded: what is listed and was replicated can be told by `exact`, what is forgotten by nobody.
+Doubt only makes more records stranded: `exact` shows that a listed record may have been replicated, while a record that
+is not listed would be forgotten for good.
 """
 
 from __future__ import annotations
@@ -60,18 +61,18 @@ class Returned:
 
 @dataclass(frozen=True)
 class StrandedRecords:
-    """What of one partition is stranded, in source offsets.
+    """The stranded records of one partition, in source offsets.
 
     Attributes:
-        from_offset: all records from here on.
-        missing: and these below it.
-        older: records that were replicated, or came from the target, and are not there any more; only where they were
-            asked for.
-        lacking: records of the target that the source does not hold any more.
-        exact: none of those listed was ever replicated.
-        rest: records that were read from `from_offset` on; None where nobody read them.
-        settled: more of the logs would tell nothing else.
-        evidence: what tells.
+        from_offset: all records from this offset on are stranded.
+        missing: stranded records below `from_offset`.
+        older: records that were replicated, or came from the target, and are no longer on the target; only if
+            requested.
+        lacking: number of target records that the source no longer holds.
+        exact: no listed record was ever replicated.
+        rest: number of records read from `from_offset` on; None if they were not read.
+        settled: reading more of the logs would change nothing.
+        evidence: how the result was obtained.
     """
 
     from_offset: int
@@ -85,26 +86,26 @@ class StrandedRecords:
 
     @property
     def frontier(self) -> int:
-        """The first offset that is not on the target: below it everything is."""
+        """The lowest offset that is not on the target."""
         return min(self.from_offset, int(self.missing[0])) if len(self.missing) else self.from_offset
 
 
 class Certain(NamedTuple):
-    """Offsets below which all is replicated: proven when clients left, and stated by MirrorMaker 2 of this log."""
+    """Offsets below which all records are replicated: proven when clients left, and stated by MirrorMaker 2."""
 
     proven: int
     stated: int
 
 
 class LogSpan(NamedTuple):
-    """What is compared of a partition.
+    """The ranges of both logs to compare.
 
     Attributes:
-        source: from here on the source is read.
-        target: from here on the target.
-        whole_from: all copies of records from here on lie in the target's stretch.
-        source_cut: whether the source may have deleted records whose copies lie in the target's stretch.
-        target_cut: whether the target may have deleted copies of records of the source's stretch.
+        source: source offset from which the source is read.
+        target: target offset from which the target is read.
+        whole_from: source offset from which on all copies of records lie in the target's range.
+        source_cut: whether the source may have deleted records whose copies lie in the target's range.
+        target_cut: whether the target may have deleted copies of records of the source's range.
     """
 
     source: int
@@ -115,33 +116,36 @@ class LogSpan(NamedTuple):
 
 
 def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
-    """Tell what of a partition is stranded.
+    """Return the stranded records of a partition.
 
     Args:
-        case: its cut-off is where the source's log ended before the flow back wrote to it, its boundary the target's
+        case: its cut-off is the source's log end before the reverse flow wrote to the source, its boundary the target's
             log end before any client wrote there.
-        whole: also tell what was replicated and is not on the target any more.
+        known: offsets of the partition beside its bounds.
+        whole: also list records that were replicated and are no longer on the target.
     """
     if not source_known(case):
         raise ContractBroken(f"bounds: source_start and cut_off of {case.bounds} must be known")
     bounds = case.bounds
     if known.copied_back:
-        at = (case.bounds.target_start, case.bounds.boundary) if both_known(case) else (0, 0)
-        older, told = yield from _only_here(case, (bounds.source_start, bounds.cut_off), at)
-        return StrandedRecords(bounds.cut_off, older=older, evidence=told)
-    found = yield from _below_the_copies(case, known, whole)
+        originals = (case.bounds.target_start, case.bounds.boundary) if both_known(case) else (0, 0)
+        older, reason = yield from _only_here(case, (bounds.source_start, bounds.cut_off), originals)
+        return StrandedRecords(bounds.cut_off, older=older, evidence=reason)
+    stranded = yield from _below_the_copies(case, known, whole)
     if known.deleted_to is None or known.deleted_to <= bounds.cut_off:
-        return found
-    written, end = known.written_from, known.target_end
-    at = (0, 0) if written is None or end is None else (written, end)
-    older, told = yield from _only_here(case, (max(bounds.cut_off, bounds.source_start), known.deleted_to), at)
+        return stranded
+    written_from, end = known.written_from, known.target_end
+    originals = (0, 0) if written_from is None or end is None else (written_from, end)
+    older, reason = yield from _only_here(case, (max(bounds.cut_off, bounds.source_start), known.deleted_to), originals)
     return replace(
-        found, older=np.append(np.asarray(found.older, np.int64), older), evidence=f"{found.evidence}; behind it {told}"
+        stranded,
+        older=np.append(np.asarray(stranded.older, np.int64), older),
+        evidence=f"{stranded.evidence}; behind it {reason}",
     )
 
 
 def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
-    """Tell what is stranded of what the source held before the flow back wrote to it."""
+    """Return the stranded records of the source's log before the reverse flow wrote to it."""
     begin = min(max(case.bounds.source_start, known.source_from, known.decided_to), case.bounds.cut_off)
     if not both_known(case):
         return StrandedRecords(begin, evidence="the target has no such partition")
@@ -153,23 +157,23 @@ def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
         )
     stated = max(begin, stated_by_others(case, known) if proven is None else proven)
     certain = Certain(begin if proven is None else max(begin, proven), stated)
-    # Also what lies below the begin: of records that are alike, its copies are not those of what follows.
-    cuts = bounds.source_start > known.source_from, bounds.target_start > known.target_from
-    all_of_it = LogSpan(
-        max(bounds.source_start, known.source_from), max(bounds.target_start, known.target_from), begin, *cuts
+    # Records below `begin` are compared too: otherwise their copies would count for later records of equal content.
+    deleted = bounds.source_start > known.source_from, bounds.target_start > known.target_from
+    whole_span = LogSpan(
+        max(bounds.source_start, known.source_from), max(bounds.target_start, known.target_from), begin, *deleted
     )
-    for span in [*([] if whole else narrow_span(case, known, stated)), all_of_it]:
+    for span in [*([] if whole else narrow_span(case, known, stated)), whole_span]:
         narrowed = span._replace(whole_from=max(span.whole_from, begin))
-        found = yield from _compared(case, known, narrowed, certain, whole)
-        if found is None or found.settled:
+        stranded = yield from _compared(case, known, narrowed, certain, whole)
+        if stranded is None or stranded.settled:
             break
-    return found or (yield from _uncompared(case, certain))
+    return stranded or (yield from _uncompared(case, certain))
 
 
 def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) -> Search:
-    """Return copies of target records that the target no longer holds (all if too many to compare); and why.
+    """Return copies of target records that the target no longer holds (all if too many to compare), and evidence.
 
-    MirrorMaker 2's repeats are told, too: nothing tells one from a record of the same content that is gone.
+    MirrorMaker 2's repeats are listed, too: a repeat looks the same as a deleted record of the same content.
     """
     if not case.may_read(SOURCE, copies[1] - copies[0]) or not case.may_read(
         TARGET, max(originals[1] - originals[0], 0)
@@ -177,40 +181,40 @@ def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) 
         return range(*copies), "copies of the other cluster's topic: too much to compare"
     ours, theirs = yield from case.fetch(case.window(SOURCE, *copies), case.window(TARGET, *originals))
     both = Both(ours or no_records(), theirs or no_records())
-    left = both.missing(both.ours.size())
+    unmatched = both.missing(both.ours.size())
     return (
-        both.ours.offsets[left],
-        f"copies of the other cluster's topic: it holds all but {int(left.sum())} of {both.ours.size()}",
+        both.ours.offsets[unmatched],
+        f"copies of the other cluster's topic: it holds all but {int(unmatched.sum())} of {both.ours.size()}",
     )
 
 
 def _uncompared(case: Case, certain: Certain) -> Search:
-    """Tell what is stranded without comparing: above what is stated, as far as the newest equal pair confirms it."""
+    """Return stranded records without a comparison: above the stated offset that the newest equal pair confirms."""
     index = yield from proven_floor(case, case.pairs, len(case.pairs) - 1)
-    borne_out = 0 if index < 0 else int(case.pairs.upstream[index]) + 1
-    told = f"sync {case.pairs.name(index)}" if index >= 0 else "where the log begins"
+    confirmed = 0 if index < 0 else int(case.pairs.upstream[index]) + 1
+    start = f"sync {case.pairs.name(index)}" if index >= 0 else "where the log begins"
     return StrandedRecords(
-        max(certain.proven, min(certain.stated, borne_out)),
+        max(certain.proven, min(certain.stated, confirmed)),
         exact=False,
-        evidence=f"too much to compare: from {told} on",
+        evidence=f"too much to compare: from {start} on",
     )
 
 
 def stated_by_others(case: FullCase, known: Returned) -> int:
-    """Return the offset below which MirrorMaker 2 claimed full replication; 0 if of another log or a lost tail."""
-    kept = -1 if known.replicated is None else known.replicated
-    if case.bounds.recreated or kept >= case.bounds.cut_off:
+    """Return the offset below which MirrorMaker 2 states full replication; 0 if of another log or a lost tail."""
+    stored = -1 if known.replicated is None else known.replicated
+    if case.bounds.recreated or stored >= case.bounds.cut_off:
         return 0
-    return max(highest_confirmed(plausible_pairs(case)), kept) + 1
+    return max(highest_confirmed(plausible_pairs(case)), stored) + 1
 
 
 def narrow_span(case: FullCase, known: Returned, first: int) -> list[LogSpan]:
-    """Return spans enough to compare, from a sample before the last replicated record; [] without one.
+    """Return the range enough to compare, from a sample before the last replicated record; [] without such a sample.
 
-    That record's copy lies behind the sample: a source that lost its tail has none like it.
+    The copy of that record lies behind the sample: a source that lost its tail has no record of that content.
     """
     index, floors = case.floors.index_below(first - 1), case.floors
-    # A log that fell may have got other records in the middle: then everything is compared.
+    # A log that fell may have taken other records in the middle: then both logs are compared whole.
     if index < 0 or floors.fell or case.bounds.recreated:
         return []
     start, lowest = where_copies_begin(case, first - 1)
@@ -220,7 +224,7 @@ def narrow_span(case: FullCase, known: Returned, first: int) -> list[LogSpan]:
 
 
 def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, whole: bool) -> Search:
-    """Read a span of both logs and tell what of it is stranded; None if that is too much to read."""
+    """Read a span of both logs and return the stranded records of the span; None if too much to read."""
     bounds, committed = case.bounds, case.limits.isolation == "read_committed"
     end = min(bounds.cut_off, known.stable_end) if committed else bounds.cut_off
     if not case.may_read(SOURCE, max(end - span.source, 0)) or not case.may_read(
@@ -231,71 +235,81 @@ def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, 
         case.window(SOURCE, span.source, end), case.window(TARGET, span.target, bounds.boundary)
     )
     ours = ours or no_records()
-    # What an earlier failback left where it was is on no other log; of records that are alike, others would be told in
-    # its place.
-    left = np.isin(ours.offsets, known.kept)
-    both = Both(ours.where(~left), theirs or no_records())
-    lost = both.lacking(span.source_cut)
-    lost &= _never_cleaned(both, case, known) if bounds.source_compacted else True
-    # What the target has and the source has not: other records may stand where MirrorMaker 2 was.
-    stated = certain.proven if lost.any() else certain.stated
-    sure, begin = both.beginning(stated, _places(case, span, both), span.source_cut)
-    missing = both.missing(begin) & (both.ours.offsets >= span.whole_from)
-    gone = missing & both.deleted(stated) if span.target_cut else np.zeros(len(missing), np.bool_)
+    # Records that an earlier failback left in place are on no other log; compared, they would be matched in place of
+    # other records of equal content.
+    left_in_place = np.isin(ours.offsets, known.kept)
+    both = Both(ours.where(~left_in_place), theirs or no_records())
+    lost_on_source = both.lacking(span.source_cut)
+    lost_on_source &= _never_cleaned(both, case, known) if bounds.source_compacted else True
+    # If the source lacks target records, its offsets may now hold other records than MirrorMaker 2 mirrored.
+    stated = certain.proven if lost_on_source.any() else certain.stated
+    certain_count, replicated_count = both.beginning(stated, _places(case, span, both), span.source_cut)
+    missing = both.missing(replicated_count) & (both.ours.offsets >= span.whole_from)
+    deleted_copies = missing & both.deleted(stated) if span.target_cut else np.zeros(len(missing), np.bool_)
     if bounds.target_compacted:
-        gone |= missing & ~(yield from _never_cleaned_there(case, known, both.ours, missing & ~gone))
+        deleted_copies |= missing & ~(
+            yield from _never_cleaned_there(case, known, both.ours, missing & ~deleted_copies)
+        )
     offsets = both.ours.offsets
-    reached = end if committed and begin == len(offsets) else int(offsets[begin - 1]) + 1 if begin else span.source
+    reached = (
+        end
+        if committed and replicated_count == len(offsets)
+        else int(offsets[replicated_count - 1]) + 1
+        if replicated_count
+        else span.source
+    )
     unproven = (
         span.source_cut or span.target_cut or bounds.source_compacted or bounds.target_compacted or bounds.recreated
     )
     return StrandedRecords(
         from_offset=min(max(stated, reached), bounds.cut_off),
-        missing=np.union1d(offsets[missing & ~gone], ours.offsets[left]),
-        older=offsets[gone] if whole else _NONE,
-        lacking=int(lost.sum()),
-        exact=not (unproven or both.alike(sure)),
-        rest=None if committed else len(offsets) - begin,
-        settled=not (lost.any() or missing.any() or both.alike(sure)),
-        evidence=_told(both, sure, begin)
-        + (f"; {int(left.sum())} were left there by an earlier failback" if left.any() else ""),
+        missing=np.union1d(offsets[missing & ~deleted_copies], ours.offsets[left_in_place]),
+        older=offsets[deleted_copies] if whole else _NONE,
+        lacking=int(lost_on_source.sum()),
+        exact=not (unproven or both.alike(certain_count)),
+        rest=None if committed else len(offsets) - replicated_count,
+        settled=not (lost_on_source.any() or missing.any() or both.alike(certain_count)),
+        evidence=_comparison_evidence(both, certain_count, replicated_count)
+        + (f"; {int(left_in_place.sum())} were left there by an earlier failback" if left_in_place.any() else ""),
     )
 
 
 def _places(case: Case, span: LogSpan, both: Both) -> Places:
-    """Return where copies of the source's records can stand.
+    """Return where copies of the source's records can be.
 
-    As many of its records as lie below one have copies below that one's, if nothing was taken from either log. Where
-    the source has deleted some, their copies end behind a sample, unless MirrorMaker 2 may have gone back to what is
-    deleted.
+    If neither log has lost records, as many records have copies below a record's copy as lie below that record. If the
+    source has deleted records, their copies end behind a sample, unless MirrorMaker 2 may have gone back to deleted
+    records.
     """
     bounds, floors, ours = case.bounds, case.floors, both.ours.offsets
     rows = np.arange(len(ours))
     if not span.source_cut:
-        before = np.minimum(rows, np.searchsorted(ours, span.whole_from))
+        rows_below = np.minimum(rows, np.searchsorted(ours, span.whole_from))
         return Places(
-            rows - before + both.also_there()[before],
+            rows - rows_below + both.also_there()[rows_below],
             np.ones(len(rows), np.bool_),
             not (span.target_cut or bounds.target_compacted),
         )
     if bounds.recreated or floors.fell or not len(floors):
         return Places(0 * rows, np.zeros(len(rows), np.bool_), False)
     sample = np.searchsorted(floors.source_end, ours, side="right") - 1
-    there = np.where(sample >= 0, floors.target_end[sample], 0)
+    target_ends = np.where(sample >= 0, floors.target_end[sample], 0)
     return Places(
-        np.searchsorted(both.theirs.offsets, there),
+        np.searchsorted(both.theirs.offsets, target_ends),
         (sample >= 0) & (floors.replicated[sample] + 1 >= span.source),
         False,
     )
 
 
-def _told(both: Both, sure: int, begin: int) -> str:
-    doubt = f"; {begin - sure} of them are like others, and may be repeats of those" if begin > sure else ""
-    return f"{begin} of {both.ours.size()} records were replicated, by comparison with {both.theirs.size()}{doubt}"
+def _comparison_evidence(both: Both, certain: int, replicated: int) -> str:
+    doubt = (
+        f"; {replicated - certain} of them are like others, and may be repeats of those" if replicated > certain else ""
+    )
+    return f"{replicated} of {both.ours.size()} records were replicated, by comparison with {both.theirs.size()}{doubt}"
 
 
 def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing: Mask) -> Search:
-    """Mask source records a cleaner cannot have taken from the target: last values of keys not rewritten there."""
+    """Mask source records that no target cleaner can have removed: last values of keys not rewritten there."""
     newest, start, end = (
         last_of_key(ours) & ~ours.tombstone,
         max(case.bounds.boundary, case.bounds.target_start),
@@ -308,7 +322,7 @@ def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing
 
 
 def _never_cleaned(both: Both, case: FullCase, known: Returned) -> Mask:
-    """Mask target records no source cleaner took: last values of keys absent there, or of all after a lost tail."""
+    """Mask target records no source cleaner removed: last values of keys absent there, of all after a lost tail."""
     newest = last_of_key(both.theirs) & ~both.theirs.tombstone
-    shrunk = known.replicated is not None and known.replicated >= case.bounds.cut_off
-    return newest if shrunk else newest & ~np.isin(both.theirs.key, both.ours.key)
+    lost_tail = known.replicated is not None and known.replicated >= case.bounds.cut_off
+    return newest if lost_tail else newest & ~np.isin(both.theirs.key, both.ours.key)

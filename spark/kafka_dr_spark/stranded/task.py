@@ -1,4 +1,4 @@
-"""What one Spark task of the search for stranded records does, and what is made of the rows of all."""
+"""One Spark task of the search for stranded records, and the summary of all tasks' rows."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from kafka_dr_spark.stranded.search import Returned, StrandedRecords, stranded_o
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, ReadWindow
 from kafka_dr_spark.translation.task import case_of, drive_searches, task_portions
 
-#: Folder of the records that were replicated and are not on the target any more.
+#: Folder of the records that were replicated and are no longer on the target.
 OLDER = "older"
-#: Records that a task compares at once: each takes some 150 bytes while it is read.
+#: Records that a task compares at once: a record takes some 150 bytes while being read.
 COMPARED_AT_ONCE = 2_000_000
 _PLACES = ("file", "sha256", "uncommitted_sha256", "older_file", "older_sha256")
 _NOTHING = {"records": 0, "bytes": 0, "aborted": 0, "undecided": 0}
@@ -34,7 +34,7 @@ _SUMMARY = "stranded_summary"
 
 
 class SearchTask:
-    """Searches the partitions of one Spark task. Instances travel to the workers; so do the client settings inside."""
+    """Search the partitions of one Spark task. Instances, with the client settings, are sent to the workers."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class SearchTask:
         """Prepare.
 
         Args:
-            folder: where records are written, in folders of it; seen by all workers and by the driver.
+            folder: where records are written, in folders below; visible to all workers and the driver.
         """
         self._bounds, self._returned, self._limits, self._access, self._folder = (
             bounds,
@@ -63,28 +63,28 @@ class SearchTask:
         return pack_table(self.search(keys, split_by_partition(unpack_table(packed))))
 
     def search(self, keys: list[Key], tables: dict[Key, Kinds]) -> pa.Table:
-        """Return one row a partition."""
+        """Write the records of the given partitions and return one row a partition."""
         cases = {key: case_of(tables.get(key) or no_rows(), self._bounds[key], self._limits) for key in keys}
-        found: dict[Key, StrandedRecords] = {}
+        stranded: dict[Key, StrandedRecords] = {}
         with WindowReader(self._access, self._limits) as reader:
-            for some in task_portions(
+            for portion in task_portions(
                 {key: weight_of(self._bounds[key], self._returned[key]) for key in keys}, COMPARED_AT_ONCE
             ):
-                started = [stranded_of(cases[key], self._returned[key], self._limits.whole) for key in some]
-                found |= zip(some, drive_searches(started, reader.read))
-        listed, older = self._listed(found), self._older(found)
+                started = [stranded_of(cases[key], self._returned[key], self._limits.whole) for key in portion]
+                stranded |= zip(portion, drive_searches(started, reader.read))
+        listed, older = self._listed(stranded), self._older(stranded)
         rows = [
-            row_of(key, cases[key], found[key], listed.get(key, _NOTHING), older.get(key, _NOTHING)) for key in keys
+            row_of(key, cases[key], stranded[key], listed.get(key, _NOTHING), older.get(key, _NOTHING)) for key in keys
         ]
         return pa.Table.from_pylist(rows, schema=output_schema())
 
     @property
-    def _all_of_it(self) -> Limits:
-        """What no transaction has committed is listed, too, also where MirrorMaker 2 does not mirror it."""
+    def _uncommitted_limits(self) -> Limits:
+        """Limits that list uncommitted records, too, even if MirrorMaker 2 does not mirror them."""
         return replace(self._limits, isolation="read_uncommitted")
 
     def _listed(self, found: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
-        """Write the stranded records."""
+        """Write the stranded records; return the figures of each partition's file."""
         windows = {
             key: one
             for key, told in found.items()
@@ -96,46 +96,48 @@ class SearchTask:
             if len(found[key].missing)
         }
         stable_ends = {window: self._returned[key].stable_end for key, window in windows.items()}
-        told = list_stranded(self._access, self._all_of_it, self._folder, stable_ends, chosen)
-        return {key: told[window] for key, window in windows.items() if self._holds(STRANDED, told[window])}
+        told = list_stranded(self._access, self._uncommitted_limits, self._folder, stable_ends, chosen)
+        return {key: told[window] for key, window in windows.items() if self._keep_if_filled(STRANDED, told[window])}
 
     def _older(self, found: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
-        """Write the records that the target has no more."""
+        """Write the records that the target no longer holds; return the figures of each partition's file."""
         windows = {
             key: ReadWindow(SOURCE, *key, int(told.older[0]), int(told.older[-1]) + 1)
             for key, told in found.items()
             if len(told.older)
         }
-        # Where all of a stretch is told, looking for each offset among them would cost more than reading it.
+        # If a whole range is listed, comparing every offset would cost more than reading the range.
         chosen = {
             window: Chosen(found[key].older, window.end)
             for key, window in windows.items()
             if len(found[key].older) < window.end - window.start
         }
-        told = write_records(self._access, self._all_of_it, self._folder / OLDER, list(windows.values()), chosen)
-        return {key: told[window] for key, window in windows.items() if self._holds(OLDER, told[window])}
+        told = write_records(
+            self._access, self._uncommitted_limits, self._folder / OLDER, list(windows.values()), chosen
+        )
+        return {key: told[window] for key, window in windows.items() if self._keep_if_filled(OLDER, told[window])}
 
-    def _holds(self, kind: str, told: dict[str, Any]) -> bool:
-        """Tell whether a file holds any record, and delete it if not: markers leave offsets without records."""
+    def _keep_if_filled(self, kind: str, told: dict[str, Any]) -> bool:
+        """Return whether a file holds any record, and delete an empty file: markers leave offsets without records."""
         if not told["records"]:
             (self._folder / kind / told["file"]).unlink()
         return bool(told["records"])
 
 
 def weight_of(bounds: SourceBounds, known: Returned) -> int:
-    """Return how many records of both sides a partition may make a task read."""
+    """Return how many records of both clusters a partition may make a task read."""
     start, end = bounds.target_start, bounds.boundary
-    theirs = 0 if start is None or end is None else end - start
-    since = (
+    target_records = 0 if start is None or end is None else end - start
+    later_records = (
         0
         if known.deleted_to is None
         else known.deleted_to - bounds.cut_off + (known.target_end or 0) - (known.written_from or 0)
     )
-    return max(bounds.cut_off - bounds.source_start, 0) + max(theirs, 0) + max(since, 0)
+    return max(bounds.cut_off - bounds.source_start, 0) + max(target_records, 0) + max(later_records, 0)
 
 
 def stranded_window(key: Key, told: StrandedRecords, bounds: SourceBounds) -> ReadWindow | None:
-    """Return the stretch of the source that holds all stranded records; None where there are none for certain."""
+    """Return the source range that holds all stranded records; None if there are certainly none."""
     last = int(told.missing[-1]) + 1 if len(told.missing) else 0
     window = ReadWindow(SOURCE, *key, told.frontier, last if told.rest == 0 else bounds.cut_off)
     return window if window.start < window.end else None
@@ -143,7 +145,7 @@ def stranded_window(key: Key, told: StrandedRecords, bounds: SourceBounds) -> Re
 
 @lru_cache
 def output_schema() -> pa.Schema:
-    """Return what a task hands back: rows of the summary, and what was read to find out."""
+    """Return the schema of a task's output: rows of the summary, and the numbers of records read."""
     return pa.schema(
         [*arrow_schema(_SUMMARY), *(pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET))]
     )
@@ -152,7 +154,7 @@ def output_schema() -> pa.Schema:
 def row_of(
     key: Key, case: Case, told: StrandedRecords, listed: dict[str, Any], older: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a partition's row."""
+    """Return a partition's row in the columns of `output_schema`."""
     row = {
         name: listed.get(name)
         for name in (
@@ -185,7 +187,7 @@ def row_of(
 
 
 def write_findings(made: Iterable[bytes], folder: Path) -> pa.Table:
-    """Write stranded_summary.parquet from the packed rows of all tasks, and return them in order."""
+    """Write stranded_summary.parquet from the packed rows of all tasks; return the rows sorted by partition."""
     rows = pa.concat_tables([unpack_table(one) for one in made]).sort_by(
         [("topic", "ascending"), ("partition", "ascending")]
     )
@@ -194,10 +196,10 @@ def write_findings(made: Iterable[bytes], folder: Path) -> pa.Table:
 
 
 def summarise_stranded(rows: pa.Table, input_digest: str) -> dict[str, Any]:
-    """Return the figures of all rows."""
-    told = rows.select([name for name in column_names(_SUMMARY) if name not in _PLACES])
+    """Return the summary of all rows: digests, counts, times and records read."""
+    digested = rows.select([name for name in column_names(_SUMMARY) if name not in _PLACES])
     return {
-        "digest": rows_digest(told),
+        "digest": rows_digest(digested),
         "input_digest": input_digest,
         "partitions": len(rows),
         "stranding": sum_of(pc.cast(pc.greater(rows["records"], 0), pa.int64())),

@@ -180,7 +180,7 @@ class Stretch:
         return gone_on_source or gone_on_target
 
     def _newest_is_matched(self) -> bool:
-        """Return whether some record from the highest position on has a copy; a pair over compacted copies has not."""
+        """Return whether any record from the highest position on has a copy; a pair of compacted copies has none."""
         first = np.searchsorted(self.view().offsets, self.positions[-1])
         return self.at_the_end or bool((self.matched[first:] != ABSENT).any())
 

@@ -123,7 +123,7 @@ class Case:
         return self.bounds.target_start != self.segment.target_from
 
     def first_offset(self, upstream: int) -> int | None:
-        """Return a target offset at or below all copies of a record; None if a copy may have been cleaned or deleted."""
+        """Return a target offset at or below all copies of a record; None if a copy may be cleaned or deleted."""
         floor = self.floors.below(upstream)
         begin = self.bounds.target_start
         start = begin if floor is None and not self.target_cut else floor

@@ -1,4 +1,4 @@
-"""Positions without the source, from the log ends that the recorder sampled: decisions/0008 says why this is safe.
+"""Positions without the source, from the log ends that the recorder sampled; safe by decisions/0008.
 
 Invariants:
 

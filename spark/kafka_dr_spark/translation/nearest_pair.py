@@ -80,7 +80,7 @@ def nearest_place(
 
 
 def last_undetected_restart_end(pairs: Pairs, bounds: TargetBounds, first: int) -> int | None:
-    """Return the end of the last range that may hide a restart from before pair ``first``, None without such a range.
+    """Return the end of the last range that may hide a restart from before pair ``first``, None without one.
 
     Only ranges from that pair on are examined.
     """
