@@ -1,1 +1,1 @@
-"""Configuration: topology file, params of a run."""
+"""Configuration: the topology file and the params of a run."""

@@ -1,7 +1,6 @@
-"""What an operator asks for: a run's params, checked against the topology before anything is touched.
+"""A run's params, checked against the topology before any cluster is changed.
 
-Airflow passes unknown params on without a word, so that a misspelt deadline would silently keep its default; here it is
-refused.
+Airflow passes unknown params on silently, so that a misspelt deadline would keep its default; here it is refused.
 """
 
 from __future__ import annotations
@@ -26,38 +25,38 @@ _PLAIN = frozenset({"source", "target", "reason", "topics", "groups", *_SWITCHES
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
-def _said(text: str) -> str:
+def _checked_reason(text: str) -> str:
     if problem := "say in words why" if not text.strip() else _reason_problem(text, ""):
         raise ValueError(problem)
     return text.strip()
 
 
-#: A reason as a procedure's own param: visible text on one line, not empty and not long.
-Reason = Annotated[str, AfterValidator(_said)]
+#: A reason as a procedure's own param: visible text on one line, neither empty nor long.
+Reason = Annotated[str, AfterValidator(_checked_reason)]
 
 
-def _procedure_id(text: str) -> str:
+def _checked_procedure_id(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,300}", text):
         raise ValueError("a procedure's id, as its evidence folder is called")
     return text
 
 
 #: The id of another procedure as a procedure's own param.
-ProcedureId = Annotated[str, AfterValidator(_procedure_id)]
+ProcedureId = Annotated[str, AfterValidator(_checked_procedure_id)]
 
 
-def _by_pattern(rules: dict[str, str]) -> dict[str, str]:
+def _checked_rules(rules: dict[str, str]) -> dict[str, str]:
     for pattern in rules:
         if problem := pattern_problem(pattern, "topic"):
             raise ValueError(f"{quoted_value(pattern)}: {problem}")
     return rules
 
 
-#: What becomes of stranded records, by regular expression of topics, as a procedure's own param.
-StrandedRules = Annotated[dict[str, Literal["keep", "replay", "quarantine", "discard"]], AfterValidator(_by_pattern)]
+#: The treatment of stranded records, by regular expression of topics, as a procedure's own param.
+StrandedRules = Annotated[dict[str, Literal["keep", "replay", "quarantine", "discard"]], AfterValidator(_checked_rules)]
 
 
-#: Choices of single procedures, name to type; `Request.choices` holds those that were given.
+#: Params of single procedures, name to type; `Request.choices` holds the given ones.
 _CHOICES: dict[str, Any] = {
     "acknowledge_recreated_topics": bool,
     "acknowledge_cool_down": Reason,
@@ -72,15 +71,16 @@ _CHOICES: dict[str, Any] = {
 
 
 class Request(Model):
-    """A run's params, checked.
+    """A run's checked params.
 
     Attributes:
         topics: `.*`: all of the flow; a narrower choice is refused for now.
-        groups: likewise.
-        deadlines: the topology's, with what the params say instead.
-        start_reverse_replication: whether the new primary gets a standby at the end of the run.
-        abort_open_transactions: whether transactions that stay open behind the fence are aborted by Kafka's own tool.
-        exclude_groups: groups that are not waited for, each with the reason; their positions are left to their
+        groups: as for `topics`.
+        deadlines: the topology's deadlines, overridden by params.
+        start_reverse_replication: whether the reverse flow is started at the end of the run, so that the new primary
+            has a standby.
+        abort_open_transactions: whether transactions that stay open after the fence are aborted by Kafka's own tool.
+        exclude_groups: groups that the run does not wait for, each with the reason; their positions follow their
             policies.
         choices: the procedure's own params that were given.
     """
@@ -98,15 +98,15 @@ class Request(Model):
 
 
 def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collection[str] = ()) -> Request:
-    """Checks a run's params.
+    """Check a run's params.
 
     Args:
-        topology: the clusters and flows there are.
-        params: what Airflow holds for the run; a null is the same as nothing.
-        foreign: what only other procedures take: here it would have no effect.
+        topology: defines the clusters and flows.
+        params: Airflow's params of the run; null means not given.
+        foreign: params that only other procedures take; here they are refused, as they would have no effect.
 
     Raises:
-        BadInput: everything that is wrong, at once; `problems` lists it line by line.
+        BadInput: all problems at once; `problems` lists them line by line.
     """
     given = {key: value for key, value in params.items() if value is not None}
     problems = [*_unknown(given, foreign)]
@@ -115,22 +115,22 @@ def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collect
         for check in (_ends, _reason, _parts, _switches, _tools, _excluded)
         for problem in check(topology, given)
     ]
-    deadlines, too_odd = _deadlines(topology.deadlines, given)
-    choices, not_allowed = _choices(given)
-    problems += too_odd + not_allowed
+    deadlines, deadline_problems = _deadlines(topology.deadlines, given)
+    choices, choice_problems = _choices(given)
+    problems += deadline_problems + choice_problems
     if problems:
         raise bad_input(
             "the params cannot be used", problems, "correct them and trigger the DAG again; nothing was touched"
         )
-    chosen = {key: given[key] for key in ("source", "target", *_SWITCHES) if key in given}
+    plain_params = {key: given[key] for key in ("source", "target", *_SWITCHES) if key in given}
     excluded = {group: why.strip() for group, why in sorted(given.get("exclude_groups", {}).items())}
     return Request(
-        reason=given["reason"].strip(), deadlines=deadlines, choices=choices, exclude_groups=excluded, **chosen
+        reason=given["reason"].strip(), deadlines=deadlines, choices=choices, exclude_groups=excluded, **plain_params
     )
 
 
 def bad_input(what: str, problems: list[str], next_step: str) -> BadInput:
-    """Makes the error that carries a list of problems, also as its attribute `problems`."""
+    """Return an error with a list of problems, also in its attribute `problems`."""
     error = BadInput(
         f"{what}: {len(problems)} problem{'s' if len(problems) > 1 else ''}", "\n  " + "\n  ".join(problems), next_step
     )
@@ -139,8 +139,8 @@ def bad_input(what: str, problems: list[str], next_step: str) -> BadInput:
 
 
 def quoted_value(value: Any) -> str:
-    """A value as an error may repeat it: ASCII, on one line, not long."""
-    # Python refuses to print integers of more than 4300 digits, and JSON may hold one.
+    """Return a value in a form that an error may repeat: ASCII, on one line, not long."""
+    # Python refuses to print integers of more than 4300 digits, and JSON may hold such an integer.
     text = ascii(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
 
@@ -154,15 +154,15 @@ def _unknown(given: Mapping[str, Any], foreign: Collection[str]) -> Iterator[str
 
 
 def _ends(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
-    known = True
+    both_known = True
     for end in ("source", "target"):
         if given.get(end) not in topology.aliases:
-            known = False
-            seen = f"{quoted_value(given[end])} is not a cluster" if end in given else "missing"
-            yield f"{end}: {seen}; clusters of the topology: {', '.join(topology.aliases)}"
-    if known and given["source"] == given["target"]:
+            both_known = False
+            problem = f"{quoted_value(given[end])} is not a cluster" if end in given else "missing"
+            yield f"{end}: {problem}; clusters of the topology: {', '.join(topology.aliases)}"
+    if both_known and given["source"] == given["target"]:
         yield f"target: the same cluster as the source, {quoted_value(given['source'])}; name two different ones"
-    elif known and topology.find_flow(given["source"], given["target"]) is None:
+    elif both_known and topology.find_flow(given["source"], given["target"]) is None:
         flows = ", ".join(f"{flow.source}->{flow.target}" for flow in topology.flows)
         yield f"target: no flow replicates {given['source']}->{given['target']}; flows: {flows}"
 
@@ -256,12 +256,12 @@ def _group_problem(group: Any) -> str | None:
 
 
 def _deadlines(stated: Deadlines, given: Mapping[str, Any]) -> tuple[Deadlines, list[str]]:
-    wanted = {key: given[key] for key in Deadlines.model_fields if key in given}
+    overrides = {key: given[key] for key in Deadlines.model_fields if key in given}
     try:
-        return Deadlines(**(stated.model_dump() | wanted)), []
+        return Deadlines(**(stated.model_dump() | overrides)), []
     except ValidationError as error:
         return stated, [
-            f"{key}: {quoted_value(wanted[key])}; {_expected(fault)}, in seconds"
+            f"{key}: {quoted_value(overrides[key])}; {_expected(fault)}, in seconds"
             for fault in error.errors()
             for key in map(str, fault["loc"][:1])
         ]

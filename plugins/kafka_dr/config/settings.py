@@ -1,6 +1,6 @@
-"""The way in to the configuration: reads the topology file and checks a run's params against it.
+"""Entry point of the configuration: reads the topology file and checks a run's params against the topology.
 
-Whatever is wrong is said at once, each with its path in the file, its line, the value and what is allowed.
+All problems are reported at once, each with its path in the file, its line, the value and the allowed values.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ TOPOLOGY_VARIABLE = "KAFKA_DR_TOPOLOGY"
 
 
 def load_topology(path: str | Path | None = None) -> Topology:
-    """Reads the topology file; relative paths in it are taken from the file's own folder.
+    """Read the topology file; relative paths in the file start at its own folder.
 
     Args:
-        path: the file; by default the one that the environment's KAFKA_DR_TOPOLOGY names.
+        path: the file; by default the file named by the environment's KAFKA_DR_TOPOLOGY.
 
     Raises:
-        BadInput: everything that is wrong with the file, at once; `problems` lists it line by line.
+        BadInput: all problems of the file at once; `problems` lists them line by line.
     """
     named = str(path or os.environ.get(TOPOLOGY_VARIABLE, ""))
     if not named:
@@ -62,11 +62,11 @@ def load_topology(path: str | Path | None = None) -> Topology:
             "no topology file is named", next_step=f"set {TOPOLOGY_VARIABLE} to the path of the topology file"
         )
     file = Path(named).absolute()
-    return _anchored(_topology_from(read_yaml(file), str(file)), file.parent)
+    return _with_absolute_paths(_topology_from(read_yaml(file), str(file)), file.parent)
 
 
 def check_topology(data: Mapping[str, Any], name: str) -> Topology:
-    """Checks a topology's data before it is written to a file; raises BadInput like `load_topology`."""
+    """Check a topology's data before the file is written; raise BadInput like `load_topology`."""
     return _topology_from(Document(data, {}), name)
 
 
@@ -95,12 +95,12 @@ def _fault(fault: Mapping[str, Any], data: Any) -> tuple[Place, str]:
         return place, f"unknown key; allowed here: {', '.join(_allowed_at(place[:-1])) or 'none'}"
     if fault["type"] in ("missing", "missing_argument"):
         return place, "missing"
-    said = fault["msg"].removeprefix("Value error, ").replace("Input should", "it should").replace("tuple", "list")
-    return place, f"{_value(fault.get('input'))}: {said}"
+    message = fault["msg"].removeprefix("Value error, ").replace("Input should", "it should").replace("tuple", "list")
+    return place, f"{_value(fault.get('input'))}: {message}"
 
 
 def _place(loc: tuple[str | int, ...], data: Any) -> Place:
-    """Drops what pydantic adds to a path that is not in the file: a union's chosen kind, and its mark for a key."""
+    """Drop path parts that pydantic adds and the file lacks: a union's chosen kind, and the mark of a key."""
     place: list[str | int] = []
     for number, part in enumerate(loc):
         inside = (isinstance(data, Mapping) and part in data) or (
@@ -157,7 +157,7 @@ def _line(document: Document, place: Place, text: str) -> str:
     return f"{place_text(place)}{f' (line {line})' if line else ''}: {text}"
 
 
-def _anchored(topology: Topology, folder: Path) -> Topology:
+def _with_absolute_paths(topology: Topology, folder: Path) -> Topology:
     routing = topology.routing
     if routing.kind == "file":
         routing = routing.model_copy(update={"path": str(folder / routing.path)})

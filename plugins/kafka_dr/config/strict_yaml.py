@@ -1,8 +1,8 @@
-"""YAML as a configuration file needs it: plain maps, lists and scalars, with the line each of them stands on.
+"""YAML for configuration files: plain maps, lists and scalars, each with its line.
 
-Refused: duplicate keys (PyYAML would keep the last), anchors and aliases (a few hundred bytes can grow to gigabytes),
-tags, merge keys, more than one document, deep nesting, and files that no person wrote. No text of the file is repeated
-in an error, so that none of it ends in a log.
+Refused: duplicate keys (PyYAML would use the last), anchors and aliases (a few hundred bytes can grow to gigabytes),
+tags, merge keys, several documents, deep nesting, and large files. Errors never repeat text of the file, which might be
+a secret.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """A file's data, the 1-based line of each place in it, and what is wrong with its form."""
+    """A file's data, the 1-based line of each place in the file, and problems of form."""
 
     data: Any
     lines: dict[Place, int]
     problems: list[tuple[Place, str]] = field(default_factory=list)
 
     def line_of(self, place: Place) -> int | None:
-        """The line of a place, or of the nearest one around it."""
+        """Return the line of a place, or of the nearest place around it."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place)
 
 
 def read_yaml(path: Path) -> Document:
-    """Reads a file.
+    """Read a YAML file.
 
     Raises:
-        BadInput: it cannot be read as YAML at all. What is wrong within it stands in `problems` instead.
+        BadInput: the file is not readable YAML. Problems within the YAML are in `Document.problems` instead.
     """
     text = read_text(path, "an existing YAML file")
     try:
-        _refuse_what_can_explode(path, text)
+        _refuse_expansion(path, text)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         lines, problems = {}, []
         for place, line, problem in _walk(node, ()) if node is not None else ():
@@ -59,7 +59,7 @@ def read_yaml(path: Path) -> Document:
             if error.problem_mark
             else "unknown place"
         )
-        # not str(error): that quotes the lines around the place, secrets and all
+        # Danger: str(error) quotes the lines around the place, secrets included.
         raise BadInput(f"{path} is not YAML", f"{error.problem} at {where}", "correct the file") from None
     except (yaml.YAMLError, ValueError, TypeError):
         raise BadInput(
@@ -69,14 +69,14 @@ def read_yaml(path: Path) -> Document:
 
 
 def read_text(path: Path, wanted: str, encoding: str = "UTF-8") -> str:
-    """Reads a text file of at most `LARGEST_FILE` bytes.
+    """Return the text of a file of at most `LARGEST_FILE` bytes.
 
     Raises:
-        BadInput: it cannot be read, or is larger; `wanted` says what should have been named.
+        BadInput: the file cannot be read, or is larger; `wanted` says which kind of file to name instead.
     """
     try:
         if not path.is_file():
-            # also keeps devices and pipes out, which would never end
+            # is_file() also excludes devices and pipes, whose reading would never end.
             raise BadInput(f"{path} is no file", next_step=f"name {wanted}")
         with path.open("rb") as file:
             raw = file.read(LARGEST_FILE + 1)
@@ -90,8 +90,8 @@ def read_text(path: Path, wanted: str, encoding: str = "UTF-8") -> str:
     return text
 
 
-def _refuse_what_can_explode(path: Path, text: str) -> None:
-    # Events come before anything is built, so that a bomb is seen while it is still small.
+def _refuse_expansion(path: Path, text: str) -> None:
+    # Events are checked before any data is built, so that a YAML bomb is refused while still small.
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         line = event.start_mark.line + 1  # type: ignore[union-attr]  # a parsed event has its mark
@@ -109,7 +109,7 @@ def _refuse_what_can_explode(path: Path, text: str) -> None:
 
 
 def _walk(node: yaml.Node, place: Place) -> Iterator[tuple[Place, int, str | None]]:
-    """Yields every place with its line and, where a key is out of order, the problem."""
+    """Yield every place with its line and, for an invalid key, the problem."""
     yield place, node.start_mark.line + 1, None
     if isinstance(node, yaml.SequenceNode):
         for index, child in enumerate(node.value):
@@ -133,7 +133,7 @@ def _walk_mapping(node: yaml.MappingNode, place: Place) -> Iterator[tuple[Place,
 
 
 def place_text(place: Place) -> str:
-    """Writes a place as a person would: `flows[0].connectors.source`."""
+    """Return a place as text: `flows[0].connectors.source`."""
     text = ""
     for part in place:
         plain = isinstance(part, str) and re.fullmatch(r"[A-Za-z0-9_-]+", part)

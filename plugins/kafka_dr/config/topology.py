@@ -1,7 +1,7 @@
-"""The topology: clusters, the flows of MirrorMaker 2 between them, and where other systems are configured.
+"""The topology: clusters, MirrorMaker 2's flows between them, and the connections of other systems.
 
-Frozen models in the shape of the YAML file. Addresses and secrets are in Airflow connections, which the file only
-names.
+Frozen models in the shape of the YAML file. Addresses and secrets are in Airflow connections; the file only names the
+connections.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LONGEST_DEADLINE = 7 * 24 * 3600.0
 
 
 def _text(shape: str, longest: int, words: str) -> AfterValidator:
-    """A check of a text's shape that says in words what is allowed."""
+    """Return a validator of a text's shape; its error says in words what is allowed."""
     compiled = re.compile(shape)
 
     def _check(text: str) -> str:
@@ -43,8 +43,8 @@ def _text(shape: str, longest: int, words: str) -> AfterValidator:
     return AfterValidator(_check)
 
 
-# Aliases become parts of topic names, file names and command lines: hence no leading dot or hyphen, and room for
-# `mm2-offset-syncs`.
+# Aliases become parts of topic names, file names and command lines: so no leading dot or hyphen, and short enough to
+# leave room for `mm2-offset-syncs`.
 Alias = Annotated[
     str,
     _text(
@@ -80,7 +80,7 @@ FilePath = Annotated[str, _text(r"[^\x00-\x1f\x7f]+", 1000, "a path without cont
 
 
 def _as_setting(value: object) -> object:
-    """Reads `true` and `60` of YAML as the text MirrorMaker 2 knows them by."""
+    """Convert YAML's `true` and `60` to MirrorMaker 2's text form."""
     return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int) else value
 
 
@@ -91,14 +91,14 @@ Isolation = Literal["read_uncommitted", "read_committed"]
 
 
 class Model(BaseModel):
-    """Base of all: cannot be changed, and knows every key it accepts."""
+    """Base of all models: frozen; unknown keys are refused."""
 
     # Inputs are hidden because pydantic would print a misplaced secret; `settings` decides what may be shown.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Principals(Model):
-    """Whom no fence touches, by why: MirrorMaker 2's own, the orchestrator's, and others such as administrators."""
+    """Principals exempt from every fence: MirrorMaker 2's, the orchestrator's, and others such as administrators."""
 
     mirror_maker: tuple[Principal, ...] = ()
     orchestrator: tuple[Principal, ...] = ()
@@ -106,10 +106,10 @@ class Principals(Model):
 
 
 class Cluster(Model):
-    """A Kafka cluster: the connection of the orchestrator's principal and, if there is one, of the probe's.
+    """A Kafka cluster: the connection of the orchestrator's principal and, optionally, of the probe's.
 
     Attributes:
-        allow_everyone_if_no_acl_found: as the brokers' setting of that name, whose value brokers do not show.
+        allow_everyone_if_no_acl_found: the brokers' setting of that name, which brokers do not report.
     """
 
     connection: Connection
@@ -119,7 +119,7 @@ class Cluster(Model):
 
 
 class Connectors(Model):
-    """Names of a flow's three connectors in their Connect worker; a flow may do without heartbeats."""
+    """Names of a flow's three connectors in their Connect worker; the heartbeat connector is optional."""
 
     source: ConnectorName
     checkpoint: ConnectorName
@@ -131,11 +131,12 @@ class Flow(Model):
 
     Attributes:
         connect: connection of the Connect worker that runs the connectors.
-        stop_hook: in its place, where MirrorMaker 2 runs in dedicated mode and has no REST API: connection of the hook
-            that stops it.
-        isolation: what MirrorMaker 2 reads on the source; its own default is `read_uncommitted`.
-        mirror_maker: settings of the flow, as MirrorMaker 2 names them, for where no connector can be asked for them:
-            in dedicated mode, while its worker is away, and converters that the worker's own properties set.
+        stop_hook: instead of `connect`, if MirrorMaker 2 runs in dedicated mode without a REST API: connection of the
+            hook that stops MirrorMaker 2.
+        isolation: isolation level of MirrorMaker 2's source consumer; MirrorMaker 2's own default is
+            `read_uncommitted`.
+        mirror_maker: settings of the flow, by MirrorMaker 2's names, used if no connector can report them: in dedicated
+            mode, while the worker is away, and converters that the worker's own properties set.
     """
 
     source: Alias
@@ -157,7 +158,7 @@ class Flow(Model):
 
     @property
     def worker(self) -> str:
-        """The connection of the flow's Connect worker; raises BadInput where MirrorMaker 2 runs in dedicated mode."""
+        """The connection of the flow's Connect worker; raises BadInput if MirrorMaker 2 runs in dedicated mode."""
         if self.connect is None:
             raise BadInput(
                 f"MirrorMaker 2 of {self.source}->{self.target} runs in dedicated mode, without a REST API",
@@ -169,7 +170,7 @@ class Flow(Model):
 
 
 class GroupPolicy(Model):
-    """What to do with groups, named by a Java regular expression, where no evidence gives a position."""
+    """How to place groups, named by a Java regular expression, if no evidence gives a position."""
 
     pattern: str
     policy: Policy
@@ -186,26 +187,25 @@ class Deadlines(Model):
     """How long each wait may last, in seconds.
 
     Attributes:
-        fence_seconds: until a fence is proven on every broker and ends stand still.
+        fence_seconds: until a fence is proven on every broker and log ends are stable.
         transaction_seconds: for transactions open at the fence; the broker ends them after their own timeout (60 s
-            unless the client says otherwise).
-        max_fence_seconds: from the fence to the opening of the target; then the procedure returns by itself.
+            unless the client sets another).
+        max_fence_seconds: from the fence to the opening of the target; then the procedure rolls back by itself.
         drain_seconds: for consumers to finish up to the cut-off.
-        zero_lag_seconds: for the target to hold everything below the cut-off.
+        zero_lag_seconds: for the target to hold all records below the cut-off.
         stop_seconds: for connectors to be STOPPED without tasks.
-        stable_seconds: the window over which something must not move to count as still.
-        approval_valid_seconds: how old an approval may be when it is acted on.
+        stable_seconds: how long a value must stay unchanged to count as stable.
+        approval_valid_seconds: how old an approval may be when a step relies on it.
         approval_wait_seconds: how long a gate waits for its answer.
         verify_seconds: for clients to appear on the target.
-        return_seconds: for everything to be as it was found again when the procedure returns; what is away is waited
-            for.
-        connect_request_seconds: for one read from a Connect worker, before it is sent again.
-        confirm_seconds: the window over which the source must be seen lost before an unplanned failover goes on.
-        slow_seconds: a source that answers later than this is slow; a look lasts half as long again at least, and what
-            has not answered by then is gone.
-        spark_seconds: for one try of a Spark job, its start included; it is killed then.
-        catch_up_seconds: for the flow back to copy what clients wrote since the failover, before they are stopped for
-            the way back.
+        return_seconds: for a rollback to restore the state before the procedure; unreachable systems are waited for.
+        connect_request_seconds: for one read from a Connect worker, before the request is repeated.
+        confirm_seconds: how long the source must be observed lost before an unplanned failover goes on.
+        slow_seconds: a source that answers later than this is slow; an observation lasts at least half as long again,
+            and a source without an answer by then is lost.
+        spark_seconds: for one try of a Spark job, Spark's start included; then the job is killed.
+        catch_up_seconds: for the reverse flow to copy what clients wrote since the failover, before clients are stopped
+            for the failback.
     """
 
     fence_seconds: Seconds = 60.0
@@ -227,7 +227,7 @@ class Deadlines(Model):
 
 
 class Named(Model):
-    """A system that is nothing but an Airflow connection."""
+    """A system that is configured by an Airflow connection alone."""
 
     connection: Connection
 
@@ -247,13 +247,13 @@ class HttpRoutingSettings(Model):
 
 
 class Recorder(Model):
-    """What the flight recorder keeps, and where.
+    """Settings of the flight recorder's archive.
 
     Attributes:
-        archive: URI of a folder or bucket on the target's side, such as `file:///var/lib/switchback/archive` or
+        archive: URI of a folder or bucket on the target's site, such as `file:///var/lib/switchback/archive` or
             `s3://bucket/prefix`.
-        connection: whose extra holds the file system's options, such as an object store's credentials.
-        interval_seconds: at most, from the beginning of one sample to that of the next.
+        connection: its extra holds the file system's options, such as an object store's credentials.
+        interval_seconds: longest time from the start of a sample to the start of the next sample.
         retention_days: older samples are deleted.
     """
 
@@ -267,15 +267,15 @@ class Recorder(Model):
 
 
 class Topology(Model):
-    """The whole file; `kafka_dr.config.settings.load_topology` reads one.
+    """The whole topology file; `kafka_dr.config.settings.load_topology` reads it.
 
     Attributes:
         drain: the application's hook that stops and starts its clients.
-        source_probe: the application's own view of the source, asked when it seems lost.
-        fence_hook: fences a cluster by other means than ACLs, such as its network or storage; asked where the cluster
-            does not answer.
-        kafka_tools: folder of the jars of Kafka's own tools (`libs` of a Kafka distribution); transactions are aborted
-            with them, and logs measured.
+        source_probe: the application's own view of the source, requested when the source seems lost.
+        fence_hook: fences a cluster by other means than ACLs, such as its network or storage; used if the cluster does
+            not answer.
+        kafka_tools: folder of the jars of Kafka's own tools (`libs` of a Kafka distribution), which abort transactions
+            and measure logs.
     """
 
     clusters: dict[Alias, Cluster] = Field(min_length=2)
@@ -302,11 +302,11 @@ class Topology(Model):
 
     @cached_property
     def names(self) -> Naming:
-        """How topics are called on the other cluster."""
+        """The naming of topics on the other cluster."""
         return naming_of(self.naming, self.aliases)
 
     def cluster(self, alias: str) -> Cluster:
-        """The cluster of an alias; raises BadInput for an unknown one."""
+        """Return the cluster of an alias; raise BadInput for an unknown alias."""
         if alias not in self.clusters:
             raise BadInput(
                 f"{alias!a} is not a cluster of the topology", next_step=f"use one of: {', '.join(self.aliases)}"
@@ -314,11 +314,11 @@ class Topology(Model):
         return self.clusters[alias]
 
     def find_flow(self, source: str, target: str) -> Flow | None:
-        """The flow from source to target, if there is one."""
+        """Return the flow from source to target, None without such a flow."""
         return next((flow for flow in self.flows if (flow.source, flow.target) == (source, target)), None)
 
     def flow(self, source: str, target: str) -> Flow:
-        """The flow from source to target; raises BadInput when there is none."""
+        """Return the flow from source to target; raise BadInput without such a flow."""
         flow = self.find_flow(source, target)
         if flow is None:
             known = ", ".join(f"{flow.source}->{flow.target}" for flow in self.flows)
@@ -330,17 +330,17 @@ class Topology(Model):
         return flow
 
     def pair_key(self, one: str, other: str) -> str:
-        """The name of a pair of clusters, the same in either order; what the lease is taken on."""
+        """Return the name of a pair of clusters, the same in either order: the key of the lease."""
         self.cluster(one), self.cluster(other)
         if one == other:
             raise BadInput(f"{one!a} is no pair of clusters", next_step="name two different clusters")
         return "+".join(sorted((one, other)))
 
     def policy_of(self, group: str) -> Policy:
-        """The policy of the first pattern that matches the whole group name; `earliest` when none does."""
+        """Return the policy of the first pattern that matches the whole group name, `earliest` without a match."""
         matching = (policy for pattern, policy in self._group_policies if pattern.matches(group))
         return next(matching, "earliest")
 
     @cached_property
     def _group_policies(self) -> tuple[tuple[PatternList, Policy], ...]:
-        return tuple((pattern_list(stated.pattern, "group"), stated.policy) for stated in self.groups)
+        return tuple((pattern_list(entry.pattern, "group"), entry.policy) for entry in self.groups)

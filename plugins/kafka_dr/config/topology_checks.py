@@ -1,7 +1,7 @@
 """Checks of a topology file that no single field can make: across fields, and for secrets.
 
-They work on the data as read, whatever shape it has, so that one reading reports everything at once. A secret's value
-appears in no text made here.
+The checks work on the data as read, whatever its shape, so that one run reports all problems. No text made here
+contains a secret's value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafka_dr.domain.mirror_maker.patterns import Kind, pattern_problem
 Problem = tuple[Place, str]
 Check = Callable[[Mapping[str, Any]], Iterator[Problem]]
 
-# Wide on purpose: a key refused by mistake costs a rename, one let through stands in a repository for ever.
+# Wide on purpose: a key refused by mistake costs a rename; a secret let through stays in a repository for ever.
 SECRET_KEY = re.compile(
     r"pass(word|wd|phrase)?$|password|secret|credential|token|jaas|api[._-]?key|private[._-]?key|"
     r"access[._-]?key|keystore[._-]key|"
@@ -39,12 +39,12 @@ _SETTING = re.compile(r"[a-z][a-z0-9._-]{0,199}\Z")
 
 
 def problems_in(data: Mapping[str, Any]) -> list[Problem]:
-    """Everything the checks find in a file's data."""
+    """Return the problems that all checks report for a file's data."""
     return [problem for check in CHECKS for problem in check(data)]
 
 
 def without_secrets(data: Any, place: Place = ()) -> Any:
-    """Drop keys that look like secrets or addresses: those are reported already, and must not be read on."""
+    """Return the data without keys that look like secrets or addresses: they are reported separately."""
     if isinstance(data, Mapping):
         return {
             key: without_secrets(value, (*place, str(key))) for key, value in data.items() if not _forbidden(place, key)
@@ -55,7 +55,7 @@ def without_secrets(data: Any, place: Place = ()) -> Any:
 
 
 def find_secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
-    """Nothing that looks like a secret or an address stands in the file."""
+    """Yield a problem for each entry that looks like a secret or an address."""
     children = data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ()
     for key, value in children:
         here = (*place, key if isinstance(key, int) else str(key))
@@ -74,7 +74,7 @@ def find_secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
 
 
 def flows_join_known_clusters(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """A flow's ends are clusters of the file, and two different ones."""
+    """Check that a flow joins two different clusters of the file."""
     aliases = _mapping(data.get("clusters"))
     for index, flow in _flows(data):
         for end in ("source", "target"):
@@ -92,11 +92,14 @@ def flows_join_known_clusters(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def one_flow_per_direction(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """A direction has at most one flow, and a worker has each connector name once."""
-    seen: dict[Any, int] = {}
+    """Check that each direction has at most one flow."""
+    first_index: dict[Any, int] = {}
     for index, flow in _flows(data):
         direction = (flow.get("source"), flow.get("target"))
-        if all(isinstance(end, str) for end in direction) and (first := seen.setdefault(direction, index)) != index:
+        if (
+            all(isinstance(end, str) for end in direction)
+            and (first := first_index.setdefault(direction, index)) != index
+        ):
             yield (
                 (
                     "flows",
@@ -107,14 +110,14 @@ def one_flow_per_direction(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def connector_names_are_unique(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Within one Connect worker a connector name stands for one connector."""
-    seen: dict[tuple[Any, str], str] = {}
+    """Check that each connector name occurs once in a Connect worker."""
+    first_place: dict[tuple[Any, str], str] = {}
     for index, flow in _flows(data):
-        # In dedicated mode each flow has connectors of its own, all under the same names.
+        # In dedicated mode each flow has its own connectors, with the same names in every flow.
         worker = str(flow.get("connect") or index)
         for kind, name in _mapping(flow.get("connectors")).items():
             here = f"flows[{index}].connectors.{kind}"
-            if isinstance(name, str) and (first := seen.setdefault((worker, name), here)) != here:
+            if isinstance(name, str) and (first := first_place.setdefault((worker, name), here)) != here:
                 yield (
                     (
                         "flows",
@@ -127,7 +130,7 @@ def connector_names_are_unique(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Aliases cannot be taken for one another, and each cluster has a connection of its own."""
+    """Check that aliases cannot be confused, and that each cluster has a connection of its own."""
     clusters = {
         alias: _mapping(cluster) for alias, cluster in _mapping(data.get("clusters")).items() if isinstance(alias, str)
     }
@@ -152,7 +155,7 @@ def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """The naming policy gives names that can be read back for these aliases."""
+    """Check that the naming policy's topic names can be parsed back for these aliases."""
     naming, aliases = _mapping(data.get("naming")), [a for a in _mapping(data.get("clusters")) if isinstance(a, str)]
     policy: Any = naming.get("policy")
     spec = NamingSpec(
@@ -197,12 +200,12 @@ def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """A group pattern stands once, since only the first can ever apply."""
-    seen: dict[str, int] = {}
+    """Check that no group pattern occurs twice: only the first could ever apply."""
+    first_index: dict[str, int] = {}
     groups = data.get("groups")
     for index, group in enumerate(groups if isinstance(groups, list) else ()):
         pattern = _mapping(group).get("pattern")
-        if isinstance(pattern, str) and (first := seen.setdefault(pattern, index)) != index:
+        if isinstance(pattern, str) and (first := first_index.setdefault(pattern, index)) != index:
             yield ("groups", index, "pattern"), f"the same pattern as groups[{first}], which always comes first"
 
 
@@ -219,7 +222,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _forbidden(place: Place, key: Any) -> str | None:
-    if place == ("clusters",):  # an alias may be any word
+    if place == ("clusters",):  # An alias may be any word.
         return None
     if SECRET_KEY.search(str(key)):
         return "a secret"

@@ -1,4 +1,4 @@
-"""A Java Kafka client's connection settings, said again for librdkafka as the extra of an Airflow connection."""
+"""Translation of a Java Kafka client's connection settings into librdkafka settings for an Airflow connection."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _JAAS_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""",
 
 
 class ClientSettings(NamedTuple):
-    """librdkafka's settings, and what a person must still do; `extra` holds secrets, `notes` never do."""
+    """librdkafka settings, and notes on manual work left to do; `extra` holds secrets, `notes` never do."""
 
     extra: dict[str, str]
     notes: list[str]
@@ -53,12 +53,12 @@ class ClientSettings(NamedTuple):
 
 
 def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
-    """Translates the connection settings of one cluster; keys that have no counterpart are named in the notes."""
+    """Return one cluster's connection settings for librdkafka; notes name the keys without a counterpart."""
     extra = {key: value for key, value in java.items() if key in _SAME}
     extra |= {_RENAMED[key]: value for key, value in java.items() if key in _RENAMED}
     extra |= _jaas(java.get("sasl.jaas.config", ""))
     notes: list[str] = []
-    # Java switches the host name check off by an empty text, librdkafka by `none`; lost, the check would be on.
+    # Java disables the host name check by an empty text, librdkafka by `none`; dropping the key would enable the check.
     if "ssl.endpoint.identification.algorithm" in java:
         extra["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"] or "none"
     _stores(java, extra, notes)
@@ -76,7 +76,7 @@ def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
 
 
 def principal_of(java: Mapping[str, str]) -> str | None:
-    """The Kafka principal these settings log in with, where they say it: SASL user names."""
+    """Return the Kafka principal of these settings, None unless they hold a SASL user name."""
     username = _jaas(java.get("sasl.jaas.config", "")).get("sasl.username", "")
     return f"User:{username}" if username and "${" not in username else None
 

@@ -1,4 +1,4 @@
-"""A connection's librdkafka settings, said again for a Java Kafka client; the reverse of `client_settings`."""
+"""Translation of a connection's librdkafka settings into Java client settings; the reverse of `client_settings`."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _PEM = {
 
 
 def for_java(config: Mapping[str, Any]) -> dict[str, str]:
-    """Translates how to reach and log in to a cluster; settings that only tune librdkafka are left out.
+    """Return the Java settings to reach and log in to a cluster, without settings that only tune librdkafka.
 
     Args:
         config: librdkafka's keys; PEM files as their contents (`ssl.ca.pem` instead of `ssl.ca.location`).
 
     Raises:
-        BadInput: the connection uses what a Java client cannot be told. Values are never echoed.
+        BadInput: the connection uses a setting that Java clients do not have. Values are never echoed.
     """
     if "ssl.crl.location" in config:
-        raise _untold("ssl.crl.location", "revoked certificates cannot be named to a Java client")
+        raise _unsupported("ssl.crl.location", "revoked certificates cannot be named to a Java client")
     protocol = str(config.get("security.protocol", "plaintext")).upper()
     java = {"security.protocol": protocol}
     if protocol.startswith("SASL"):
         java |= _login(config)
     java |= {key: str(config[key]) for key in _SAME if key in config}
     java |= {_PEM[key]: _pem(key, str(config[key])) for key in _PEM if key in config}
-    java |= _kinds(java)
+    java |= _store_types(java)
     if "ssl.endpoint.identification.algorithm" in config:
-        # Java switches the host name check off by an empty text, librdkafka by `none`.
+        # Java disables the host name check by an empty text, librdkafka by `none`.
         java["ssl.endpoint.identification.algorithm"] = str(config["ssl.endpoint.identification.algorithm"]).replace(
             "none", ""
         )
@@ -50,7 +50,7 @@ def for_java(config: Mapping[str, Any]) -> dict[str, str]:
 def _login(config: Mapping[str, Any]) -> dict[str, str]:
     mechanism = str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI")
     if mechanism not in _LOGIN_MODULES:
-        raise _untold("sasl.mechanism", f"{mechanism!a} is none of {', '.join(_LOGIN_MODULES)}")
+        raise _unsupported("sasl.mechanism", f"{mechanism!a} is none of {', '.join(_LOGIN_MODULES)}")
     options = {"username": config.get("sasl.username", ""), "password": config.get("sasl.password", "")}
     if mechanism == "GSSAPI":
         options = {
@@ -59,30 +59,30 @@ def _login(config: Mapping[str, Any]) -> dict[str, str]:
             "keyTab": config.get("sasl.kerberos.keytab", ""),
             "principal": config.get("sasl.kerberos.principal", ""),
         }
-    said = " ".join(f"{name}={_quoted(str(value))}" for name, value in options.items())
-    return {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{_LOGIN_MODULES[mechanism]} required {said};"}
+    option_text = " ".join(f"{name}={_quoted(str(value))}" for name, value in options.items())
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{_LOGIN_MODULES[mechanism]} required {option_text};"}
 
 
 def _quoted(value: str) -> str:
-    """As Java's StreamTokenizer reads it: a line break would end the quotes, so it is said as an escape."""
+    """Quote a value for Java's StreamTokenizer: a line break would end the quotes, so it becomes an escape."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 
 def _pem(key: str, text: str) -> str:
     if key == "ssl.key.pem" and "BEGIN PRIVATE KEY" not in text and "BEGIN ENCRYPTED PRIVATE KEY" not in text:
-        raise _untold("the private key", "a Java client reads only PKCS#8; convert it with `openssl pkcs8 -topk8`")
+        raise _unsupported("the private key", "a Java client reads only PKCS#8; convert it with `openssl pkcs8 -topk8`")
     return text
 
 
-def _kinds(java: Mapping[str, str]) -> dict[str, str]:
-    kinds = {"ssl.truststore.type": "PEM"} if "ssl.truststore.certificates" in java else {}
+def _store_types(java: Mapping[str, str]) -> dict[str, str]:
+    types = {"ssl.truststore.type": "PEM"} if "ssl.truststore.certificates" in java else {}
     if "ssl.keystore.key" in java:
-        return kinds | {"ssl.keystore.type": "PEM"}
-    return kinds | ({"ssl.keystore.type": "PKCS12"} if "ssl.keystore.location" in java else {})
+        return types | {"ssl.keystore.type": "PEM"}
+    return types | ({"ssl.keystore.type": "PKCS12"} if "ssl.keystore.location" in java else {})
 
 
-def _untold(key: str, why: str) -> BadInput:
+def _unsupported(key: str, why: str) -> BadInput:
     return BadInput(
         f"Kafka's own tools cannot be told {key} of the connection",
         why,

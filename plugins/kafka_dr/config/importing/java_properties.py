@@ -1,4 +1,4 @@
-"""Java's .properties format, with the line of each entry."""
+"""Reader of Java's .properties format that keeps the line of each entry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_dr.errors import BadInput
 
 
 class Property(NamedTuple):
-    """One entry: its first line's number, its key and value, and its lines as they are written."""
+    """One entry: number of its first line, key, value, and its lines as written."""
 
     line: int
     key: str
@@ -20,12 +20,12 @@ class Property(NamedTuple):
 
 
 def read_properties(text: str) -> list[Property]:
-    r"""Reads all entries in the file's order; a key that stands twice comes twice, and Java uses the last.
+    r"""Return all entries in the file's order; a duplicate key gives two entries, of which Java uses the last.
 
-    Java reads the bytes as ISO-8859-1, so that is how `text` should have been decoded.
+    Decode `text` as ISO-8859-1, as Java does.
 
     Raises:
-        BadInput: a `\u` without four hexadecimal digits, which Java refuses too; the text is not repeated.
+        BadInput: a `\u` without four hexadecimal digits, which Java refuses too; the error omits the text.
     """
     entries, line = [], 1
     try:

@@ -1,4 +1,4 @@
-"""From MirrorMaker 2's configuration file to a topology: every key is used, or listed with why it is not."""
+"""Conversion of MirrorMaker 2's configuration file into a topology: each key is used or listed with a reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLICY_CLASSES = {
     "org.apache.kafka.connect.mirror.DefaultReplicationPolicy": "default",
     "org.apache.kafka.connect.mirror.IdentityReplicationPolicy": "identity",
 }
-# What readiness compares with the running connectors; everything a flow's meaning depends on, and nothing secret.
+# Settings that readiness compares with the running connectors: all that define a flow, and no secret.
 FLOW_SETTING = re.compile(
     r"(topics|groups)(\.exclude|\.blacklist)?|(topic|group)\.filter\.class|config\.(properties|"
     r"property)\.(exclude|blacklist|filter\.class)|"
@@ -45,7 +45,7 @@ NOT_NEEDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
                 " shown)"
             ),
         ),
-        # before the tuning below, which would name these too
+        # Must precede the tuning pattern below, which matches these keys, too.
         (
             r"(source|target)?\.?(cluster\.)?(producer|consumer|admin)\.(override\.)?(sasl|ssl|security|bootstrap)\..*",
             (
@@ -95,13 +95,13 @@ Connections = dict[str, dict[str, str | dict[str, str]]]
 
 @dataclass(frozen=True)
 class Converted:
-    """What came of a properties file.
+    """Result of converting a properties file.
 
     Attributes:
         topology: the topology file's data, without any secret.
         connections: Airflow connections by name, as `airflow connections import` takes them; they hold secrets.
-        to_make: connections that the topology names and the file knows nothing about, with what they are for.
-        ignored: key to the reason why it is not needed.
+        to_make: connections that the topology names but the file does not define, each with its purpose.
+        ignored: unused key to the reason.
         notes: what a person should know or do; no secrets.
     """
 
@@ -113,16 +113,16 @@ class Converted:
 
 
 def topology_from_properties(text: str, worker: Worker = "dedicated", template: str | None = None) -> Converted:
-    """Converts the text of an mm2.properties file.
+    """Convert the text of an mm2.properties file.
 
     Args:
         text: the file, decoded as ISO-8859-1, as Java does.
-        worker: `dedicated` for connect-mirror-maker.sh, `connect` for connectors in a Connect cluster; decides
+        worker: `dedicated` for connect-mirror-maker.sh, `connect` for connectors in a Connect cluster; decides the
             connectors' names.
-        template: for a replication policy class of one's own, how it names topics: `replicated-<source>-<topic>`.
+        template: how a custom replication policy class names topics: `replicated-<source>-<topic>`.
 
     Raises:
-        BadInput: no topology can be made of it, and why.
+        BadInput: no topology can be made from the file; the message says why.
     """
     entries = read_properties(text)
     settings = _Settings({entry.key: entry.value for entry in entries}, worker)
@@ -147,7 +147,7 @@ def topology_from_properties(text: str, worker: Worker = "dedicated", template: 
 
 
 class _Settings:
-    """The file's keys by what they are about: the whole, a cluster, or a direction."""
+    """The file's keys, split into general keys, keys of a cluster and keys of a direction."""
 
     def __init__(self, settings: Mapping[str, str], worker: Worker) -> None:
         self.aliases = tuple(dict.fromkeys(filter(None, list_items(settings.get("clusters", "")))))
@@ -164,7 +164,7 @@ class _Settings:
         prefixes = {f"{alias}.": self.of_cluster[alias] for alias in self.aliases}
         prefixes |= {f"{source}->{target}.": found for (source, target), found in self.of_direction.items()}
         for key, value in settings.items():
-            # the longest, so that dc.one.bootstrap.servers is about dc.one, not about dc
+            # The longest prefix wins, so that dc.one.bootstrap.servers belongs to dc.one, not to dc.
             prefix = max((prefix for prefix in prefixes if key.startswith(prefix)), key=len, default="")
             prefixes.get(prefix, self.general)[key.removeprefix(prefix)] = value
         self.flows = [
@@ -178,7 +178,7 @@ class _Settings:
             )
 
     def client(self, alias: str) -> dict[str, str]:
-        """How MirrorMaker 2 connects to a cluster; the cluster's own settings go before general ones."""
+        """Return MirrorMaker 2's connection settings of a cluster; the cluster's own override general ones."""
         return {
             key: value
             for key, value in (self.general | self.of_cluster[alias]).items()
@@ -186,13 +186,13 @@ class _Settings:
         }
 
     def cluster(self, alias: str) -> dict[str, Any]:
-        """A cluster as the topology says it; MirrorMaker 2's principal is exempt from every fence."""
+        """Return a cluster's topology entry; MirrorMaker 2's principal is exempt from every fence."""
         principal = principal_of(self.client(alias))
-        named = {"principals": {"mirror_maker": [principal]}} if principal else {}
-        return {"connection": f"kafka_{alias}", **named}
+        principals = {"principals": {"mirror_maker": [principal]}} if principal else {}
+        return {"connection": f"kafka_{alias}", **principals}
 
     def naming(self, template: str | None) -> dict[str, Any]:
-        """The naming policy, which must be the same in every direction."""
+        """Return the topology's naming policy; raise BadInput if it differs between directions."""
         stated = [self._stated(ends, NAMING_SETTING) for ends in self.flows]
         if any(other != stated[0] for other in stated):
             raise BadInput(
@@ -217,8 +217,8 @@ class _Settings:
         )
 
     def flow(self, source: str, target: str) -> dict[str, Any]:
-        """A direction as the topology says it."""
-        stated = self._stated((source, target), FLOW_SETTING)
+        """Return a direction's topology entry."""
+        settings = self._stated((source, target), FLOW_SETTING)
         isolation = {"isolation": level} if (level := self._isolation(source, target)) else {}
         names = self._connectors(source, target)
         worker = self._connect(source, target)
@@ -228,11 +228,11 @@ class _Settings:
             "connect": worker,
             "connectors": names,
             **isolation,
-            "mirror_maker": stated,
+            "mirror_maker": settings,
         }
 
     def to_make(self) -> dict[str, str]:
-        """Connections that only a person can fill in."""
+        """Return the connections that must be created manually, each with its purpose."""
         workers = {self._connect(*ends): f"http: the Connect worker that runs {'->'.join(ends)}" for ends in self.flows}
         return workers | {
             "kafka_dr_journal": (
@@ -243,25 +243,25 @@ class _Settings:
         }
 
     def ignored(self) -> dict[str, str]:
-        """Every key that went nowhere, with the reason."""
+        """Return every unused key with the reason."""
         ignored = {key: _reason(key) for key in self.general if key != "clusters" and not self._used(key)}
-        for alias, found in self.of_cluster.items():
+        for alias, keys in self.of_cluster.items():
             ignored |= {
                 f"{alias}.{key}": _reason(key)
-                for key in found
+                for key in keys
                 if not CONNECTION_KEY.fullmatch(key) and key != "consumer.isolation.level"
             }
-        for ends, found in self.of_direction.items():
+        for ends, keys in self.of_direction.items():
             enabled = ends in self.flows
-            taken = (
+            used = (
                 ("enabled", *self._stated(ends, FLOW_SETTING), *self._stated(ends, NAMING_SETTING)) if enabled else ()
             )
-            unused = (key for key in found if key not in taken)
+            unused = (key for key in keys if key not in used)
             ignored |= {f"{'->'.join(ends)}.{key}": _reason(key if enabled else "enabled") for key in unused}
         return ignored
 
     def notes(self) -> list[str]:
-        """What the way MirrorMaker 2 is run means for a failover."""
+        """Return notes on what MirrorMaker 2's way of running means for a failover."""
         notes = [
             (
                 "the kafka_ connections log in as MirrorMaker 2 does; give the orchestrator principals of its own"
@@ -282,9 +282,11 @@ class _Settings:
                 "offset syncs lie on the source and die with it; set offset-syncs.topic.location=target on source and"
                 " checkpoint connectors"
             )
-        lacking = ["->".join(reversed(ends)) for ends in self.flows if ends[::-1] not in self.flows]
+        missing_reverse = ["->".join(reversed(ends)) for ends in self.flows if ends[::-1] not in self.flows]
         return notes + (
-            [f"no flow leads back ({', '.join(lacking)}); failback needs one, stopped until then"] if lacking else []
+            [f"no flow leads back ({', '.join(missing_reverse)}); failback needs one, stopped until then"]
+            if missing_reverse
+            else []
         )
 
     def _stated(self, ends: tuple[str, str], kind: re.Pattern[str]) -> dict[str, str]:
@@ -324,7 +326,7 @@ def _reason(key: str) -> str:
 
 
 def _form_notes(entries: Iterable[Property]) -> list[str]:
-    """What Java reads otherwise than it was probably meant: lost backslashes, and keys that stand twice."""
+    """Return notes on text that Java reads otherwise than probably meant: lost backslashes, duplicate keys."""
     notes: list[str] = []
     first: dict[str, int] = {}
     for entry in entries:
@@ -337,6 +339,6 @@ def _form_notes(entries: Iterable[Property]) -> list[str]:
         if re.search(r"(topics|groups)(\.exclude|\.blacklist)?$", entry.key) and re.search(
             r"(?<!\\)(\\\\)*\\[^\\\r\n]", entry.written
         ):
-            read = f"{entry.key!a} is read as {entry.value!a}"
-            notes.append(f"line {entry.line}: Java drops a single backslash, so {read}; double it to keep it")
+            parsed = f"{entry.key!a} is read as {entry.value!a}"
+            notes.append(f"line {entry.line}: Java drops a single backslash, so {parsed}; double it to keep it")
     return notes
