@@ -1,1 +1,1 @@
-"""Commands for the platform engineer."""
+"""Command lines for the platform engineer and for the operator on call."""

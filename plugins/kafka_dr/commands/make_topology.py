@@ -21,10 +21,10 @@ from kafka_dr.hooks.whole_file import write_whole
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; 0 when the files are written, 2 when nothing was."""
+    """Run the command; return 0 if all files were written, 2 on a refusal or a write error."""
     options = _parser().parse_args(arguments)
     try:
-        # ISO-8859-1, as Java reads it
+        # Java reads properties files as ISO-8859-1.
         text = read_text(options.properties, "MirrorMaker 2's configuration file", "ISO-8859-1")
         converted = topology_from_properties(text, options.worker, options.template)
         check_topology(converted.topology, f"what {options.properties} describes")
@@ -33,12 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path, text in files.items():
             _write(path, text, secret=path != options.out)
     except (BadInput, OSError) as error:
-        said = (
+        message = (
             f"nothing was made: {error}"
             if isinstance(error, BadInput)
             else f"stopped: {error.strerror}: {error.filename}"
         )
-        print(said, file=sys.stderr)
+        print(message, file=sys.stderr)
         return 2
     print(_report(converted, options.out, list(files)[1:]))
     return 0

@@ -1,8 +1,8 @@
-"""Note in the journal what a person did by hand, so that Airflow and every later command go on from there.
+"""Journal entries for manual steps, so that Airflow and every later command continue from there.
 
 Invariants
-1. What changes the direction is noted before it is done; what was done is read back before it is noted.
-2. Each note takes a new epoch: no process of the procedure that still runs somewhere can act beside the person.
+1. A change of direction is recorded before it is made; a manual step is read back before it is recorded.
+2. Each entry takes a new epoch: no process of the procedure that still runs can act beside the person.
 """
 
 from __future__ import annotations
@@ -36,35 +36,42 @@ MANUAL_ACTIONS = ("opening", "opened", "returning")
 
 
 def record_manual_action(procedure: Run, hand: ManualContext, what: str, who: str) -> str:
-    """Write one of the marks; returns what is now so, as a sentence.
+    """Write the journal entry of a manual action; return the new state as a sentence.
+
+    Args:
+        hand: the procedure's state as the printed commands know it.
+        what: one of `MANUAL_ACTIONS`.
+        who: name of the person.
 
     Raises:
-        BadInput: nobody is named.
-        Refusal: the other direction was already taken.
-        ReadBackFailed: the target is not what the opened mark would say.
+        BadInput: `who` is empty.
+        Refusal: the procedure already goes in the other direction.
+        ReadBackFailed: the target is not in the state that `opened` would record.
     """
     if not who.strip():
         raise BadInput("Who are you?", "", "Say --as and your name: it stands in the journal.")
     procedure.lease.take_new_epoch()
-    return {"opening": _opening, "opened": _opened, "returning": _returning}[what](procedure, hand, who)
+    return {"opening": _record_opening, "opened": _record_opened, "returning": _record_returning}[what](
+        procedure, hand, who
+    )
 
 
-def _opening(procedure: Run, hand: ManualContext, who: str) -> str:
+def _record_opening(procedure: Run, hand: ManualContext, who: str) -> str:
     procedure.progress.refuse_if_going_back()
     if procedure.progress.began(Step.OPEN_TARGET) is None:
         record_fact(procedure.authority, Step.OPEN_TARGET, TargetToOpen(removes_acl_entries=hand.opening, by_hand=who))
     return f"{procedure.id}: {who} opens the target by hand; from now on no step returns by itself"
 
 
-def _returning(procedure: Run, _: ManualContext, who: str) -> str:
+def _record_returning(procedure: Run, _: ManualContext, who: str) -> str:
     if procedure.progress.done(TargetOpened) is not None:
         raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
     record_fact(procedure.authority, Step.RETURN_TO_SOURCE, SourceToReopen(reopens_source=True, by_hand=who))
     return f"{procedure.id}: {who} returns by hand; from now on no step goes forward"
 
 
-def _opened(procedure: Run, hand: ManualContext, who: str) -> str:
-    """Everything up to the opening was done; each step that was done by hand gets an outcome that says so."""
+def _record_opened(procedure: Run, hand: ManualContext, who: str) -> str:
+    """Record an outcome for each manual step up to the opening, after reading back what the steps changed."""
     if procedure.progress.began(Step.OPEN_TARGET) is None:
         raise Refusal(
             "The opening was never begun",
@@ -73,20 +80,20 @@ def _opened(procedure: Run, hand: ManualContext, who: str) -> str:
         )
     left = frozenset(steps_of(procedure.identity.dag_id)) - hand.done
     checks = {
-        Step.COMMIT_GROUPS: _wrong_positions,
-        Step.SEED_REVERSE_REPLICATION: _wrong_seeds,
-        Step.OPEN_TARGET: _still_closed,
+        Step.COMMIT_GROUPS: _positions_mismatches,
+        Step.SEED_REVERSE_REPLICATION: _seed_mismatches,
+        Step.OPEN_TARGET: _remaining_entries,
     }
-    wrong = [line for step, check in checks.items() if step in left for line in check(procedure, hand)]
-    if wrong:
+    mismatches = [line for step, check in checks.items() if step in left for line in check(procedure, hand)]
+    if mismatches:
         raise ReadBackFailed(
             "The target is not what it was to become",
-            first_few(wrong, separator="; "),
+            first_few(mismatches, separator="; "),
             "Print the commands again, run those for it, then note it again.",
         )
     outcomes: dict[Step, Callable[[], StepOutcome]] = {
         Step.REVIEW_TRANSLATION: lambda: GatePassed(asked=False, by_hand=who),
-        Step.COMMIT_GROUPS: lambda: _committed(procedure, hand, who),
+        Step.COMMIT_GROUPS: lambda: _groups_committed(procedure, hand, who),
         Step.SEED_REVERSE_REPLICATION: lambda: ReverseFlowSeeded(seeded=len(hand.seeds or {}), by_hand=who),
         Step.OPEN_TARGET: lambda: TargetOpened(opened_at=procedure.now(), by_hand=who),
     }
@@ -96,39 +103,39 @@ def _opened(procedure: Run, hand: ManualContext, who: str) -> str:
     return f"{procedure.id}: read back and noted; Airflow, when it is back, goes on with redirect_clients"
 
 
-def _wrong_positions(procedure: Run, hand: ManualContext) -> list[str]:
+def _positions_mismatches(procedure: Run, hand: ManualContext) -> list[str]:
     if hand.positions is None and Step.COMMIT_GROUPS in hand.notes:
         return [hand.notes[Step.COMMIT_GROUPS]]
     wanted = {
         (group, TopicPartition(topic, partition)): offset for group, topic, partition, offset in hand.positions or ()
     }
     groups = by_group(held_positions(procedure, sorted({group for group, _ in wanted})))
-    held = {(group, tp): offset for group, at in groups for tp, offset in at.items()}
+    committed = {(group, tp): offset for group, at in groups for tp, offset in at.items()}
     return [
-        f"{group} on {tp} is at {held.get((group, tp))}, not at {offset}"
+        f"{group} on {tp} is at {committed.get((group, tp))}, not at {offset}"
         for (group, tp), offset in wanted.items()
-        if held.get((group, tp)) != offset
+        if committed.get((group, tp)) != offset
     ]
 
 
-def _wrong_seeds(procedure: Run, hand: ManualContext) -> list[str]:
+def _seed_mismatches(procedure: Run, hand: ManualContext) -> list[str]:
     flow = procedure.reverse_flow
     if flow is None or not hand.seeds:
         return []
-    kept = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
+    stored = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
     return [
-        f"{flow.connectors.source} goes on after {kept.get(tp)} on {tp}, not after {last}"
+        f"{flow.connectors.source} goes on after {stored.get(tp)} on {tp}, not after {last}"
         for tp, last in hand.seeds.items()
-        if kept.get(tp) != last
+        if stored.get(tp) != last
     ]
 
 
-def _still_closed(procedure: Run, hand: ManualContext) -> list[str]:
+def _remaining_entries(procedure: Run, hand: ManualContext) -> list[str]:
     closed: frozenset[AclEntry] = target_rules(procedure).entries & frozenset(hand.removed)
     return [f"still there: {entry}" for entry in sorted(closed)]
 
 
-def _committed(procedure: Run, hand: ManualContext, who: str) -> GroupsCommitted:
+def _groups_committed(procedure: Run, hand: ManualContext, who: str) -> GroupsCommitted:
     ends = procedure.systems.target.ends(list(local_partitions(procedure)))
     receipt = procedure.artifacts.save("local_ends", partitions_frame(ends, "offset"))
     return GroupsCommitted(positions=len(hand.positions or ()), local_ends=receipt, by_hand=who)

@@ -3,10 +3,10 @@
     python -m kafka_dr.commands.plan PROCEDURE_ID
     python -m kafka_dr.commands.plan --source ALIAS --target ALIAS --commands [--out FOLDER]
 
-It reads the journal and its files. `--commands` writes `to_go_on.sh`, `to_return.sh` and the files they need into a
-folder, and prints both; between translation and commit it asks the clusters for what depends on them, and without an
-answer `to_go_on.sh` ends before the commit. Kafka's tools read `source.properties` and `target.properties` there:
-write them yourself.
+Reads the journal and its files. `--commands` writes the scripts `to_go_on.sh` and `to_return.sh` and the files they
+need into a folder, and prints both scripts. Between translation and commit the command reads the target's positions and
+topics; if the target does not answer, `to_go_on.sh` ends before the commit. Kafka's tools read `source.properties` and
+`target.properties` in that folder: write both files yourself.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; 0 when it printed what was asked, 2 when it could not."""
+    """Run the command; return 0 if the requested text was printed, 2 on a refusal or an unavailable system."""
     options = _parser().parse_args(arguments)
-    # Connections that are kept in Airflow's own database are read as its servers read them.
+    # In a server's process context Airflow reads connections from its own database.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
         procedure = _procedure(options)
@@ -117,13 +117,13 @@ def _procedure(options: argparse.Namespace) -> Run:
 
 
 def plan_text(procedure: Run) -> str:
-    """The plan as the approver read it, and how far the procedure is."""
+    """Return the plan as the approver read it, and the state of each step."""
     done, begun = _steps(procedure)
     lines = [
         f"{step.value:<28} {'done' if step in done else 'begun' if step in begun else '-'}"
         for step in steps_of(procedure.identity.dag_id)
     ]
-    planning = _planning(procedure)
+    planning = _planning_step(procedure)
     if planning not in done:
         return "\n".join([f"{procedure.id} has no plan yet: {planning.value} is not done.", "", *lines])
     shown = loss_markdown if procedure.progress.without_source else plan_markdown
@@ -131,8 +131,8 @@ def plan_text(procedure: Run) -> str:
     return "\n".join([shown(move.plan, move.plan_digest), "", *lines])
 
 
-def _planning(procedure: Run) -> Step:
-    """The step that writes, or wrote, the plan."""
+def _planning_step(procedure: Run) -> Step:
+    """Return the step that writes the plan."""
     return (
         procedure.progress.planning[0]
         if procedure.progress.without_source or Step.FORECAST in steps_of(procedure.identity.dag_id)
@@ -141,7 +141,7 @@ def _planning(procedure: Run) -> Step:
 
 
 def write_commands(procedure: Run, folder: Path) -> str:
-    """Write both scripts and their files; return what is printed."""
+    """Write both scripts and their files; return the text to print."""
     hand = hand_of(procedure)
     folder.mkdir(parents=True, exist_ok=True)
     title = f"{procedure.id}: {procedure.request.source} -> {procedure.request.target}"
@@ -160,9 +160,13 @@ def write_commands(procedure: Run, folder: Path) -> str:
 
 
 def hand_of(procedure: Run) -> ManualContext:
-    """What the journal and its files say, as the commands need it."""
+    """Return the procedure's state as the manual commands need it, from the journal and its files.
+
+    Raises:
+        Refusal: the procedure has no plan yet.
+    """
     done, begun = _steps(procedure)
-    planning, given_up = _planning(procedure), procedure.progress.without_source
+    planning, given_up = _planning_step(procedure), procedure.progress.without_source
     if planning not in done:
         raise Refusal(
             "There is no plan yet",
@@ -170,22 +174,22 @@ def hand_of(procedure: Run) -> ManualContext:
             "Run the procedure to its approval first.",
         )
     plan, topology, reverse = procedure.progress.move().planned, procedure.topology, procedure.reverse_flow
-    # By the intents alone, and as if nothing was continued: a person undoes whatever was begun.
+    # From intents alone, and as if no procedure was continued: a person undoes whatever was begun.
     intents, parts = procedure.progress.entries(Entry.INTENT), parts_of(procedure.flow)
     undo = left_to_undo(intents, procedure.request.source, parts, continues=False)
     notes = _notes(procedure, done)
     try:
         positions, local = _positions(procedure, done), _missing_topics(procedure, done)
-    except Exception as error:  # noqa: BLE001 (the way back is printed without them)
+    except Exception as error:  # noqa: BLE001 (the rollback is printed without positions)
         positions, local = None, ()
         notes[Step.COMMIT_GROUPS] = f"The positions are not known; print these commands again. Why: {error}"
     return ManualContext(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,
-        source=_place(procedure, "source", procedure.request.source),
-        target=_place(procedure, "target", procedure.request.target),
-        flow=_flow(procedure, procedure.flow, given_up),
-        reverse=_flow(procedure, reverse, given_up) if reverse is not None else None,
+        source=_tool_access(procedure, "source", procedure.request.source),
+        target=_tool_access(procedure, "target", procedure.request.target),
+        flow=_connector_commands(procedure, procedure.flow, given_up),
+        reverse=_connector_commands(procedure, reverse, given_up) if reverse is not None else None,
         done=done,
         begun=begun,
         fence=() if given_up else tuple(map(entry_of, plan.fence)),
@@ -196,14 +200,14 @@ def hand_of(procedure: Run) -> ManualContext:
         positions=positions,
         local_topics=local,
         seeds=None if given_up else _seeds(procedure, done),
-        routing=_routing(procedure),
-        drain=_address(procedure, topology.drain.connection)[0] if topology.drain else "",
+        routing=_routing_command(procedure),
+        drain=_address_and_login(procedure, topology.drain.connection)[0] if topology.drain else "",
         mark=f'python -m kafka_dr.commands.plan {quote(procedure.id)} --as "${{USER:-somebody}}" --by-hand',
         start_reverse=procedure.request.start_reverse_replication,
         loops=topology.naming.policy != "default",
         notes=notes,
         fence_hook=(
-            _address(procedure, topology.fence_hook.connection)[0]
+            _address_and_login(procedure, topology.fence_hook.connection)[0]
             if topology.fence_hook and any(isinstance(one, LiftFenceHook) for one in undo)
             else ""
         ),
@@ -218,8 +222,8 @@ def _steps(procedure: Run) -> tuple[frozenset[str], frozenset[str]]:
     )
 
 
-def _place(procedure: Run, end: str, alias: str) -> ToolAccess:
-    """The servers stand in the connection; where that cannot be read, a person knows them."""
+def _tool_access(procedure: Run, end: str, alias: str) -> ToolAccess:
+    """Return a cluster's servers from its connection, or a placeholder for the person to fill in."""
     try:
         servers = str(
             procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection)["bootstrap.servers"]
@@ -229,8 +233,8 @@ def _place(procedure: Run, end: str, alias: str) -> ToolAccess:
     return ToolAccess(alias, servers, f"{end}.properties")
 
 
-def _address(procedure: Run, connection: str) -> tuple[str, bool]:
-    """An http connection's address, and whether it needs a login."""
+def _address_and_login(procedure: Run, connection: str) -> tuple[str, bool]:
+    """Return an HTTP connection's address, and whether a login is needed."""
     try:
         url, user, _ = procedure.systems.connections.login(connection)
     except Exception:  # noqa: BLE001 (a plan without an address is better than none)
@@ -238,16 +242,16 @@ def _address(procedure: Run, connection: str) -> tuple[str, bool]:
     return url, bool(user)
 
 
-def _flow(procedure: Run, flow: Flow, given_up: bool) -> ManualFlow | None:
-    """How to reach the flow's worker; None in dedicated mode with the source given up."""
+def _connector_commands(procedure: Run, flow: Flow, given_up: bool) -> ManualFlow | None:
+    """Return how to reach the flow's worker; None in dedicated mode if the source is declared lost."""
     if given_up and flow.connect is None:
         return None
-    url, login = _address(procedure, flow.worker)
+    url, login = _address_and_login(procedure, flow.worker)
     return ManualFlow(url, login, flow.source, flow.connectors.source, flow.connectors.checkpoint)
 
 
 def _positions(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, str, int, int], ...] | None:
-    """What commit_groups would commit; none once it has, None before there is anything to commit."""
+    """Return what commit_groups would commit: () once committed, None before there is a translation."""
     if Step.COMMIT_GROUPS in done:
         return ()
     if Step.TRANSLATE_OFFSETS not in done:
@@ -257,14 +261,14 @@ def _positions(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, str, in
 
 
 def _missing_topics(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, int], ...]:
-    """Topics that commit_groups would make, with their partitions."""
+    """Return the topics that commit_groups would create, with their partition counts."""
     if Step.COMMIT_GROUPS in done or Step.STOP_MIRROR_MAKER not in done:
         return ()
     return tuple(missing_topics(procedure).items())
 
 
 def _seeds(procedure: Run, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
-    """Where the reverse flow goes on: one below the ends at the opening; only for topics whose ends are known."""
+    """Return the reverse flow's seeds: one below the target's ends; only for topics with known ends."""
     if Step.STOP_MIRROR_MAKER not in done:
         return None
     written = set(topics_of(procedure))
@@ -274,15 +278,15 @@ def _seeds(procedure: Run, done: frozenset[str]) -> dict[TopicPartition, int | N
 def _notes(procedure: Run, done: frozenset[str]) -> dict[str, str]:
     notes: dict[str, str] = {}
     if Step.TRANSLATE_OFFSETS in done and Step.REVIEW_TRANSLATION not in done:
-        found = procedure.progress.require(OffsetsTranslated)
-        more = [
+        figures = procedure.progress.require(OffsetsTranslated)
+        loss_lines = [
             f"More is lost of {one.topic}-{one.partition} than was approved: {one.why}."
             for one in loss_beyond_approval(procedure)
         ]
         notes[Step.REVIEW_TRANSLATION] = " ".join(
             [
-                f"{found.exact} of {found.positions} positions are exact; the others may read again, never skip.",
-                *more,
+                f"{figures.exact} of {figures.positions} positions are exact; the others may read again, never skip.",
+                *loss_lines,
             ]
         )
     if procedure.topology.naming.policy != "identity" and Step.COMMIT_GROUPS not in done:
@@ -293,13 +297,13 @@ def _notes(procedure: Run, done: frozenset[str]) -> dict[str, str]:
     return notes
 
 
-def _routing(procedure: Run) -> str:
+def _routing_command(procedure: Run) -> str:
     routing = procedure.topology.routing
     if routing.kind == "file":
         return (
             f"cp routing.json {quote(routing.path + '.new')} && mv {quote(routing.path + '.new')} {quote(routing.path)}"
         )
-    url, login = _address(procedure, routing.connection)
+    url, login = _address_and_login(procedure, routing.connection)
     who = ' -u "$ROUTING_USER"' if login else ""
     return f"curl -fsS{who} -X PUT -H 'Content-Type: application/json' --data @routing.json {quote(url + '/route')}"
 
@@ -307,7 +311,7 @@ def _routing(procedure: Run) -> str:
 def _files(procedure: Run, hand: ManualContext) -> dict[str, str]:
     partitions = partitions_of_plan(procedure)
     remote = remote_partitions(procedure, partitions)
-    found = {
+    texts = {
         "groups.txt": "".join(f"{group}\n" for group in groups_of(procedure)),
         **({} if hand.given_up else {"source_partitions.txt": partition_patterns(partitions)}),
         "target_partitions.txt": partition_patterns(remote.values()),
@@ -319,10 +323,10 @@ def _files(procedure: Run, hand: ManualContext) -> dict[str, str]:
         (Step.STOP_MIRROR_MAKER, "boundary", boundary_of),
     ):
         if step in hand.done:
-            found[f"{name}.txt"] = offset_lines(ends(procedure))
+            texts[f"{name}.txt"] = offset_lines(ends(procedure))
     if hand.reverse is not None and hand.seeds:
-        found["reverse_offsets.json"] = seeds_json(hand.reverse.alias, hand.seeds)
-    return found
+        texts["reverse_offsets.json"] = seeds_json(hand.reverse.alias, hand.seeds)
+    return texts
 
 
 def _route(procedure: Run, hand: ManualContext) -> str:

@@ -2,9 +2,9 @@
 
     python -m kafka_dr.commands.record_positions < SETTINGS
 
-Settings are one line of JSON, since they hold secrets: `topology` (path), `clusters` (alias -> librdkafka
-configuration), `workers` (flow's connection -> url, user, password) and `archive` (options of its file system). It ends
-when its standard input ends.
+Settings are one line of JSON on standard input, since they hold secrets: `topology` (path), `clusters` (alias ->
+librdkafka configuration), `workers` (flow's connection -> url, user, password) and `archive` (options of its file
+system). The command ends when its standard input ends.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from kafka_dr.recorder.loop import Recording
 from kafka_dr.recorder.mirror_topics import read_so_far
 from kafka_dr.recorder.sampler import Looker
 
-#: Records that wait within a client: they are the recorder's largest part of memory where they are large.
+#: Prefetch queue of a client, in KB: with large records these queues are most of the recorder's memory.
 _QUEUED_KBYTES = 16_384
 
 
 def main() -> int:
-    """Runs the command; 0 when it was ended, 1 when a flow's recorder failed, 2 when it could not begin."""
+    """Run the command; return 0 if ended from outside, 1 if a recorder failed, 2 if recording could not begin."""
     ended, failed = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -48,10 +48,10 @@ def main() -> int:
     except (SwitchbackError, ValueError, KeyError) as error:
         print(f"ERROR the recorder cannot begin: {type(error).__name__}: {error}", flush=True)
         return 2
-    # What was loaded stays: to look through it for garbage would be a large part of a quiet look.
+    # Loaded modules stay in memory: scanning them for garbage would be a large part of a quiet sample's cost.
     gc.freeze()
     threading.Thread(target=_end_with_parent, args=(ended,), daemon=True).start()
-    threads = [threading.Thread(target=_run, args=(one, ended, failed)) for one in recordings]
+    threads = [threading.Thread(target=_run, args=(recording, ended, failed)) for recording in recordings]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -60,17 +60,17 @@ def main() -> int:
 
 
 def _run(one: Recording, ended: threading.Event, failed: threading.Event) -> None:
-    """Run one recorder; its failure ends all of them, so that the supervisor restarts the process."""
+    """Run one recorder; its failure ends all recorders, so that the supervisor restarts the process."""
     try:
         one.run()
-    except Exception:  # noqa: BLE001 (one recorder's end ends all of them)
+    except Exception:  # noqa: BLE001 (a failed recorder ends all)
         print(f"ERROR {one.name}: its recorder failed, and all end:\n{traceback.format_exc()}", flush=True)
         failed.set()
         ended.set()
 
 
 def open_recorder(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended: threading.Event) -> Recording:
-    """One flow's recorder, with its clients."""
+    """Return one flow's recorder, with its clients."""
     source, target = (settings["clusters"][alias] for alias in (flow.source, flow.target))
     access = Access(
         KafkaCluster(flow.source, source),
@@ -80,11 +80,13 @@ def open_recorder(topology: Topology, flow: Flow, settings: Mapping[str, Any], e
         _worker(settings["workers"], flow),
         _flow_back(topology, flow, settings["workers"]),
     )
-    # Who starts this process refuses a topology without one.
-    name, kept = f"{flow.source}->{flow.target}", cast("Recorder", topology.recorder)
-    archive = Archive(kept.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
-    looker = Looker(flow, topology.names, access, kept.interval_seconds, lambda: read_so_far(archive))
-    return Recording(name, looker.look, archive, kept.interval_seconds, timedelta(days=kept.retention_days), ended)
+    # The DAG that starts this process refuses a topology without a recorder.
+    name, recorder = f"{flow.source}->{flow.target}", cast("Recorder", topology.recorder)
+    archive = Archive(recorder.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
+    sampler = Looker(flow, topology.names, access, recorder.interval_seconds, lambda: read_so_far(archive))
+    return Recording(
+        name, sampler.look, archive, recorder.interval_seconds, timedelta(days=recorder.retention_days), ended
+    )
 
 
 def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
@@ -95,7 +97,7 @@ def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
 
 
 def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowBack | None:
-    """The reverse flow where topics have the same names on both sides, else None: it writes into other topics."""
+    """Return the reverse flow under identity naming, else None: under other namings it writes to other topics."""
     back = topology.find_flow(flow.target, flow.source)
     return (
         FlowBack(_worker(workers, back), back.connectors.source)
@@ -105,8 +107,8 @@ def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> Fl
 
 
 def _end_with_parent(ended: threading.Event) -> None:
-    """An orphan would go on beside its successor."""
-    # Past sys.stdin: Python aborts at exit where it needs the lock of a reader that another thread still holds.
+    """End the recorder with its parent process: an orphan would record beside its successor."""
+    # Not sys.stdin: Python aborts at exit if another thread still holds the lock of that reader.
     while os.read(0, 1):
         pass
     ended.set()

@@ -4,8 +4,8 @@
     "reason": ...}' python -m kafka_dr.commands.run_procedure --resume RUN_ID --as USER
     python -m kafka_dr.commands.run_procedure --resume PROCEDURE_ID --as USER --own-database FOLDER
 
-The same DAG, the same steps, the same journal. Passwords are asked on the terminal; without one they are read from
-standard input.
+The same DAG, the same steps, the same journal. Passwords are asked on the terminal; without a terminal passwords are
+read from standard input.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kafka_dr.commands.without_airflow.own_database import folder_environment, o
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, SwitchbackError
 
-#: Everything that imports Airflow, which reads its environment when it is first imported.
+#: The module that imports Airflow: loaded late, because Airflow reads its environment when first imported.
 _CONDUCTOR = "kafka_dr.commands.without_airflow.conductor"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; exit 0 if the procedure completed, 1 if not, 2 if never begun, 130 if interrupted."""
+    """Run the command; return 0 if the procedure completed, 1 if not, 2 if never begun, 130 if interrupted."""
     options = _parser().parse_args(arguments)
     try:
         conf = _conf(options)

@@ -2,9 +2,9 @@
 
     python -m kafka_dr.commands.verify_evidence FOLDER [--journal]
 
-The digest in evidence.json covers everything in it, the SHA-256 sums of the other files included. Whoever can change
-all of them can also write a new digest: `--journal` compares it with the one in the journal, whose entries are chained
-by hashes.
+The digest in evidence.json covers all other fields, the SHA-256 sums of the other files included. A person who can
+change all files can also write a new digest: `--journal` compares the digest with the journal, whose entries are
+chained by hashes.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import ProcedureClosed, newest_fact
 from kafka_dr.vocabulary import Entry, Step
 
-#: Folders of what was read on an old source, and the column of the loss that holds the SHA-256 of the files in each.
+#: Folders of records read on an old source, and the loss column with the SHA-256 of each folder's files.
 LISTS = {"stranded": "sha256", "uncommitted": "uncommitted_sha256"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; 0 when everything holds, 1 when something was changed, 2 when it cannot be told."""
+    """Run the command; return 0 if the evidence is intact, 1 if it was changed, 2 if it cannot be verified."""
     options = _parser().parse_args(arguments)
     try:
         raw = (options.folder / "evidence.json").read_bytes()
@@ -82,13 +82,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _journal() -> Journal:
-    # Connections that are kept in Airflow's own database are read as its servers read them.
+    # In a server's process context Airflow reads connections from its own database.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     return Journal(Connections().journal_url(load_topology().journal.connection))
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:
-    """The evidence if it has the shape that receipts and digest are looked up in."""
+    """Return the evidence, None unless it is an object with digest and receipts where they are expected."""
     try:
         evidence = read_json(raw)
         list(listed_receipts(evidence))
@@ -98,16 +98,16 @@ def _parsed(raw: bytes) -> dict[str, Any] | None:
 
 
 def changed_evidence(raw: bytes, evidence: dict[str, Any]) -> Iterator[str]:
-    """The digest is that of everything else, and nothing stands between the lines."""
-    found = digest_of({name: value for name, value in evidence.items() if name != "digest"})
-    if found != evidence["digest"]:
-        yield f"evidence.json was changed: it says digest {quoted_value(evidence['digest'])}, its content has {found}"
+    """Yield a problem if the digest is not that of all other fields, or the bytes are not those written."""
+    digest = digest_of({name: value for name, value in evidence.items() if name != "digest"})
+    if digest != evidence["digest"]:
+        yield f"evidence.json was changed: it says digest {quoted_value(evidence['digest'])}, its content has {digest}"
     elif raw != evidence_text(evidence).encode("utf-8", "surrogatepass"):
         yield "evidence.json was written anew: its content holds, its bytes are others"
 
 
 def changed_page(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """The page is what the evidence makes of it."""
+    """Yield a problem if the page differs from the page rendered from the evidence."""
     try:
         expected = evidence_page(evidence).encode("utf-8", "surrogatepass")
     except (AttributeError, LookupError, TypeError, ValueError, UndefinedError) as error:
@@ -118,10 +118,10 @@ def changed_page(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
 
 
 def listed_receipts(evidence: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Every file that a step names with its SHA-256."""
+    """Yield the receipt (file, SHA-256) of every file that a step names."""
     for step in evidence["steps"]:
-        for told in (step["figures"], *step["notes"]):
-            yield from filter(_is_receipt, told.values())
+        for figures in (step["figures"], *step["notes"]):
+            yield from filter(_is_receipt, figures.values())
 
 
 def _is_receipt(value: Any) -> TypeGuard[dict[str, Any]]:
@@ -129,23 +129,24 @@ def _is_receipt(value: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
-    """Lists of records that a step has read on the source, each with its SHA-256, by the rows of the loss.
+    """Return the SHA-256 of each file of records that a step read on the source, from the rows of its loss file.
 
-    Empty where no source was read, and where the file of the loss is not the one that was written: nothing in it counts
-    then.
+    Empty if no source was read, or if the loss file was changed: then its rows prove nothing.
     """
     loss, made = figures.get("loss"), figures.get("stranded")
     if not made or not _is_receipt(loss) or _changed(folder, path := _place(folder, loss), loss["sha256"]):
         return {}
-    rows, place = pd.read_parquet(path), folder / Path(str(made)).name
-    told = {
+    rows, lists_folder = pd.read_parquet(path), folder / Path(str(made)).name
+    named_digests = {
         kind: rows.reindex(columns=["file", column]).dropna().itertuples(index=False) for kind, column in LISTS.items()
     }
-    return {place / kind / Path(name).name: digest for kind, named in told.items() for name, digest in named}
+    return {
+        lists_folder / kind / Path(name).name: digest for kind, named in named_digests.items() for name, digest in named
+    }
 
 
 def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Report files and record lists whose SHA-256 differs from their step's, and unlisted files beside lists."""
+    """Yield files and record lists whose SHA-256 differs from their step's, and unlisted files beside lists."""
     yield from filter(
         None, (_changed(folder, _place(folder, receipt), receipt["sha256"]) for receipt in listed_receipts(evidence))
     )
@@ -162,12 +163,14 @@ def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _changed(folder: Path, path: Path, digest: str) -> str | None:
-    """What is wrong with a file; None if it is the one that was written down."""
+    """Return how a file differs from its recorded digest; None if it does not."""
     name = path.relative_to(folder)
     if not path.is_file():
         return f"{name} is missing"
-    found = _sha256(path)
-    return None if found == digest else f"{name} was changed: SHA-256 {digest} was written down, it has {found}"
+    digest_now = _sha256(path)
+    return (
+        None if digest_now == digest else f"{name} was changed: SHA-256 {digest} was written down, it has {digest_now}"
+    )
 
 
 def _place(folder: Path, receipt: Mapping[str, Any]) -> Path:
@@ -175,7 +178,7 @@ def _place(folder: Path, receipt: Mapping[str, Any]) -> Path:
 
 
 def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """The journal's chain holds, and the procedure was closed with this very digest."""
+    """Yield a problem if the journal's chain is broken, or the procedure was closed with another digest."""
     broken = journal.verify()
     if broken is not None:
         yield f"the journal's entry {broken} is missing or was changed"

@@ -16,12 +16,12 @@ from pathlib import Path
 from kafka_dr.commands.without_airflow.own_database import own_database_environment
 from kafka_dr.errors import SwitchbackError
 
-#: Imports Airflow, which reads its environment when it is first imported.
+#: The module that imports Airflow: loaded late, because Airflow reads its environment when first imported.
 _WATCHING = "kafka_dr.watcher.watcher"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; 2 when it was not begun, 130 when it was interrupted."""
+    """Run the command; return 2 if watching could not begin, 130 if interrupted."""
     parser = argparse.ArgumentParser(
         prog="python -m kafka_dr.commands.watch_old_source", description=__doc__.splitlines()[0]
     )
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.own_database:
             os.environ.update(own_database_environment(options.own_database))
-        # Connections come from Airflow's own places, as a server reads them; a task would ask the API.
+        # A server reads connections from Airflow's own places; a task would request them from the API.
         os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
         importlib.import_module(_WATCHING).watch_sources(_say)
     except SwitchbackError as error:

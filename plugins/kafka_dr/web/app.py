@@ -1,6 +1,6 @@
-"""The web page: what procedure is in hand, how far it is, and how much longer clients may stand still.
+"""The web page: running procedures, their progress, and how much longer the clients' downtime may last.
 
-Every page asks Airflow who the person is, and shows only what they may read.
+Every page asks Airflow who the person is, and shows only what this person may read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ app = FastAPI(title="Switchback", docs_url=None, redoc_url=None, openapi_url=Non
 PREFIX = "/switchback"
 _NOTHING = "No procedure that you may see holds a pair of clusters, or ever held one."
 _NOT_THIS_RUN = "This run has not opened a procedure. What is in hand:"
-_CLOSED_DOORS = (
+_CONTENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
@@ -39,13 +39,13 @@ _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "R
 
 @app.get("/")
 def each_pair(request: Request, user: GetUserDep) -> Response:
-    """The procedure in hand for each pair of clusters, or the last one."""
+    """The running procedure of each pair of clusters, or the last one."""
     return _page(request, lambda: _all_pairs(StatusReader.now(_readable_by(user)), ""))
 
 
 @app.get("/run")
 def one_run(request: Request, user: GetUserDep, dag_id: str, run_id: str) -> Response:
-    """The procedure of one DAG run; for a run that is none, what is in hand."""
+    """The procedure of one DAG run; for any other run the running procedures."""
     may_read = _readable_by(user)
     if not may_read(dag_id):
         raise HTTPException(403, "You may not read this DAG's runs.")
@@ -62,12 +62,12 @@ def evidence_page(user: GetUserDep, procedure_id: str) -> Response:
     if page is None:
         raise HTTPException(404, "No evidence of that name is on this machine, or you may not read it.")
     return FileResponse(
-        page, media_type="text/html; charset=utf-8", headers={**_HEADERS, "Content-Security-Policy": _CLOSED_DOORS}
+        page, media_type="text/html; charset=utf-8", headers={**_HEADERS, "Content-Security-Policy": _CONTENT_POLICY}
     )
 
 
 def _readable_by(user: Any) -> Callable[[str], bool]:
-    """Whether a person may read the runs of a DAG, as Airflow's own pages decide it."""
+    """Return whether a person may read the runs of a DAG, by the rules of Airflow's own pages."""
 
     def may_read(dag_id: str) -> bool:
         team = DagModel.get_team_name(dag_id) if conf.getboolean("core", "multi_team", fallback=False) else None
@@ -80,17 +80,17 @@ def _readable_by(user: Any) -> Callable[[str], bool]:
 
 
 def _all_pairs(reading: StatusReader, note: str) -> tuple[StatusReader, list[ProcedureStatus], str]:
-    found = reading.of_each_pair(datetime.now(UTC))
-    return reading, found, note if found else _NOTHING
+    procedures = reading.of_each_pair(datetime.now(UTC))
+    return reading, procedures, note if procedures else _NOTHING
 
 
 def _of_run(reading: StatusReader, procedure_id: str) -> tuple[StatusReader, list[ProcedureStatus], str]:
-    found = reading.procedure(procedure_id, datetime.now(UTC))
-    return (reading, [found], "") if found else _all_pairs(reading, _NOT_THIS_RUN)
+    procedure = reading.procedure(procedure_id, datetime.now(UTC))
+    return (reading, [procedure], "") if procedure else _all_pairs(reading, _NOT_THIS_RUN)
 
 
 def _page(request: Request, read: Callable[[], tuple[StatusReader, list[ProcedureStatus], str]]) -> Response:
-    """The page of what was read; or of why nothing could be read."""
+    """Return the page of the procedures read, or of the reason why none could be read."""
     try:
         reading, procedures, note = read()
         shown = [_with_links(request, reading, procedure) for procedure in procedures]
@@ -111,6 +111,6 @@ def _with_links(request: Request, reading: StatusReader, procedure: ProcedureSta
 
 def _answer(status: int, **values: Any) -> HTMLResponse:
     nonce = secrets.token_urlsafe(16)
-    policy = f"{_CLOSED_DOORS}; script-src 'nonce-{nonce}'; connect-src 'self'"
+    policy = f"{_CONTENT_POLICY}; script-src 'nonce-{nonce}'; connect-src 'self'"
     page = render_page("live.html.j2", nonce=nonce, now=datetime.now(UTC), **values)
     return HTMLResponse(page, status, headers={**_HEADERS, "Content-Security-Policy": policy})

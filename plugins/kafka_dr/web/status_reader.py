@@ -1,4 +1,4 @@
-"""What the web page reads: topology, journal, evidence. It asks nothing of Kafka, and writes nothing."""
+"""Reads topology, journal and evidence for the web page; never connects to Kafka, never writes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PAGE, DATA = "evidence.html", "evidence.json"
 
 
 class StatusReader:
-    """The journal and the evidence, as they are now.
+    """The present state of journal and evidence.
 
     Args:
-        may_read: whether the person who asks may read a DAG's runs; what they may not read is as if it were not there.
+        may_read: whether the requesting person may read a DAG's runs; unreadable procedures are treated as absent.
     """
 
     def __init__(self, topology: Topology, journal: Journal, may_read: Callable[[str], bool]) -> None:
@@ -29,24 +29,24 @@ class StatusReader:
 
     @classmethod
     def now(cls, may_read: Callable[[str], bool]) -> StatusReader:
-        """From the topology that the environment names."""
+        """Return a reader of the topology that the environment names."""
         topology = load_topology()
         return cls(topology, Journal(Connections().journal_url(topology.journal.connection)), may_read)
 
     def procedure(self, procedure_id: str, now: datetime) -> ProcedureStatus | None:
-        """One procedure, unless it has not opened or may not be read."""
-        found = live_status(procedure_id, self._journal.entries(procedure_id), now)
-        return found if found and found.dag_id and self._may_read(found.dag_id) else None
+        """Return one procedure's status; None if not opened or not readable."""
+        status = live_status(procedure_id, self._journal.entries(procedure_id), now)
+        return status if status and status.dag_id and self._may_read(status.dag_id) else None
 
     def of_each_pair(self, now: datetime) -> list[ProcedureStatus]:
-        """The procedure that holds each pair of clusters, or held it last."""
+        """Return the procedure that holds each pair of clusters, or held it last."""
         pairs = sorted({self._topology.pair_key(flow.source, flow.target) for flow in self._topology.flows})
         leases = [self._journal.lease(pair) for pair in pairs]
-        found = [self.procedure(lease.holder, now) for lease in leases if lease]
-        return [procedure for procedure in found if procedure]
+        statuses = [self.procedure(lease.holder, now) for lease in leases if lease]
+        return [procedure for procedure in statuses if procedure]
 
     def evidence_page(self, procedure_id: str) -> Path | None:
-        """The file of a procedure's evidence page, if it is on this machine and may be read."""
+        """Return the file of a procedure's evidence page; None if not on this machine or not readable."""
         if not _ID.fullmatch(procedure_id) or set(procedure_id) == {"."}:
             return None
         folder = Path(self._topology.evidence) / procedure_id
@@ -57,5 +57,5 @@ class StatusReader:
         return folder / PAGE if self._may_read(str(dag_id)) and (folder / PAGE).is_file() else None
 
     def has_evidence(self, procedure_id: str) -> bool:
-        """Whether a procedure's evidence page is on this machine."""
+        """Return whether a procedure's evidence page is on this machine."""
         return (Path(self._topology.evidence) / procedure_id / PAGE).is_file()

@@ -1,1 +1,1 @@
-"""A procedure run by one command while Airflow's scheduler is down."""
+"""One procedure run by a single command while Airflow's scheduler is down."""

@@ -1,4 +1,4 @@
-"""What a person does over Airflow's API, as Airflow's roles allow: log in, start a run, answer a gate."""
+"""A person's actions through Airflow's API, within Airflow's roles: log in, start a run, answer a gate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONFLICT = 409
 
 
 class Account:
-    """A person's login; every call is theirs, and Airflow writes down their name."""
+    """A person's login; Airflow records every call under this person's name."""
 
     def __init__(self, base_url: str, username: str, password: str) -> None:
         """Log in.
@@ -32,7 +32,7 @@ class Account:
                 "Give the right user name and password.",
             )
         if not answer.ok or not isinstance(answer.body, dict):
-            # The body may repeat what was sent: it is not shown.
+            # The body may repeat the password: it is not shown.
             raise self._endpoint.failure("nobody can log in", f"HTTP {answer.status}" if answer.status else answer.text)
         self._headers = {"Authorization": f"Bearer {answer.body['access_token']}"}
 
@@ -45,15 +45,15 @@ class Account:
         self._done("POST", f"{_dag_path(dag_id)}/dagRuns", body, f"start {dag_id}")
 
     def pause(self, dag_id: str, *, paused: bool) -> None:
-        """Let no task of a DAG begin, or let them again."""
+        """Pause or unpause a DAG; a paused DAG starts no tasks."""
         self._done("PATCH", _dag_path(dag_id), {"is_paused": paused}, f"{'pause' if paused else 'unpause'} {dag_id}")
 
     def clear_failed(self, dag_id: str, run_id: str) -> None:
-        """Let the failed tasks of a run, and what waited for them, run again."""
+        """Clear the failed tasks of a run, and the tasks that waited for them, so that they run again."""
         self._clear(dag_id, run_id, {"only_failed": True}, "the failed tasks")
 
     def clear(self, dag_id: str, run_id: str, tasks: list[str]) -> None:
-        """Let tasks of a run run again, whatever became of them."""
+        """Clear tasks of a run, whatever their state, so that they run again."""
         self._clear(dag_id, run_id, {"only_failed": False, "task_ids": tasks}, ", ".join(tasks))
 
     def _clear(self, dag_id: str, run_id: str, which: dict[str, Any], what: str) -> None:
@@ -61,12 +61,12 @@ class Account:
         self._done("POST", f"{_dag_path(dag_id)}/clearTaskInstances", body, f"clear {what} of {run_id}")
 
     def mark_done(self, dag_id: str, run_id: str, task: str) -> None:
-        """Let a task of a run count as done without running it."""
+        """Mark a task of a run as successful without running it."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task, safe='')}"
         self._done("PATCH", path, {"new_state": "success"}, f"mark {task} as done")
 
     def answer(self, dag_id: str, run_id: str, gate: str, option: str) -> bool:
-        """Answer a gate; False when somebody else was faster."""
+        """Answer a gate; return False if another person has answered already."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(gate, safe='')}/-1/hitlDetails"
         answer = self._endpoint.attempt(
             "PATCH", path, {"chosen_options": [option], "params_input": {}}, _SECONDS, self._headers

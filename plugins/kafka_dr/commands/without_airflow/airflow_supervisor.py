@@ -1,7 +1,7 @@
 """Starts a private Airflow in its working directory, and ends it with the command that started this process.
 
-Its lines on standard output say what is ready. When standard input ends, as it does after a `kill -9` of the command,
-it ends all of Airflow.
+Lines on standard output name the parts that are ready. When standard input ends, as it does after a `kill -9` of the
+command, the supervisor ends all of Airflow.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import psutil
 from kafka_dr.errors import HookUnavailable
 from kafka_dr.hooks.site.endpoint import JsonEndpoint
 
-#: The last line of a good start.
+#: The last line of a successful start.
 READY = "its API"
-#: The API's two applications; each is built when it is first asked.
+#: Health paths of the API's two applications; each application is built at its first request.
 _HEALTH = ("/api/v2/monitor/health", "/execution/health")
 _READY_SECONDS = 300.0
 _LOOK_SECONDS = 0.2
 
 
 def main() -> None:
-    """Runs until the command has ended, or a part of Airflow has: then the last line says which."""
+    """Run until the command or a part of Airflow has ended; in the latter case the last line names the part."""
     try:
         _run()
     finally:
@@ -39,12 +39,12 @@ def _run() -> None:
     api = JsonEndpoint(os.environ["AIRFLOW__API__BASE_URL"], "Airflow's API", HookUnavailable)
     migration = _start("db", "migrate")
     _wait(lambda: migration.poll() == 0, "its database", migration)
-    parts, reading = [_start("api-server")], _start("dags", "reserialize")
-    _wait(lambda: reading.poll() == 0, "its DAGs", reading, *parts)
-    # The log servers would listen on every interface; the API reads the logs as files.
+    parts, dag_parsing = [_start("api-server")], _start("dags", "reserialize")
+    _wait(lambda: dag_parsing.poll() == 0, "its DAGs", dag_parsing, *parts)
+    # Log servers would listen on every network interface; the API reads the logs as files.
     parts.append(_start("scheduler", "--skip-serve-logs"))
     _wait(lambda: all(api.attempt("GET", path).ok for path in _HEALTH), READY, *parts)
-    # Needed last: a step is deferred after ten seconds.
+    # The triggerer is needed last: a step is deferred only after ten seconds.
     parts.append(_start("triggerer", "--skip-serve-logs"))
     _wait(lambda: False, "", *parts)
 
@@ -56,7 +56,7 @@ def _start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def _wait(done: Callable[[], bool], what: str, *parts: subprocess.Popen[str]) -> None:
-    """Wait until something is ready; nothing else may end before it."""
+    """Wait until ``done``; exit if a part ends before, the command ends, or the time is up."""
     ends_at = time.monotonic() + _READY_SECONDS
     while not done():
         ready, _, _ = select.select([0], [], [], _LOOK_SECONDS)
@@ -71,15 +71,15 @@ def _wait(done: Callable[[], bool], what: str, *parts: subprocess.Popen[str]) ->
 
 
 def end_processes(folder: Path) -> None:
-    """Kill all of an Airflow that works in a folder: every step may be killed anywhere."""
-    while found := [process for process in psutil.process_iter() if _works_in(process, folder)]:
-        for process in found:
+    """Kill all Airflow processes that work in a folder: every step may be killed at any point."""
+    while processes := [process for process in psutil.process_iter() if _works_in(process, folder)]:
+        for process in processes:
             process.kill()
-        psutil.wait_procs(found, 1)
+        psutil.wait_procs(processes, 1)
 
 
 def _works_in(process: psutil.Process, folder: Path) -> bool:
-    """Whether it is a process of Airflow there, and neither this one nor of a person's shell, which has a terminal."""
+    """Return whether a process is of the Airflow there: not this process, nor a shell, which has a terminal."""
     try:
         return process.cwd() == str(folder) and process.terminal() is None and process.pid != os.getpid()
     except psutil.Error:

@@ -1,4 +1,4 @@
-"""Conducts one run on the terminal: who starts it, what is asked, what is printed, and how it ends."""
+"""Conducts one run on the terminal: starts or resumes the run, asks its gates, prints its steps and its ending."""
 
 from __future__ import annotations
 
@@ -56,25 +56,25 @@ _ENDED = ("success", "failed")
 
 
 def conduct_run(options: argparse.Namespace, conf: dict[str, Any] | None, folder: Path) -> int:
-    """Start or resume a run, and see it to its end; the exit code."""
+    """Start or resume a run, follow it to its end, and return the exit code."""
     return Conductor(options, folder).conduct(conf)
 
 
 class Conductor:
-    """One command's life."""
+    """One command, from start to exit code."""
 
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
-        """Look at what was asked; nothing is touched."""
+        """Read the topology and the options; nothing is changed yet."""
         self._options, self._folder = options, folder
         self._topology: Topology = load_topology()
         self._scheduler = None if options.anyway or options.own_database else SchedulerCheck()
         self._printed: set[tuple[Any, ...]] = set()
-        self._told: set[int] = set()
+        self._explained: set[int] = set()
         self._count_at = 0.0
         self._seen: tuple[str, list[TaskInstance]] = ("queued", [])
 
     def conduct(self, conf: dict[str, Any] | None) -> int:
-        """From the first check to the last line."""
+        """Run the command from the first check to the last line; return the exit code."""
         if conf is not None:
             request_of(self._topology, self._options.dag_id, conf)
         os.environ[PROCESS_CONTEXT] = "server"
@@ -85,7 +85,7 @@ class Conductor:
             if self._scheduler is not None:
                 self._scheduler.refuse_if_alive(self._terminal.say)
             self._journal = Journal(Connections().journal_url(self._topology.journal.connection))
-            self._run = self._wanted(conf)
+            self._run = self._requested_run(conf)
             self._held = _one_command_only(self._run.procedure_id)
             self._start_airflow()
             try:
@@ -108,7 +108,7 @@ class Conductor:
                 f" of {self._topology.airflow_api.connection}; chmod 600.",
             )
 
-    def _wanted(self, conf: dict[str, Any] | None) -> RequestedRun:
+    def _requested_run(self, conf: dict[str, Any] | None) -> RequestedRun:
         if conf is not None:
             return new_run(self._options.dag_id, conf)
         return begun_run(self._options.resume, self._journal, self._topology, self._folder)
@@ -116,9 +116,9 @@ class Conductor:
     def _start_airflow(self) -> None:
         self._home = self._folder / self._run.procedure_id
         self._home.mkdir(exist_ok=True, mode=0o700)
-        # A run of Airflow's may have gone on there since, and a killed command may have left half a run here.
-        self._goes_on = has_run(self._home) and bool(self._run.started_here or self._options.own_database)
-        if not self._goes_on:
+        # Airflow itself may have continued its own run since; a killed command may have left an incomplete run here.
+        self._continues_run = has_run(self._home) and bool(self._run.started_here or self._options.own_database)
+        if not self._continues_run:
             for file in self._home.glob("airflow.db*"):
                 file.unlink()
         self._url = free_url()
@@ -139,18 +139,18 @@ class Conductor:
         self._resume_with = f"--resume {self._run.run_id} --as {self._account.username}" + (
             f" --own-database {self._options.own_database}" if self._options.own_database else ""
         )
-        if self._goes_on:
+        if self._continues_run:
             self._take_over()
         else:
             self._begin()
-        self._procedure = self._watched()
+        self._procedure = self._observed_procedure()
         try:
             return self._follow()
         except KeyboardInterrupt:
             return self._interrupted()
         except SwitchbackError as error:
             self._terminal.say(f"The command stops: {error}")
-            return self._left()
+            return self._report_unfinished()
 
     def _log_in(self, user: str, password: str) -> Account:
         while True:
@@ -174,12 +174,12 @@ class Conductor:
         return answer
 
     def _begin(self) -> None:
-        """Trigger the run; the same run id makes it the same procedure, if there is one."""
+        """Trigger the run; with a run id that the journal knows, the run continues that procedure."""
         run, account, after_gates = self._run, self._account, list[str]()
         entries = self._journal.entries(run.procedure_id)
         done, gates = steps_done_for_good(entries), gates_to_ask(entries)
         if done:
-            # Only the gates run first: all other steps count as done until those are answered.
+            # The gates run first: until they are answered, all other steps are marked as done.
             account.pause(run.dag_id, paused=True)
         account.trigger(run.dag_id, run.conf, run.run_id)
         if done:
@@ -200,7 +200,7 @@ class Conductor:
         )
 
     def _take_over(self) -> None:
-        """Go on with a run that an earlier command left."""
+        """Continue a run that an earlier command left unfinished."""
         run, account = self._run, self._account
         _, self._after_gates = read_run(self._home)
         account.pause(run.dag_id, paused=False)
@@ -208,8 +208,8 @@ class Conductor:
             account.clear_failed(run.dag_id, run.run_id)
         self._terminal.say(f"{run.dag_id} {run.run_id} taken over by {account.username}")
 
-    def _watched(self) -> Run | None:
-        """The procedure whose journal tells how far it is: of an abort, the aborted one."""
+    def _observed_procedure(self) -> Run | None:
+        """Return the procedure whose journal shows the progress; for an abort that is the aborted procedure."""
         run = self._run
         if run.dag_id == _ABORT:
             try:
@@ -235,16 +235,16 @@ class Conductor:
                 self._after_gates = []
                 write_run(self._home, self._run, [])
             if self._scheduler_is_back():
-                return self._handed_over()
+                return self._hand_over()
             gate = next((task for task in tasks if task.state == "awaiting_input"), None)
-            # An answer that comes while the gate's process still parks is lost.
+            # Ask at the second observation: an answer given while the gate's process is still suspending is lost.
             if gate is not None and gate == parked:
                 asker.ask(gate, partial(self._still_waits, gate))
             parked = gate
             time.sleep(_LOOK_SECONDS)
 
     def _look(self) -> tuple[str, list[TaskInstance]]:
-        """The run's state and its tasks; a busy API may be silent for a while."""
+        """Return the run's state and its tasks; tolerate a busy API that does not answer for a while."""
         self._airflow.must_live()
         try:
             if time.monotonic() >= self._looked_at + _LOOK_SECONDS:
@@ -257,13 +257,13 @@ class Conductor:
         return self._seen
 
     def _still_waits(self, gate: TaskInstance) -> bool:
-        """Called while a person thinks: the run goes on."""
+        """Follow the run while a person thinks; return whether the gate still waits."""
         _, tasks = self._look()
         self._print(tasks)
         return gate in tasks and not self._scheduler_is_back()
 
     def _scheduler_is_back(self) -> bool:
-        """Whether Airflow's own scheduler goes on with the run; it has no run that was started here."""
+        """Return whether Airflow's own scheduler continues the run; it does not know runs started here."""
         return self._scheduler is not None and not self._run.started_here and self._scheduler.is_back()
 
     def _print(self, tasks: list[TaskInstance]) -> None:
@@ -278,25 +278,25 @@ class Conductor:
         self._count_down()
 
     def _explain(self, task: TaskInstance) -> None:
-        """Why a step did not do its work, in the journal's words."""
+        """Print the journal's reason why a step failed or is retried."""
         if self._procedure is None or task.state not in ("failed", "up_for_retry"):
             return
         for entry in self._procedure.journal.entries(self._procedure.id, task.task_id)[-3:]:
-            said = _words_of(newest_fact([entry], Fact))
-            if said and entry.sequence not in self._told:
-                self._told.add(entry.sequence)
-                self._terminal.say(f"    {task.task_id}: {'. '.join(said)}")
+            reasons = _reason_lines(newest_fact([entry], Fact))
+            if reasons and entry.sequence not in self._explained:
+                self._explained.add(entry.sequence)
+                self._terminal.say(f"    {task.task_id}: {'. '.join(reasons)}")
 
     def _count_down(self) -> None:
         if self._procedure is None or time.monotonic() < self._count_at:
             return
         self._count_at = time.monotonic() + _COUNTDOWN_SECONDS
         deadline = self._procedure.progress.fence_deadline()
-        over = (
+        decided = (
             self._procedure.progress.began(Step.OPEN_TARGET) is not None
             or self._procedure.progress.began(Step.RETURN_TO_SOURCE) is not None
         )
-        if deadline is not None and not over:
+        if deadline is not None and not decided:
             self._terminal.say(
                 f"    clients are fenced; in {max(0.0, deadline - time.time()):.0f} s the procedure returns to the"
                 " source by itself"
@@ -304,7 +304,7 @@ class Conductor:
 
     # -- ending --------------------------------------------------------------------------------------------------
 
-    def _handed_over(self) -> int:
+    def _hand_over(self) -> int:
         self._terminal.say("Airflow's scheduler is back; the step that runs here is waited for")
         self._account.pause(self._run.dag_id, paused=True)
         while any(task.state in ("queued", "running") for task in self._look()[1]):
@@ -316,10 +316,10 @@ class Conductor:
 
     def _interrupted(self) -> int:
         self._terminal.write("\n")
-        self._left()
+        self._report_unfinished()
         return _INTERRUPTED
 
-    def _left(self) -> int:
+    def _report_unfinished(self) -> int:
         self._airflow.stop()
         fenced = (
             self._procedure is not None
@@ -348,8 +348,8 @@ class Conductor:
         return 0 if ending.good else 1
 
 
-def _words_of(fact: Fact | None) -> list[str]:
-    """Why a step did not do its work, or a gate asks again; empty if the fact says neither."""
+def _reason_lines(fact: Fact | None) -> list[str]:
+    """Return why a step failed, or why a gate asks again; empty for other facts."""
     match fact:
         case StepRefused() | StepFailed():
             return [word for word in (fact.reason, fact.seen, fact.next_step) if word]
@@ -363,7 +363,7 @@ def _seconds(task: TaskInstance) -> float:
 
 
 def _redirect_output(folder: Path) -> None:
-    """What Airflow's libraries print goes to a file; the terminal belongs to the procedure."""
+    """Send the output of Airflow's libraries to a file; the terminal shows the procedure only."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -374,7 +374,7 @@ def _redirect_output(folder: Path) -> None:
 
 
 def _one_command_only(procedure_id: str) -> int:
-    """A lock that ends with this process and that no child inherits; its descriptor."""
+    """Lock a procedure; return the descriptor of a lock that ends with this process and that no child inherits."""
     path = Path(airflow_conf.get("logging", "base_log_folder")) / f"run_procedure-{procedure_id}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

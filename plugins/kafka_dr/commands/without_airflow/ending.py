@@ -1,4 +1,4 @@
-"""How a run ended, from its evidence; from its tasks where a DAG leaves none."""
+"""How a run ended, from its evidence, or from its tasks if the DAG writes no evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GREEN = {"abort_procedure": Outcome.ABORTED}
 
 @dataclass(frozen=True)
 class Ending:
-    """Outcome, failing step and reason; `good` is what the exit code says."""
+    """Outcome, failing step and reason; `good` decides the exit code."""
 
     outcome: str
     step: str
@@ -28,26 +28,26 @@ class Ending:
 def ending_of(
     topology: Topology, procedure_id: str | None, dag_id: str, run_state: str, tasks: Sequence[TaskInstance]
 ) -> Ending:
-    """How a run ended.
+    """Return how a run ended.
 
     Args:
-        procedure_id: whose evidence tells it.
+        procedure_id: the procedure whose evidence is read; None without evidence.
     """
     green = _GREEN.get(dag_id, Outcome.COMPLETED)
     failed = next((task.task_id for task in tasks if task.state == "failed"), "")
-    found = _evidence(Path(topology.evidence) / procedure_id / "evidence.json") if procedure_id else None
-    if found is None:
+    evidence = _evidence(Path(topology.evidence) / procedure_id / "evidence.json") if procedure_id else None
+    if evidence is None:
         good = run_state == "success"
         return Ending(
             str(green if good else Outcome.FAILED), failed, "" if good else "the run failed and left no evidence", good
         )
-    outcome = str(found.get("outcome") or Outcome.FAILED)
+    outcome = str(evidence.get("outcome") or Outcome.FAILED)
     if outcome == green and run_state != "success":
         return Ending(str(Outcome.FAILED), failed, f"the evidence says {outcome}, but the run failed", False)
     return Ending(
         outcome,
-        str(found.get("failing_step") or ""),
-        " ".join(str(found.get("reason_for_outcome") or "").split()),
+        str(evidence.get("failing_step") or ""),
+        " ".join(str(evidence.get("reason_for_outcome") or "").split()),
         outcome == green,
     )
 

@@ -1,4 +1,4 @@
-"""Airflow's own scheduler, API server and triggerer for one command, on a database of their own."""
+"""A private scheduler, API server and triggerer of Airflow for one command, with a database of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafka_dr.config.settings import TOPOLOGY_VARIABLE, Topology
 from kafka_dr.connections import Connections
 from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
 
-#: Airflow's own way to say whose process this is: a server reads connections from its database, a task asks the API.
+#: Airflow's variable for a process's role: a server reads connections from its database, a task requests the API.
 PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
 _STOP_SECONDS = 10.0
 _SETTINGS = {
@@ -36,7 +36,7 @@ _SETTINGS = {
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
     "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
-    # Recorder and watcher are left alone: only what the command triggers runs.
+    # Only the run that the command triggers runs here, not the scheduled recorder and watcher.
     "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
     "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
     "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": "60",
@@ -45,15 +45,15 @@ _SETTINGS = {
 
 
 class PrivateAirflow:
-    """A supervisor and the parts of Airflow below it; all of it ends with this process, however that ends."""
+    """A supervisor process and the parts of Airflow below it; all end with this process, however that ends."""
 
     def __init__(self, folder: Path, url: str, connections: dict[str, str]) -> None:
-        """Start it; `wait_until_ready` says when it works.
+        """Start Airflow; `wait_until_ready` returns when it works.
 
         Args:
-            folder: holds its database and logs; what an earlier command left running there is ended.
-            url: where its API shall answer.
-            connections: variables of the environment, for connections that it does not have.
+            folder: holds Airflow's database and logs; processes of an earlier command in this folder are ended.
+            url: address of Airflow's API.
+            connections: environment variables for the connections that the environment lacks.
         """
         self._folder, self._began = folder, time.monotonic()
         end_processes(folder)
@@ -69,7 +69,7 @@ class PrivateAirflow:
         )
 
     def wait_until_ready(self, say: Callable[[str], None]) -> None:
-        """Wait until a run can be triggered, and say each part that is ready.
+        """Wait until a run can be triggered; report each part that is ready.
 
         Raises:
             HookUnavailable: a part has ended, or is not ready in time.
@@ -82,12 +82,12 @@ class PrivateAirflow:
         raise self._ended(line)
 
     def must_live(self) -> None:
-        """Raise HookUnavailable when a part of it has ended."""
+        """Raise HookUnavailable if a part of Airflow has ended."""
         if self._supervisor.poll() is not None:
             raise self._ended(self._supervisor.stdout.read().strip() if self._supervisor.stdout else "")
 
     def stop(self) -> None:
-        """End it, and everything that it started."""
+        """End Airflow and all processes that it started."""
         if self._supervisor.stdin:
             self._supervisor.stdin.close()
         try:
@@ -101,7 +101,7 @@ class PrivateAirflow:
 
 
 def free_url() -> str:
-    """A free port that nobody else on the network can reach."""
+    """Return a URL with a free port on the loopback interface, unreachable from the network."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -111,7 +111,7 @@ def point_to(url: str, topology: Topology) -> None:
     """Point the topology's connection to Airflow's API at this Airflow, same login; affects child processes too.
 
     Raises:
-        BadInput: a secrets backend stands before the environment, so that steps would still ask the old place.
+        BadInput: a secrets backend overrides the environment, so that steps would still use the old address.
     """
     name, connections = topology.airflow_api.connection, Connections()
     _, login, password = connections.login(name)
@@ -127,7 +127,7 @@ def point_to(url: str, topology: Topology) -> None:
 
 
 def exported_connections() -> dict[str, str]:
-    """The connections that Airflow's database keeps, as variables of the environment.
+    """Return the connections of Airflow's database, as environment variables.
 
     Raises:
         SystemUnavailable: the database does not answer.
@@ -135,14 +135,14 @@ def exported_connections() -> dict[str, str]:
     argv = [sys.executable, "-m", "airflow", "connections", "export", "-", "--file-format", "json"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     try:
-        found = json.loads(done.stdout)
+        connections = json.loads(done.stdout)
     except ValueError:
         raise database_unavailable(done.stderr) from None
-    return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(stored) for name, stored in found.items()}
+    return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(stored) for name, stored in connections.items()}
 
 
 def database_unavailable(output: str) -> SystemUnavailable:
-    """The error of a command of Airflow's that could not read its database."""
+    """Return the error for an Airflow command that could not read its database."""
     return SystemUnavailable(
         "Airflow's metadata database does not answer",
         (output.strip().splitlines() or [""])[-1][:500],

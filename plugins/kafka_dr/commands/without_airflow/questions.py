@@ -1,4 +1,4 @@
-"""A gate's question on the terminal, and the answer given to Airflow as the person who gives it."""
+"""A gate's question on the terminal; the answer goes to Airflow under the answering person's login."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kafka_dr.hooks.airflow_api import AirflowApi, TaskInstance
 
 
 class GateAsker:
-    """Asks each try of a gate; what counts as an answer is decided by the gate itself."""
+    """Asks each try of a gate; the gate itself decides whether an answer is valid."""
 
     def __init__(self, terminal: Terminal, api: AirflowApi, url: str, run: RequestedRun) -> None:
-        """Prepare; nothing is asked yet."""
+        """Store the connections; nothing is asked yet."""
         self._terminal, self._api, self._url, self._run = terminal, api, url, (run.dag_id, run.run_id)
         self._shown: set[tuple[str, int]] = set()
 
     def ask(self, gate: TaskInstance, still_waits: Callable[[], bool]) -> None:
-        """Ask until somebody's answer was taken, or the gate waits no longer; without a terminal, elsewhere."""
+        """Ask until an answer was taken or the gate no longer waits; do nothing once terminal input has ended."""
         if self._terminal.ended:
             return
         options = self._show(gate)
@@ -58,12 +58,12 @@ class GateAsker:
         return True
 
     def _choice(self, options: tuple[str, ...], still_waits: Callable[[], bool]) -> str | None:
-        """One of the options, spelt out: an empty line approves nothing."""
+        """Return one of the options, which must be typed in full: an empty line approves nothing."""
         while True:
             given = self._terminal.ask(f"Choice ({' or '.join(options)}): ", still_waits)
             if given is None:
                 return None
-            found = next((option for option in options if option.lower() == given.lower()), None)
-            if found is not None:
-                return found
+            option_given = next((option for option in options if option.lower() == given.lower()), None)
+            if option_given is not None:
+                return option_given
             self._terminal.say(f"{given!a} is no choice")

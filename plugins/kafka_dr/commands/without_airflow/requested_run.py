@@ -1,4 +1,4 @@
-"""Which run a command is about, with which params, and what of it is not run again."""
+"""The run that a command starts or resumes, its params, and its steps that are not repeated."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from kafka_dr.procedure.run import Identity
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Entry, Step
 
-#: Run ids of runs that a command has started: Airflow's own scheduler does not know them.
+#: Prefix of the ids of runs that a command started: Airflow's own scheduler does not know these runs.
 _STARTED_HERE = "command__"
-#: In a run's folder: the run as its private Airflow has it.
+#: File in a run's folder that describes the run of its private Airflow.
 _FILE = "run.json"
 
 
 @dataclass(frozen=True)
 class RequestedRun:
-    """A run, and the params it was or will be started with."""
+    """A run, and the params for starting it."""
 
     dag_id: str
     run_id: str
@@ -37,20 +37,20 @@ class RequestedRun:
 
     @property
     def procedure_id(self) -> str:
-        """The procedure that it is, if it is none that acts on another."""
+        """The id of the run's procedure, unless the DAG acts on another procedure."""
         return Identity(self.dag_id, self.run_id).procedure_id
 
     @property
     def started_here(self) -> bool:
-        """Whether a command started it, so that Airflow's own database has no such run."""
+        """Whether a command started the run, so that Airflow's own database does not have it."""
         return self.run_id.startswith(_STARTED_HERE)
 
 
 def new_run(dag_id: str, conf: dict[str, Any]) -> RequestedRun:
-    """A run to be started now.
+    """Return a run to be started now.
 
     Raises:
-        BadInput: no such procedure, or a param that it does not take.
+        BadInput: no such procedure, or a param that the procedure does not take.
     """
     run = RequestedRun(dag_id, f"{_STARTED_HERE}{datetime.now(UTC).isoformat()}", conf)
     refuse_unknown_params(run)
@@ -58,14 +58,14 @@ def new_run(dag_id: str, conf: dict[str, Any]) -> RequestedRun:
 
 
 def begun_run(name: str, journal: Journal, topology: Topology, folder: Path) -> RequestedRun:
-    """The run with this run id or procedure id, as the journal or an earlier command's folder knows it.
+    """Return the run with this run id or procedure id, from the journal or an earlier command's folder.
 
     Raises:
-        BadInput: neither knows it.
+        BadInput: neither has such a run.
         Refusal: the procedure has ended.
     """
-    known = list(facts_of(journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED), ProcedureOpened))
-    for entry, opened in reversed(known):
+    opened_procedures = list(facts_of(journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED), ProcedureOpened))
+    for entry, opened in reversed(opened_procedures):
         if name in (entry.procedure_id, opened.run_id):
             _refuse_if_closed(journal, entry.procedure_id)
             return _opened_run(opened, topology)
@@ -89,7 +89,7 @@ def _opened_run(opened: ProcedureOpened, topology: Topology) -> RequestedRun:
 
 
 def _refuse_if_closed(journal: Journal, procedure_id: str) -> None:
-    """A procedure that has let go of its lease is over."""
+    """Raise Refusal if the procedure has released its lease: then it has ended."""
     taken = newest_fact(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME), LeaseTaken)
     lease = journal.lease(taken.pair) if taken else None
     if taken and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
@@ -101,7 +101,7 @@ def _refuse_if_closed(journal: Journal, procedure_id: str) -> None:
 
 
 def refuse_unknown_params(run: RequestedRun) -> None:
-    """Refuse a DAG that is no procedure, and params that its form does not have, by name."""
+    """Raise BadInput for a DAG that is no procedure, and for params that its form lacks."""
     if run.dag_id not in PROCEDURES:
         raise BadInput(f"There is no DAG {run.dag_id!a}", "", f"Name one of {', '.join(PROCEDURES)}.")
     params = PROCEDURES[run.dag_id].params
@@ -115,29 +115,33 @@ def refuse_unknown_params(run: RequestedRun) -> None:
 
 
 def without_unstated_deadlines(params: Collection[str], conf: dict[str, Any]) -> dict[str, Any]:
-    """Without the deadlines that only the topology states: those are today's, whatever they were when the run began."""
+    """Return the params without deadlines that only the topology sets: the topology's present ones apply."""
     return {name: value for name, value in conf.items() if name in params or name not in Deadlines.model_fields}
 
 
 def params_of(request: Request, topology: Topology) -> dict[str, Any]:
-    """The params that a procedure was started with, as far as they say anything."""
-    told = request.model_dump(mode="json")
-    stated = topology.deadlines.model_dump()
-    deadlines = {name: seconds for name, seconds in told.pop("deadlines").items() if stated[name] != seconds}
+    """Return the params that a procedure was started with, without empty and default values."""
+    request_params = request.model_dump(mode="json")
+    topology_deadlines = topology.deadlines.model_dump()
+    deadlines = {
+        name: seconds
+        for name, seconds in request_params.pop("deadlines").items()
+        if topology_deadlines[name] != seconds
+    }
     return {
         name: value
-        for name, value in {**told, **told.pop("choices"), **deadlines}.items()
+        for name, value in {**request_params, **request_params.pop("choices"), **deadlines}.items()
         if name != "choices" and value not in ({}, None, False)
     }
 
 
 def gates_to_ask(entries: Collection[JournalEntry]) -> set[str]:
-    """Gates of a procedure whose target may be open: a database that does not know their answers asks them again."""
+    """Return a procedure's approved gates if the target may be open: a new database lacks their answers."""
     return {entry.step for entry in entries if entry.kind == Entry.APPROVAL} if _may_be_open(entries) else set()
 
 
 def steps_done_for_good(entries: Collection[JournalEntry]) -> set[str]:
-    """Steps that a new run must not repeat: once the target may be open, all before the opening but the gates."""
+    """Return steps that a new run must not repeat: once the target may be open, all before it but the gates."""
     if not _may_be_open(entries):
         return set()
     order = [step.value for step in Step]
@@ -150,18 +154,18 @@ def _may_be_open(entries: Iterable[JournalEntry]) -> bool:
 
 
 def read_run(folder: Path) -> tuple[RequestedRun, list[str]]:
-    """The run that a private Airflow has, and the tasks that wait until its gates are answered."""
-    found = read_json((folder / _FILE).read_text(encoding="utf-8"))
-    return RequestedRun(**found["run"]), found["after_gates"]
+    """Return the run of a private Airflow, and the tasks that wait until its gates are answered."""
+    document = read_json((folder / _FILE).read_text(encoding="utf-8"))
+    return RequestedRun(**document["run"]), document["after_gates"]
 
 
 def write_run(folder: Path, run: RequestedRun, after_gates: list[str]) -> None:
-    """Write down that a private Airflow has the run."""
+    """Write the run of a private Airflow, and its waiting tasks, to the folder atomically."""
     part = folder / f"{_FILE}.part"
     part.write_text(json.dumps({"run": asdict(run), "after_gates": after_gates}))
     part.rename(folder / _FILE)
 
 
 def has_run(folder: Path) -> bool:
-    """Whether a private Airflow has its run, whole."""
+    """Return whether a private Airflow's run was written to the folder."""
     return (folder / _FILE).exists()

@@ -1,4 +1,4 @@
-"""Whether Airflow's own scheduler lives, by Airflow's own command line."""
+"""Whether Airflow's own scheduler is alive, by Airflow's own command line."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _LOOK_SECONDS = 20.0
 
 
 class SchedulerCheck:
-    """Asks Airflow's database for heartbeats of a scheduler."""
+    """Checks Airflow's database for heartbeats of a scheduler."""
 
     def __init__(self) -> None:
-        """Prepare; nothing is asked yet."""
+        """Start without any check."""
         self._check: subprocess.Popen[str] | None = None
         self._next_at, self._back = 0.0, False
 
     def refuse_if_alive(self, say: Callable[[str], None]) -> None:
-        """Refuse beside a living scheduler: a recent heartbeat may be a dead one's last, so the next is waited for.
+        """Raise Refusal if a scheduler is alive: one heartbeat may be a dead scheduler's last, so wait for the next.
 
         Raises:
-            Refusal: it lives.
+            Refusal: a scheduler is alive.
             SystemUnavailable: the metadata database does not answer.
         """
         began, limit = time.monotonic(), conf.getint("scheduler", "scheduler_health_check_threshold")
@@ -45,7 +45,7 @@ class SchedulerCheck:
                 )
 
     def is_back(self) -> bool:
-        """Whether a scheduler has begun to live meanwhile; looks every 20 s, and never waits."""
+        """Return whether a scheduler has started meanwhile; checks every 20 s without waiting."""
         if self._check is None and time.monotonic() >= self._next_at:
             self._check = _check(conf.getint("scheduler", "scheduler_health_check_threshold"))
         if self._check is not None and self._check.poll() is not None:
@@ -55,7 +55,7 @@ class SchedulerCheck:
 
 
 def _was_alive(seconds: int) -> bool:
-    """Whether a heartbeat is younger than so many seconds."""
+    """Return whether a heartbeat is younger than a number of seconds."""
     check = _check(seconds)
     output, _ = check.communicate()
     if check.returncode and "No alive jobs found" not in output:

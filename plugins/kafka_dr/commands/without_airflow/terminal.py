@@ -1,4 +1,4 @@
-"""Questions and answers on a terminal, or over a pipe where there is none; passwords are neither shown nor kept."""
+"""Questions and answers on a terminal, or over a pipe without one; passwords are neither shown nor stored."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _TICK_SECONDS = 0.2
 
 
 class Terminal:
-    """Says lines with their time; asks without ever standing still, so that the procedure goes on meanwhile."""
+    """Prints lines with their time; asks without blocking, so that the procedure is followed meanwhile."""
 
     def __init__(self, given: int = 0, shown: int = 1) -> None:
-        """Use two file descriptors; what was printed there before has been flushed."""
+        """Use two file descriptors; the caller has flushed earlier output."""
         self._given, self._shown = given, shown
         self._read = b""
         self.ended = False
 
     def say(self, text: str) -> None:
-        """One line, or several, with the time before the first."""
+        """Print one or more lines, with the time before the first line."""
         self.write(f"{datetime.now().astimezone():%H:%M:%S}  {text}\n")
 
     def write(self, text: str) -> None:
-        """Text as it is; a terminal that is gone does not end a procedure."""
+        """Print text unchanged; a closed terminal does not end a procedure."""
         raw = text.encode("utf-8", "backslashreplace")
         try:
             while raw:
@@ -35,13 +35,13 @@ class Terminal:
             return
 
     def ask(self, question: str, meanwhile: Callable[[], bool], secret: bool = False) -> str | None:
-        """One line of answer.
+        """Print a question and return one line of answer.
 
         Args:
-            meanwhile: called again and again while nobody answers; False ends the question.
+            meanwhile: called repeatedly while the answer is awaited; False ends the question.
 
         Returns:
-            The answer without blanks around it; None when the question is over, or nobody can answer any more.
+            The answer without surrounding blanks; None if the question has ended, or input has ended.
         """
         self.write(question)
         with self._unseen(secret):
@@ -61,18 +61,18 @@ class Terminal:
         return line.rstrip(b"\r").decode("utf-8", "replace")
 
     def _more(self) -> bool:
-        """Read what is there; False at the end, when there will never be more."""
+        """Read available input; False if the input has ended."""
         try:
-            found = os.read(self._given, 4096)
+            data = os.read(self._given, 4096)
         except OSError:
-            found = b""
-        self.ended = not found
-        self._read += found
-        return bool(found)
+            data = b""
+        self.ended = not data
+        self._read += data
+        return bool(data)
 
     @contextmanager
     def _unseen(self, secret: bool) -> Iterator[None]:
-        """Nothing that is typed inside is shown."""
+        """Hide typed characters inside this context."""
         if not secret or not os.isatty(self._given):
             yield
             return
