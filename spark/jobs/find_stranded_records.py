@@ -37,12 +37,12 @@ def find(run: JobRun) -> None:
     with run.started(STRANDED, UNCOMMITTED, OLDER) as (spark, folder):
         tasks = sources.task_count(len(bounds), spark.defaultParallelism)
         task_of_partition = sources.spread_partitions(
-            {key: weight_of(one, returned[key]) for key, one in bounds.items()}, tasks
+            {key: weight_of(of_key, returned[key]) for key, of_key in bounds.items()}, tasks
         )
         packed = sources.packed_for_tasks(rows, task_of_partition, tasks)
         parts = [
-            ([key for key, task in task_of_partition.items() if task == number], one)
-            for number, one in enumerate(packed)
+            ([key for key, task in task_of_partition.items() if task == number], packed_part)
+            for number, packed_part in enumerate(packed)
         ]
         search = SearchTask(bounds, returned, run.limits, run.clients, str(folder))
         packed_rows = spark.parallelize(parts, tasks).map(search).collect()

@@ -1,1 +1,1 @@
-"""DataFrame functions and pure rules behind the Spark jobs; knows nothing of Airflow."""
+"""Functions and pure rules behind the Spark jobs; imports nothing of Airflow."""

@@ -106,14 +106,14 @@ def _record_opened(procedure: Run, hand: ManualContext, who: str) -> str:
 def _positions_mismatches(procedure: Run, hand: ManualContext) -> list[str]:
     if hand.positions is None and Step.COMMIT_GROUPS in hand.notes:
         return [hand.notes[Step.COMMIT_GROUPS]]
-    wanted = {
+    expected = {
         (group, TopicPartition(topic, partition)): offset for group, topic, partition, offset in hand.positions or ()
     }
-    groups = by_group(held_positions(procedure, sorted({group for group, _ in wanted})))
-    committed = {(group, tp): offset for group, at in groups for tp, offset in at.items()}
+    groups = by_group(held_positions(procedure, sorted({group for group, _ in expected})))
+    committed = {(group, tp): offset for group, positions in groups for tp, offset in positions.items()}
     return [
         f"{group} on {tp} is at {committed.get((group, tp))}, not at {offset}"
-        for (group, tp), offset in wanted.items()
+        for (group, tp), offset in expected.items()
         if committed.get((group, tp)) != offset
     ]
 

@@ -194,9 +194,9 @@ def hand_of(procedure: Run) -> ManualContext:
         begun=begun,
         fence=() if given_up else tuple(map(entry_of, plan.fence)),
         opening=tuple(map(entry_of, plan.opening)),
-        added=tuple(e for one in undo if isinstance(one, RemoveFence) for e in one.entries),
-        removed=tuple(e for one in undo if isinstance(one, CloseTarget) for e in one.entries),
-        stopped=tuple(name for one in undo if isinstance(one, ResumeReplication) for name in one.names),
+        added=tuple(e for act in undo if isinstance(act, RemoveFence) for e in act.entries),
+        removed=tuple(e for act in undo if isinstance(act, CloseTarget) for e in act.entries),
+        stopped=tuple(name for act in undo if isinstance(act, ResumeReplication) for name in act.names),
         positions=positions,
         local_topics=local,
         seeds=None if given_up else _seeds(procedure, done),
@@ -208,7 +208,7 @@ def hand_of(procedure: Run) -> ManualContext:
         notes=notes,
         fence_hook=(
             _address_and_login(procedure, topology.fence_hook.connection)[0]
-            if topology.fence_hook and any(isinstance(one, LiftFenceHook) for one in undo)
+            if topology.fence_hook and any(isinstance(act, LiftFenceHook) for act in undo)
             else ""
         ),
     )
@@ -280,8 +280,8 @@ def _notes(procedure: Run, done: frozenset[str]) -> dict[str, str]:
     if Step.TRANSLATE_OFFSETS in done and Step.REVIEW_TRANSLATION not in done:
         figures = procedure.progress.require(OffsetsTranslated)
         loss_lines = [
-            f"More is lost of {one.topic}-{one.partition} than was approved: {one.why}."
-            for one in loss_beyond_approval(procedure)
+            f"More is lost of {increase.topic}-{increase.partition} than was approved: {increase.why}."
+            for increase in loss_beyond_approval(procedure)
         ]
         notes[Step.REVIEW_TRANSLATION] = " ".join(
             [

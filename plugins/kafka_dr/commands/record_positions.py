@@ -59,12 +59,12 @@ def main() -> int:
     return 1 if failed.is_set() else 0
 
 
-def _run(one: Recording, ended: threading.Event, failed: threading.Event) -> None:
+def _run(recording: Recording, ended: threading.Event, failed: threading.Event) -> None:
     """Run one recorder; its failure ends all recorders, so that the supervisor restarts the process."""
     try:
-        one.run()
+        recording.run()
     except Exception:  # noqa: BLE001 (a failed recorder ends all)
-        print(f"ERROR {one.name}: its recorder failed, and all end:\n{traceback.format_exc()}", flush=True)
+        print(f"ERROR {recording.name}: its recorder failed, and all end:\n{traceback.format_exc()}", flush=True)
         failed.set()
         ended.set()
 

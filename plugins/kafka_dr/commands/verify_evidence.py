@@ -153,11 +153,11 @@ def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
     for step in evidence["steps"]:
         listed = listed_files(folder, step["figures"])
         yield from filter(None, (_changed(folder, path, digest) for path, digest in listed.items()))
-        places = {path.parent for path in listed if path.parent.is_dir()}
+        list_folders = {path.parent for path in listed if path.parent.is_dir()}
         yield from (
             f"{path.relative_to(folder)} was never written down"
-            for place in sorted(places)
-            for path in sorted(place.iterdir())
+            for list_folder in sorted(list_folders)
+            for path in sorted(list_folder.iterdir())
             if path not in listed
         )
 

@@ -146,11 +146,11 @@ def quoted_value(value: Any) -> str:
 
 
 def _unknown(given: Mapping[str, Any], foreign: Collection[str]) -> Iterator[str]:
-    known = sorted({*_PLAIN, *Deadlines.model_fields, *_CHOICES} - {*foreign})
+    allowed = sorted({*_PLAIN, *Deadlines.model_fields, *_CHOICES} - {*foreign})
     for key in given:
-        if key not in known:
+        if key not in allowed:
             why = "this procedure does not take it" if key in foreign else "no such param"
-            yield f"{quoted_value(key)}: {why}; params: {', '.join(known)}"
+            yield f"{quoted_value(key)}: {why}; params: {', '.join(allowed)}"
 
 
 def _ends(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
@@ -172,9 +172,9 @@ def _reason(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
         yield f"reason: {problem}"
 
 
-def _reason_problem(reason: Any, wanted: str) -> str | None:
+def _reason_problem(reason: Any, instruction: str) -> str | None:
     if not isinstance(reason, str) or not reason.strip():
-        return f"{quoted_value(reason) if reason is not None else 'missing'}; {wanted}"
+        return f"{quoted_value(reason) if reason is not None else 'missing'}; {instruction}"
     if len(reason) > LONGEST_REASON:
         return f"{len(reason)} characters; at most {LONGEST_REASON}"
     odd = _invisible(reason)

@@ -54,13 +54,13 @@ def read_yaml(path: Path) -> Document:
             problems += [(place, problem)] if problem else []
         data = yaml.SafeLoader("").construct_document(node) if node is not None else None
     except yaml.MarkedYAMLError as error:
-        where = (
+        position = (
             f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
             if error.problem_mark
             else "unknown place"
         )
         # Danger: str(error) quotes the lines around the place, secrets included.
-        raise BadInput(f"{path} is not YAML", f"{error.problem} at {where}", "correct the file") from None
+        raise BadInput(f"{path} is not YAML", f"{error.problem} at {position}", "correct the file") from None
     except (yaml.YAMLError, ValueError, TypeError):
         raise BadInput(
             f"{path} is not YAML", "a character or a value that YAML does not allow", "correct the file"

@@ -321,10 +321,10 @@ class Topology(Model):
         """Return the flow from source to target; raise BadInput without such a flow."""
         flow = self.find_flow(source, target)
         if flow is None:
-            known = ", ".join(f"{flow.source}->{flow.target}" for flow in self.flows)
+            flow_names = ", ".join(f"{flow.source}->{flow.target}" for flow in self.flows)
             raise BadInput(
                 f"no flow replicates from {source!a} to {target!a}",
-                f"flows: {known}",
+                f"flows: {flow_names}",
                 "swap source and target, or add the flow to the topology",
             )
         return flow

@@ -117,9 +117,11 @@ def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Retur
     """Return the `returned` row of every partition of a returned cluster."""
     table = open_dataset(folder, "returned").to_table(columns=column_names("returned"))
     check_values("returned", table)
-    kept = load_kept(folder)
+    kept_offsets = load_kept(folder)
     returned = {
-        (row["topic"], row["partition"]): Returned(**row, kept=kept.get((row["topic"], row["partition"]), NONE_KEPT))
+        (row["topic"], row["partition"]): Returned(
+            **row, kept=kept_offsets.get((row["topic"], row["partition"]), NONE_KEPT)
+        )
         for row in table.to_pylist()
     }
     if len(returned) != len(table) or returned.keys() != bounds.keys():
@@ -173,7 +175,7 @@ def spread_partitions(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
     # Ties are broken by name, so that the same input always gives the same assignment.
     loads = np.zeros(tasks, np.int64)
     chosen = {}
-    for key, weight in sorted(weights.items(), key=lambda one: (-one[1], one[0])):
+    for key, weight in sorted(weights.items(), key=lambda item: (-item[1], item[0])):
         chosen[key] = int(np.argmin(loads))
         loads[chosen[key]] += weight
     return chosen
@@ -221,9 +223,11 @@ def tagged_rows(
 def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
     """Return rows in the shape of `task_rows.TAGGED`; absent columns are empty, NO_OFFSET means null."""
     blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar("")}
-    given = {"topic": "topic", "partition": "partition", **taken}
+    file_columns = {"topic": "topic", "partition": "partition", **taken}
     columns = [
-        table[given[f.name]] if f.name in given else pa.repeat(blank.get(f.name, pa.scalar(NO_OFFSET)), len(table))
+        table[file_columns[f.name]]
+        if f.name in file_columns
+        else pa.repeat(blank.get(f.name, pa.scalar(NO_OFFSET)), len(table))
         for f in TAGGED
     ]
     filled = [
@@ -243,9 +247,9 @@ def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: 
         task = _tasks_of(table, tasks_of)
         order = np.argsort(task, kind="stable")
         ordered, edges = table.take(pa.array(order)), np.searchsorted(task[order], np.arange(tasks + 1))
-        for one, start, end in zip(packing, edges.tolist(), edges[1:].tolist()):
-            one.add(ordered.slice(start, end - start))
-    return [one.packed() for one in packing]
+        for task_packing, start, end in zip(packing, edges.tolist(), edges[1:].tolist()):
+            task_packing.add(ordered.slice(start, end - start))
+    return [task_packing.packed() for task_packing in packing]
 
 
 def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:

@@ -124,11 +124,11 @@ def _most_read(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _refused(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    place = ("topic", "partition")
+    key_columns = ("topic", "partition")
     rows = [
         {
             "group": row["group"],
-            **{name: report[name] for name in place},
+            **{name: report[name] for name in key_columns},
             "position": row["position"],
             "reason": row["evidence"],
         }

@@ -48,7 +48,7 @@ class Pairs:
         return len(self.upstream)
 
     def without(self, index: int) -> Pairs:
-        """Return the pairs but for one that did not stand up to a look at the records."""
+        """Return the pairs without the pair at ``index``."""
         return Pairs(np.delete(self.upstream, index), np.delete(self.downstream, index), self.discarded)
 
     def first(self, count: int) -> Pairs:

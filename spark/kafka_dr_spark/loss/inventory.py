@@ -46,7 +46,7 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
         given: the job's input folder, with the groups' positions.
         folder: output folder.
     """
-    rows = pa.concat_tables([unpack_table(one) for one in made]).sort_by(
+    rows = pa.concat_tables([unpack_table(packed) for packed in made]).sort_by(
         [("topic", "ascending"), ("partition", "ascending")]
     )
     loss = rows.filter(rows["losing"]).select(column_names("loss"))

@@ -65,9 +65,9 @@ class PartitionLastSeen:
                 record.
         """
         reached = [
-            (one.end, one.start + 1 + int(np.sum(offsets > one.downstream)))
-            for one in self.without_gaps
-            if one.downstream >= new_from
+            (gap_free.end, gap_free.start + 1 + int(np.sum(offsets > gap_free.downstream)))
+            for gap_free in self.without_gaps
+            if gap_free.downstream >= new_from
         ]
         return min((reaches for end, reaches in reached if reaches <= end), default=None)
 
@@ -133,8 +133,8 @@ def plausible_pairs(case: Case) -> Pairs:
         return pairs
     after = np.searchsorted(floors.target_end, pairs.downstream, side="right")
     # After the last sample: at most one source record and one marker for each record that the target took since.
-    since = floors.source_end[-1] + 2 * (pairs.downstream - floors.target_end[-1])
-    plausible = pairs.upstream < np.where(after < len(floors), np.append(floors.source_end, 0)[after], since + 1)
+    newest_limit = floors.source_end[-1] + 2 * (pairs.downstream - floors.target_end[-1])
+    plausible = pairs.upstream < np.where(after < len(floors), np.append(floors.source_end, 0)[after], newest_limit + 1)
     return Pairs(pairs.upstream[plausible], pairs.downstream[plausible], pairs.discarded)
 
 
@@ -286,29 +286,34 @@ def _source_records(case: FullCase, lowest: int, first: int, count: int) -> Sear
     return join_records(parts)
 
 
-def _loss_by_content(case: Case, here: Records, there: Records, first: int) -> Loss:
+def _loss_by_content(case: Case, originals: Records, copies: Records, first: int) -> Loss:
     """Return the loss by content: certain copies where only new records have the content, possible ones by order."""
-    codes = content_codes(join_records([here, there]))
-    ours, theirs = codes[: here.size()], codes[here.size() :]
-    new, offsets = ours[here.offsets >= first], here.offsets[here.offsets >= first]
-    distinct, places = np.unique(new, return_index=True)
-    certain = np.isin(distinct, theirs) & ~np.isin(distinct, ours[here.offsets < first])
-    least, most = int(np.max(places[certain] + 1, initial=0)), _mirrored_at_most(new.tolist(), theirs.tolist())
+    codes = content_codes(join_records([originals, copies]))
+    source_codes, target_codes = codes[: originals.size()], codes[originals.size() :]
+    new, offsets = source_codes[originals.offsets >= first], originals.offsets[originals.offsets >= first]
+    distinct, first_rows = np.unique(new, return_index=True)
+    certain = np.isin(distinct, target_codes) & ~np.isin(distinct, source_codes[originals.offsets < first])
+    least_mirrored, most_mirrored = (
+        int(np.max(first_rows[certain] + 1, initial=0)),
+        _mirrored_at_most(new.tolist(), target_codes.tolist()),
+    )
     # Contradiction: a record below the last certain copy is missing (the target topic was recreated), or, without any
     # statement of MirrorMaker 2, the target holds contents that the source range lacks.
     unstated = first <= (case.bounds.source_start or 0)
-    if not np.all(np.isin(new[:least], theirs)) or (unstated and not np.all(np.isin(theirs, ours))):
+    if not np.all(np.isin(new[:least_mirrored], target_codes)) or (
+        unstated and not np.all(np.isin(target_codes, source_codes))
+    ):
         return Loss(first, None, case.bounds.cut_off, "the target does not hold the source's records in their order")
-    begin = int(offsets[least - 1]) + 1 if least else first
-    evidence = f"{least} records above what MirrorMaker 2 said were found on the target" + (
-        "" if least == most else f"; {most - least} more may be there"
+    begin = int(offsets[least_mirrored - 1]) + 1 if least_mirrored else first
+    evidence = f"{least_mirrored} records above what MirrorMaker 2 said were found on the target" + (
+        "" if least_mirrored == most_mirrored else f"; {most_mirrored - least_mirrored} more may be there"
     )
-    return Loss(begin, case.bounds.cut_off if least == most else None, case.bounds.cut_off, evidence)
+    return Loss(begin, case.bounds.cut_off if least_mirrored == most_mirrored else None, case.bounds.cut_off, evidence)
 
 
-def _mirrored_at_most(new: list[int], theirs: list[int]) -> int:
+def _mirrored_at_most(new: list[int], copied: list[int]) -> int:
     """Return how many of the source's next records can have been mirrored at most, if mirrored in order."""
     reached = 0
-    for content in theirs:
+    for content in copied:
         reached += reached < len(new) and new[reached] == content
     return reached

@@ -103,14 +103,14 @@ def match_codes_from_end(ours: Ints, theirs: Ints, offsets: Ints) -> Ints:
         offsets: offset of each code of ``theirs``.
     """
     width = max(int(np.max(ours, initial=0)), int(np.max(theirs, initial=0)), len(ours), len(theirs)) + 1
-    wanted = ours * width + occurrence_from_end(ours)
-    offered = theirs * width + occurrence_from_end(theirs)
-    order = np.argsort(offered)
-    place = np.searchsorted(offered[order], wanted)
-    matched = np.full(len(wanted), ABSENT, np.int64)
-    inside = np.flatnonzero(place < len(order))
-    hit = inside[offered[order[place[inside]]] == wanted[inside]]
-    matched[hit] = offsets[order[place[hit]]]
+    our_keys = ours * width + occurrence_from_end(ours)
+    their_keys = theirs * width + occurrence_from_end(theirs)
+    order = np.argsort(their_keys)
+    ranks = np.searchsorted(their_keys[order], our_keys)
+    matched = np.full(len(our_keys), ABSENT, np.int64)
+    inside = np.flatnonzero(ranks < len(order))
+    matched_rows = inside[their_keys[order[ranks[inside]]] == our_keys[inside]]
+    matched[matched_rows] = offsets[order[ranks[matched_rows]]]
     return matched
 
 

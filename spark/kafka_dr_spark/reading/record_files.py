@@ -112,7 +112,7 @@ class Listed(OpenWindow):
         )
         self.bytes += sum(pc.sum(pc.binary_length(rows[name])).as_py() or 0 for name in ("key", "value"))
         span = pc.min_max(rows["timestamp"]).as_py()
-        self._times += [at for at in span.values() if at is not None]
+        self._times += [timestamp for timestamp in span.values() if timestamp is not None]
 
     def close(self) -> dict[str, Any]:
         """Close the file and return its figures."""

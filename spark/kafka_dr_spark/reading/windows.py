@@ -155,17 +155,17 @@ def take_prints(windows: list[OpenWindow]) -> None:
     keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
     headers: list[Headers | None] = list(map(Message.headers, messages))  # type: ignore[arg-type]  # never a dict
     times, keyed = (
-        np.array([at for _, at in map(Message.timestamp, messages)], np.int64),
+        np.array([timestamp for _, timestamp in map(Message.timestamp, messages)], np.int64),
         any(window.window.with_keys for window in windows),
     )
     times[~np.repeat([window.window.with_timestamps for window in windows], counts)] = 0
-    found = (
+    print_columns = (
         *record_fingerprints(keys, values, headers, times),
         *(key_fingerprints(keys, values) if keyed else (np.zeros(len(keys), np.uint64), np.zeros(len(keys), np.bool_))),
     )
     ends = np.cumsum(counts).tolist()
     for window, start, end in zip(windows, [0, *ends], ends):
-        window.keep(Prints(*(column[start:end] for column in found)))
+        window.keep(Prints(*(column[start:end] for column in print_columns)))
 
 
 def group_windows(windows: list[OpenWindow]) -> Iterator[list[OpenWindow]]:
@@ -225,19 +225,19 @@ class WindowReader:
             reads = [pool.submit(self._read_side, side, dict(pending)) for side, pending in sides.items() if pending]
         for read in reads:
             read.result()
-        for group in group_windows([one for opened in sides.values() for one in opened.values()]):
+        for group in group_windows([opened_window for opened in sides.values() for opened_window in opened.values()]):
             take_prints(group)
         return [sides[window.side][window.topic, window.partition].records() for window in wave]
 
     def _read_side(self, side: str, pending: dict[tuple[str, int], OpenWindow]) -> None:
         consumer = self._consumer(side)
         self._check_existence(side, set(pending))
-        consumer.incremental_assign([TopicPartition(*name, one.window.start) for name, one in pending.items()])
+        consumer.incremental_assign([TopicPartition(*name, window.window.start) for name, window in pending.items()])
         try:
             while pending:
-                wanted = sum(one.window.end - one.window.start for one in pending.values())
+                remaining = sum(window.window.end - window.window.start for window in pending.values())
                 # consume() waits until it has the requested number: a short timeout keeps the last few records fast.
-                messages = consumer.consume(min(wanted + len(pending), self._limits.rows_per_read), 0.02)
+                messages = consumer.consume(min(remaining + len(pending), self._limits.rows_per_read), 0.02)
                 finished = self._take_in(side, messages, pending)
                 if finished:
                     consumer.incremental_unassign([TopicPartition(*name) for name in finished])
@@ -267,7 +267,7 @@ class WindowReader:
             self._consumers[side] = self._access.consumer(side, isolation)
         return self._consumers[side]
 
-    def _check_existence(self, side: str, wanted: set[tuple[str, int]]) -> None:
+    def _check_existence(self, side: str, names: set[tuple[str, int]]) -> None:
         """Raise WindowUnreadable for a missing partition: librdkafka would wait for it without an end."""
         if side not in self._partitions:
             try:
@@ -277,9 +277,9 @@ class WindowReader:
             except KafkaException as error:
                 raise WindowUnreadable(f"{side}: no broker answers ({error.args[0].name()})") from None
             self._partitions[side] = {
-                (topic, partition) for topic, known in topics.items() for partition in known.partitions
+                (topic, partition) for topic, metadata in topics.items() for partition in metadata.partitions
             }
-        for topic, partition in sorted(wanted - self._partitions[side]):
+        for topic, partition in sorted(names - self._partitions[side]):
             raise WindowUnreadable(f"{side} {topic}-{partition}: no such partition, or no right to see it")
 
     def _check_progress(self, side: str, pending: dict[tuple[str, int], OpenWindow]) -> None:

@@ -83,45 +83,47 @@ class SearchTask:
         """Limits that list uncommitted records, too, even if MirrorMaker 2 does not mirror them."""
         return replace(self._limits, isolation="read_uncommitted")
 
-    def _listed(self, found: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
+    def _listed(self, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
         """Write the stranded records; return the figures of each partition's file."""
         windows = {
-            key: one
-            for key, told in found.items()
-            if (one := stranded_window(key, told, self._bounds[key])) is not None
+            key: listed_window
+            for key, records in stranded.items()
+            if (listed_window := stranded_window(key, records, self._bounds[key])) is not None
         }
         chosen = {
-            window: Chosen(found[key].missing, found[key].from_offset)
+            window: Chosen(stranded[key].missing, stranded[key].from_offset)
             for key, window in windows.items()
-            if len(found[key].missing)
+            if len(stranded[key].missing)
         }
         stable_ends = {window: self._returned[key].stable_end for key, window in windows.items()}
-        told = list_stranded(self._access, self._uncommitted_limits, self._folder, stable_ends, chosen)
-        return {key: told[window] for key, window in windows.items() if self._keep_if_filled(STRANDED, told[window])}
+        figures = list_stranded(self._access, self._uncommitted_limits, self._folder, stable_ends, chosen)
+        return {
+            key: figures[window] for key, window in windows.items() if self._keep_if_filled(STRANDED, figures[window])
+        }
 
-    def _older(self, found: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
+    def _older(self, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
         """Write the records that the target no longer holds; return the figures of each partition's file."""
         windows = {
-            key: ReadWindow(SOURCE, *key, int(told.older[0]), int(told.older[-1]) + 1)
-            for key, told in found.items()
-            if len(told.older)
+            key: ReadWindow(SOURCE, *key, int(records.older[0]), int(records.older[-1]) + 1)
+            for key, records in stranded.items()
+            if len(records.older)
         }
         # If a whole range is listed, comparing every offset would cost more than reading the range.
         chosen = {
-            window: Chosen(found[key].older, window.end)
+            window: Chosen(stranded[key].older, window.end)
             for key, window in windows.items()
-            if len(found[key].older) < window.end - window.start
+            if len(stranded[key].older) < window.end - window.start
         }
-        told = write_records(
+        figures = write_records(
             self._access, self._uncommitted_limits, self._folder / OLDER, list(windows.values()), chosen
         )
-        return {key: told[window] for key, window in windows.items() if self._keep_if_filled(OLDER, told[window])}
+        return {key: figures[window] for key, window in windows.items() if self._keep_if_filled(OLDER, figures[window])}
 
-    def _keep_if_filled(self, kind: str, told: dict[str, Any]) -> bool:
+    def _keep_if_filled(self, kind: str, figures: dict[str, Any]) -> bool:
         """Return whether a file holds any record, and delete an empty file: markers leave offsets without records."""
-        if not told["records"]:
-            (self._folder / kind / told["file"]).unlink()
-        return bool(told["records"])
+        if not figures["records"]:
+            (self._folder / kind / figures["file"]).unlink()
+        return bool(figures["records"])
 
 
 def weight_of(bounds: SourceBounds, known: Returned) -> int:
@@ -188,7 +190,7 @@ def row_of(
 
 def write_findings(made: Iterable[bytes], folder: Path) -> pa.Table:
     """Write stranded_summary.parquet from the packed rows of all tasks; return the rows sorted by partition."""
-    rows = pa.concat_tables([unpack_table(one) for one in made]).sort_by(
+    rows = pa.concat_tables([unpack_table(packed) for packed in made]).sort_by(
         [("topic", "ascending"), ("partition", "ascending")]
     )
     pq.write_table(rows.select(column_names(_SUMMARY)), folder / f"{_SUMMARY}.parquet")

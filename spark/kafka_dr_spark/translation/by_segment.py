@@ -150,7 +150,9 @@ class Partition:
         """Return the partition's counts: records read, holes, deleted copies, discarded syncs, repeats."""
         cases = self.parts or (self.whole,)
         read = {side: sum(case.read[side] for case in cases) for side in self.whole.read}
-        listed = {name: [one for case in cases for one in getattr(case, name)][:100] for name in ("holes", "cut")}
+        listed = {
+            name: [finding for case in cases for finding in getattr(case, name)][:100] for name in ("holes", "cut")
+        }
         repeats = sum(
             repeats_known(case.pairs, case.bounds)
             for case in cases
@@ -161,11 +163,12 @@ class Partition:
     def _places(self, positions: Ints) -> tuple[Ints, Ints]:
         """Return per position its segment's number (-1 below the oldest) and the position clamped to that segment."""
         segments = [case.segment for case in self.parts]
-        gaps = [True, *(one.source_from != before.source_to for before, one in itertools.pairwise(segments))]
-        begins = np.array([one.source_from + (not gap) for one, gap in zip(segments, gaps)], np.int64)
+        gaps = [True, *(segment.source_from != before.source_to for before, segment in itertools.pairwise(segments))]
+        begins = np.array([segment.source_from + (not gap) for segment, gap in zip(segments, gaps)], np.int64)
         numbers = np.searchsorted(begins, positions, side="right") - 1
         ends = np.array(
-            [np.iinfo(np.int64).max if one.source_to is None else one.source_to for one in segments], np.int64
+            [np.iinfo(np.int64).max if segment.source_to is None else segment.source_to for segment in segments],
+            np.int64,
         )
         return numbers, np.minimum(first_available(self.whole, positions), ends[numbers])
 
@@ -183,25 +186,25 @@ class Partition:
                 )
         return None
 
-    def _below_all(self, known: TargetBounds) -> Answer:
+    def _below_all(self, bounds: TargetBounds) -> Answer:
         first = self.parts[0].segment
-        size = known.boundary - known.target_start
+        size = bounds.boundary - bounds.target_start
         note = f"nothing is known to be on the target of what lies below source offset {first.source_from}"
         return Answer(
-            known.target_start,
+            bounds.target_start,
             "NEAREST",
             size == 0,
             size,
-            f"nearest: the target's log start {known.target_start}",
+            f"nearest: the target's log start {bounds.target_start}",
             note,
         )
 
-    def _answer(self, whole: TargetBounds, number: int, position: int, found: Answer | None) -> Answer:
+    def _answer(self, whole: TargetBounds, number: int, position: int, case_answer: Answer | None) -> Answer:
         """Return the segment's answer, by default the segment's start; never below the target's log start."""
         bounds, end = self.parts[number].bounds, self.parts[number].segment.source_to
         size = bounds.boundary - bounds.target_start
         begin = f"nearest: target offset {bounds.target_start}, where the segment of the position begins"
-        answer = found or Answer(bounds.target_start, "NEAREST", size == 0, size, begin)
+        answer = case_answer or Answer(bounds.target_start, "NEAREST", size == 0, size, begin)
         if answer.target_position is not None and answer.target_position < whole.target_start:
             answer = noted_answer(
                 answer._replace(target_position=whole.target_start),

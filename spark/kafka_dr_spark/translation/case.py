@@ -131,10 +131,10 @@ class Case:
 
     def window(self, side: str, start: int, end: int) -> ReadWindow:
         """Return a read window of this partition on one cluster."""
-        known = self.bounds
-        topic = known.topic if side == SOURCE else known.target_topic
-        with_keys = known.target_compacted or known.source_compacted
-        return ReadWindow(side, topic, known.partition, start, end, known.compare_timestamps, with_keys)
+        bounds = self.bounds
+        topic = bounds.topic if side == SOURCE else bounds.target_topic
+        with_keys = bounds.target_compacted or bounds.source_compacted
+        return ReadWindow(side, topic, bounds.partition, start, end, bounds.compare_timestamps, with_keys)
 
     def fetch(self, *windows: ReadWindow) -> Search:
         """Yield the windows that are not empty, count the records received, and return one part per window."""

@@ -57,8 +57,8 @@ def _placed(case: TargetCase, index: int, copy: int | None, position: int) -> tu
     bounds, floor = case.bounds, case.floors.below(position)
     if index < 0 and floor is None and not len(case.pairs):
         return None
-    hit = index >= 0 and int(case.pairs.upstream[index]) == position
-    paired = bounds.target_start if copy is None else copy + (not hit)
+    at_pair = index >= 0 and int(case.pairs.upstream[index]) == position
+    paired = bounds.target_start if copy is None else copy + (not at_pair)
     floored = bounds.target_start if floor is None else min(max(floor, bounds.target_start), bounds.boundary)
     if copy is not None and paired >= floored:
         return paired, f"{'pair' if copy == case.pairs.downstream[index] else 'first copy of'} {case.pairs.name(index)}"

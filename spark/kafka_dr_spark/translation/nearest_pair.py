@@ -64,14 +64,14 @@ def nearest_place(
         exact_pairs: whether a pair at the position itself may be called exact, if no later range can hide a restart.
         unique_from: target offset from which on no content recurs, so that no range there can hide a restart.
     """
-    hit = index >= 0 and int(pairs.upstream[index]) == position
+    at_pair = index >= 0 and int(pairs.upstream[index]) == position
     name = f"sync {pairs.name(index)}" if index >= 0 else f"the target's log start {bounds.target_start}"
-    target = int(pairs.downstream[index]) + (not hit) if index >= 0 else bounds.target_start
+    target = int(pairs.downstream[index]) + (not at_pair) if index >= 0 else bounds.target_start
     unique = unique_from is not None and target >= unique_from
     # A cleaner on the source may have removed the pairs' records: then pairs give no bound.
     if bounds.source_compacted:
         bound = bounds.boundary - target
-    elif exact_pairs and hit and (unique or last_undetected_restart_end(pairs, bounds, index) is None):
+    elif exact_pairs and at_pair and (unique or last_undetected_restart_end(pairs, bounds, index) is None):
         return target, 0, "SYNC", name
     else:
         upper = bounds.boundary if index + 1 >= len(pairs) else int(pairs.downstream[index + 1])

@@ -89,13 +89,13 @@ def plan_reads(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
 def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[Ints, int]]:
     """Keep the cheapest ranges within the read limit; of a too long range the positions nearest its top."""
     upstream = np.append(case.pairs.upstream, case.bounds.cut_off)
-    left, kept = case.left["source"], []
+    budget, chosen = case.left["source"], []
     for positions, top in sorted(planned, key=lambda candidate: int(upstream[candidate[1]] - candidate[0][0])):
-        affordable = positions[upstream[top] - positions < left]
+        affordable = positions[upstream[top] - positions < budget]
         if len(affordable):
-            left -= int(upstream[top] - affordable[0]) + 1
-            kept.append((affordable, top))
-    return kept
+            budget -= int(upstream[top] - affordable[0]) + 1
+            chosen.append((affordable, top))
+    return chosen
 
 
 def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:

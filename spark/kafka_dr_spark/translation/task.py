@@ -82,8 +82,8 @@ def translate_cases(
         unanswered = np.array([p for p, answer in answers[key].items() if answer is None], np.int64)
         to_search = np.unique(first_available(case, unanswered))
         started += [(key, group, search) for group, search in plan_searches(case, to_search)]
-    for (key, group, _), found in zip(started, drive_searches([search for _, _, search in started], read)):
-        _add_answers(cases[key][0], answers[key], dict(zip(group.tolist(), found)))
+    for (key, group, _), results in zip(started, drive_searches([search for _, _, search in started], read)):
+        _add_answers(cases[key][0], answers[key], dict(zip(group.tolist(), results)))
     return answers
 
 
@@ -92,20 +92,21 @@ def translate_partitions(
 ) -> dict[Key, dict[int, Answer | None]]:
     """Return per partition the answer of each distinct position; None leaves the decision to the group's policy."""
     cases = {key: partition.cases(positions) for key, (partition, positions) in partitions.items()}
-    found = translate_cases(
-        {(*key, number): case for key, some in cases.items() for number, case in enumerate(some)}, read
+    case_answers = translate_cases(
+        {(*key, number): case for key, partition_cases in cases.items() for number, case in enumerate(partition_cases)},
+        read,
     )
     return {
-        key: partition.answers(positions, [found[*key, number] for number in range(len(cases[key]))])
+        key: partition.answers(positions, [case_answers[*key, number] for number in range(len(cases[key]))])
         for key, (partition, positions) in partitions.items()
     }
 
 
-def _add_answers(case: Case, answers: dict[int, Answer | None], found: dict[int, Answer | None]) -> None:
+def _add_answers(case: Case, answers: dict[int, Answer | None], results: dict[int, Answer | None]) -> None:
     start = case.bounds.source_start or 0
-    first = found.get(start)
+    first = results.get(start)
     answers.update(
-        (position, answer) for position, answer in found.items() if position in answers and answers[position] is None
+        (position, answer) for position, answer in results.items() if position in answers and answers[position] is None
     )
     for position in [position for position in answers if position < start]:
         if answers[position] is None and first is not None:
@@ -116,12 +117,12 @@ def task_portions(weights: dict[Key, int], most: int) -> Iterator[list[Key]]:
     """Yield portions of partitions that weigh at most ``most``; a heavier partition is a portion of its own."""
     portion: list[Key] = []
     weight = 0
-    for key, more in weights.items():
-        if portion and weight + more > most:
+    for key, added in weights.items():
+        if portion and weight + added > most:
             yield portion
             portion, weight = [], 0
         portion.append(key)
-        weight += more
+        weight += added
     if portion:
         yield portion
 
@@ -164,9 +165,9 @@ class PartitionTask:
         for portion in task_portions(weights, AT_ONCE):
             yield {key: tables[key] for key in portion}
 
-    def _translate(self, given: dict[Key, Kinds], read: Read) -> Iterator[pa.RecordBatch]:
+    def _translate(self, kinds_by_partition: dict[Key, Kinds], read: Read) -> Iterator[pa.RecordBatch]:
         started_at, partitions = time.monotonic(), {}
-        for key, kinds in given.items():
+        for key, kinds in kinds_by_partition.items():
             if key in self._bounds:
                 partitions[key] = self._partition(key, kinds), np.unique(kinds[POSITION].numbers("a"))
         answers = translate_partitions(partitions, read)
@@ -175,7 +176,7 @@ class PartitionTask:
             key: finished_rows(
                 key, kinds[POSITION], translated[key].whole if key in translated else None, answers.get(key, {})
             )
-            for key, kinds in given.items()
+            for key, kinds in kinds_by_partition.items()
         }
         digests, seconds = (
             partition_digests(list(tables.values())),
@@ -252,8 +253,8 @@ def _answer_for(case: Case | None, answers: dict[int, Answer | None], position: 
     return answers[position] or note_raised(case, position, by_policy(policy, case.bounds))
 
 
-def _answer_columns(said: list[Answer]) -> list[list[Any]]:
-    return [list(column) for column in zip(*said)]
+def _answer_columns(answers: list[Answer]) -> list[list[Any]]:
+    return [list(column) for column in zip(*answers)]
 
 
 def partition_report(table: pa.Table, partition: Partition | None) -> dict[str, Any]:

@@ -50,11 +50,13 @@ class GateAsker:
             option = self._choice(options, still_waits)
             if option is None:
                 return False
-            taken = account.answer(*self._run, gate, option)
+            accepted = account.answer(*self._run, gate, option)
         except (Refusal, SystemUnavailable) as error:
             self._terminal.say(str(error))
             return False
-        self._terminal.say(f"{gate}: {user} answered {option}" if taken else f"{gate}: somebody else has just answered")
+        self._terminal.say(
+            f"{gate}: {user} answered {option}" if accepted else f"{gate}: somebody else has just answered"
+        )
         return True
 
     def _choice(self, options: tuple[str, ...], still_waits: Callable[[], bool]) -> str | None:

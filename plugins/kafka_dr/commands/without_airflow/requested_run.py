@@ -90,9 +90,9 @@ def _opened_run(opened: ProcedureOpened, topology: Topology) -> RequestedRun:
 
 def _refuse_if_closed(journal: Journal, procedure_id: str) -> None:
     """Raise Refusal if the procedure has released its lease: then it has ended."""
-    taken = newest_fact(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME), LeaseTaken)
-    lease = journal.lease(taken.pair) if taken else None
-    if taken and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
+    lease_taken = newest_fact(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME), LeaseTaken)
+    lease = journal.lease(lease_taken.pair) if lease_taken else None
+    if lease_taken and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
         raise Refusal(
             f"{procedure_id} has ended",
             f"outcome {lease.outcome if lease and lease.holder == procedure_id else 'unknown'}",

@@ -162,13 +162,13 @@ class _Settings:
         self.of_cluster: dict[str, dict[str, str]] = {alias: {} for alias in self.aliases}
         self.of_direction: dict[tuple[str, str], dict[str, str]] = {ends: {} for ends in permutations(self.aliases, 2)}
         prefixes = {f"{alias}.": self.of_cluster[alias] for alias in self.aliases}
-        prefixes |= {f"{source}->{target}.": found for (source, target), found in self.of_direction.items()}
+        prefixes |= {f"{source}->{target}.": keys for (source, target), keys in self.of_direction.items()}
         for key, value in settings.items():
             # The longest prefix wins, so that dc.one.bootstrap.servers belongs to dc.one, not to dc.
             prefix = max((prefix for prefix in prefixes if key.startswith(prefix)), key=len, default="")
             prefixes.get(prefix, self.general)[key.removeprefix(prefix)] = value
         self.flows = [
-            ends for ends, found in self.of_direction.items() if found.get("enabled", "").strip().lower() == "true"
+            ends for ends, keys in self.of_direction.items() if keys.get("enabled", "").strip().lower() == "true"
         ]
         if not self.flows:
             raise BadInput(
