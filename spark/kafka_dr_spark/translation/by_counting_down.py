@@ -1,6 +1,6 @@
-"""Positions counted down from a recorder's pair by the target's records alone; safe by decisions/0008.
+"""Positions counted down from a content pair by the target's records alone; safe by decisions/0008.
 
-In a pair (u, d) that the recorder found by content, the target record d comes from a source record o at or below u.
+In a content pair (u, d) of the recorder the target record d comes from a source record o at or below u.
 
 Invariants:
 
@@ -98,14 +98,14 @@ class New:
 
 
 def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Count]:
-    """Return positions between a sample's floor and a recorder's pair that counting can place above `targets`."""
+    """Return positions between a sample's floor and a content pair that counting can place above `targets`."""
     pairs, floors = case.pairs, case.floors
     if case.bounds.other_writer or not len(pairs) or not len(floors):
         return []
     samples = np.searchsorted(floors.source_end, positions, side="right") - 1
     sampled = samples >= 0
     floor_offsets = np.where(sampled, floors.target_end[samples], 0)
-    # Pairs at or above a floor were found by the recorder: offset syncs are trusted below the first sample only.
+    # Pairs at or above a floor are content pairs: offset syncs are trusted below the first sample only.
     pair_above = np.maximum(above, np.searchsorted(pairs.downstream, floors.target_end[np.maximum(samples, 0)]))
     last = np.minimum(pair_above, len(pairs) - 1)
     highest = pairs.downstream[last] - (pairs.upstream[last] - positions)

@@ -2,8 +2,8 @@
 
 Invariants:
 
-1. A position on a segment border belongs to the older segment, so that a group is placed before the records stranded on
-   the target at that border.
+1. A position on a joint of two segments belongs to the older one, so that a group is placed before the records stranded
+   on the target at this joint.
 2. A position among records stranded on the source is placed at the end of the older segment: none of these records is
    on the target.
 3. Below the oldest segment neither log is known.
