@@ -57,7 +57,7 @@ def _load_modules(_: int) -> None:
 
 
 def spark_with_package(name: str) -> SparkContext:
-    """Return Spark, with this package shipped to workers that lack the job's folder.
+    """Return Spark, with this package shipped to all workers, which may lack the job's folder.
 
     Spark stops when the driver ends, by its own shutdown hook: stopping it here would first wait a second for PySpark's
     accumulator server, during the clients' downtime.
