@@ -1,1 +1,1 @@
-"""What steps do and look at, by capability; no Airflow."""
+"""What steps do and read, by capability; no Airflow."""

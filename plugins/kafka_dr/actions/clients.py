@@ -1,4 +1,4 @@
-"""Let clients write on the target, send them there, and see them arrive."""
+"""Canary write on the target, ACL entries of the opening, and requests to the application's drain hook."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kafka_dr.vocabulary import CANARY_TOPIC, Entry
 
 
 def removed_entries(procedure: Run) -> list[AclEntry]:
-    """The target's denials this procedure meant to remove, by its intent in the journal."""
+    """DENY entries of the target that this procedure removed or meant to remove, by its intents in the journal."""
     return list(removed_acl_entries(procedure.progress.entries(Entry.INTENT)))
 
 
 def write_canary(procedure: Run) -> dict[str, Any]:
-    """One record into a topic of our own on the target, and read back."""
+    """Write one record to the canary topic on the target and read the record back; raises ReadBackFailed."""
     procedure.systems.target.create_topic(CANARY_TOPIC, partitions=1, configs={"retention.ms": "604800000"})
     answer = procedure.systems.writer(procedure.request.target).write(
         CANARY_TOPIC, 0, procedure.now().encode(), key=procedure.id.encode()
@@ -36,8 +36,8 @@ def write_canary(procedure: Run) -> dict[str, Any]:
             "The target did not take a record", str(answer), "Look at the target's brokers; clear open_target to go on."
         )
     tp = TopicPartition(CANARY_TOPIC, 0)
-    back = procedure.systems.reader(procedure.request.target).range(tp, answer.offset, answer.offset + 1)
-    if [r.key for r in back] != [procedure.id.encode()]:
+    read_back = procedure.systems.reader(procedure.request.target).range(tp, answer.offset, answer.offset + 1)
+    if [record.key for record in read_back] != [procedure.id.encode()]:
         raise ReadBackFailed(
             "The canary could not be read back",
             f"offset {answer.offset} of {CANARY_TOPIC}",
@@ -47,20 +47,20 @@ def write_canary(procedure: Run) -> dict[str, Any]:
 
 
 def tell_to_resume(procedure: Run) -> DrainHookAnswer:
-    """Tell the application's drain hook to follow the routing record; its silence is reported, not fatal."""
+    """Tell the application's drain hook to follow the routing record; a silent hook is reported, not fatal."""
     answer = drain_hook_answer(procedure, lambda hook: hook.tell_to_resume(procedure.id))
     return replace(answer, told=answer.answered is not None)
 
 
-_POLITE_SECONDS = 5.0
+_STOP_GRACE_SECONDS = 5.0
 
 
 def ask_to_stop(procedure: Run) -> DrainHookAnswer:
-    """Ask the application's drain hook and give it a moment; what it does not do, the fence does."""
+    """Ask the drain hook to stop clients and wait 5 s for its producers; the fence refuses any that still run."""
 
     def stopping(hook: ApplicationDrain) -> DrainState:
         hook.ask_to_stop(procedure.id)
-        deadline = time.monotonic() + _POLITE_SECONDS
+        deadline = time.monotonic() + _STOP_GRACE_SECONDS
         state = hook.state()
         while state.producers_running and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -72,7 +72,7 @@ def ask_to_stop(procedure: Run) -> DrainHookAnswer:
 
 
 def drain_hook_answer(procedure: Run, send: Callable[[ApplicationDrain], DrainState]) -> DrainHookAnswer:
-    """What the application's drain hook answers to a request; `answered` is None without a hook, False if it fails."""
+    """Send a request to the drain hook and return its answer: `answered` is None without a hook, False on failure."""
     if procedure.systems.drain is None:
         return DrainHookAnswer()
     try:

@@ -1,4 +1,4 @@
-"""Several questions at once, and work on a thread that is left behind."""
+"""Run calls concurrently, or on a daemon thread that may be abandoned."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ T = TypeVar("T")
 
 @contextmanager
 def run_concurrently() -> Iterator[Callable[..., Future[Any]]]:
-    """Start calls that wait for different systems at once; what one of them raises, its result raises."""
+    """Yield `submit` of a thread pool for calls that wait for different systems; `result()` re-raises errors."""
     with ThreadPoolExecutor(8, thread_name_prefix="observe") as pool:
         yield pool.submit
 
 
 def run_in_background(call: Callable[[], T]) -> Future[T]:
-    """A call on a thread of its own that nobody has to wait for, not even the end of the process."""
+    """Run a call on a daemon thread: neither the caller nor the end of the process has to wait for the call."""
     future: Future[T] = Future()
 
     def run() -> None:
         try:
             future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 (whatever it is, whoever asks for the result gets it.)
+        except BaseException as error:  # noqa: BLE001 (the future's result re-raises any error.)
             future.set_exception(error)
 
     Thread(target=run, name="source-view", daemon=True).start()

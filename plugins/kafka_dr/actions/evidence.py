@@ -1,4 +1,4 @@
-"""Closing a procedure: the evidence, whatever the outcome, and the lease."""
+"""Evidence of a procedure, whatever its outcome, and the journal entry that closes the procedure."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from kafka_dr.vocabulary import Entry, Outcome, Step
 
 
 def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
-    """Write a procedure's evidence and the entry that closes it.
+    """Write a procedure's evidence files and append the closing entry to the journal.
 
     Args:
-        epoch: of the lease, 0 without one; a procedure that is continued is closed under the lease of the one that goes
-            on from it.
+        epoch: of the lease, 0 without a lease; a continued planned run is closed under the lease of the unplanned run
+            that continues it.
     """
     closing_at = _closing_at(procedure, epoch)
-    before = [
-        e
-        for e in procedure.journal.entries(step=Step.CLOSE_PROCEDURE, kind=Entry.CLOSED)
-        if e.procedure_id != procedure.id and e.sequence < closing_at.sequence
+    earlier_closings = [
+        entry
+        for entry in procedure.journal.entries(step=Step.CLOSE_PROCEDURE, kind=Entry.CLOSED)
+        if entry.procedure_id != procedure.id and entry.sequence < closing_at.sequence
     ]
-    previous = newest_fact(before, ProcedureClosed)
+    previous = newest_fact(earlier_closings, ProcedureClosed)
     evidence = assemble_evidence(procedure, closing_at, previous.digest if previous else None)
     write_evidence(procedure.artifacts.folder, evidence)
     closed = ProcedureClosed.from_payload(evidence)
@@ -51,10 +51,14 @@ def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
 
 
 def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
-    """The entry at which the procedure is closed: every process that closes it assembles identical evidence."""
+    """Append or find the entry up to which evidence is assembled: two closing processes write identical evidence."""
     entries = procedure.journal.entries(procedure.id)
-    last = max((e.sequence for e in entries if e.step != Step.CLOSE_PROCEDURE), default=0)
-    begun = [e for e in entries if e.step == Step.CLOSE_PROCEDURE and e.kind == Entry.INTENT and e.sequence > last]
+    last = max((entry.sequence for entry in entries if entry.step != Step.CLOSE_PROCEDURE), default=0)
+    begun = [
+        entry
+        for entry in entries
+        if entry.step == Step.CLOSE_PROCEDURE and entry.kind == Entry.INTENT and entry.sequence > last
+    ]
     if begun:
         return begun[0]
     begins = ClosingBegun(after=last)
@@ -62,11 +66,11 @@ def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
 
 
 def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest: str | None) -> dict[str, Any]:
-    """The evidence of a procedure as its journal stood at the entry that closes it."""
+    """Assemble the evidence of a procedure from its journal entries before `closing_at`."""
     entries = [
-        e
-        for e in procedure.journal.entries(procedure.id)
-        if e.step != Step.CLOSE_PROCEDURE and e.sequence < closing_at.sequence
+        entry
+        for entry in procedure.journal.entries(procedure.id)
+        if entry.step != Step.CLOSE_PROCEDURE and entry.sequence < closing_at.sequence
     ]
     request = {
         "dag_id": procedure.identity.dag_id,
@@ -75,7 +79,7 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         "reason": procedure.request.reason,
     }
     problems: list[str] = []
-    # Without its source a procedure has the cut-off that a continued one had proven, if any.
+    # Without its source a procedure has only the cut-off that a continued planned run had proven, if any.
     progress = procedure.progress
     fenced = progress.done(DataLossAssessed) if progress.without_source else progress.done(ProducersFenced)
     stopped = progress.done(MirrorMakerStopped)
@@ -88,7 +92,7 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         procedure.id,
         request,
         entries,
-        [s.value for s in Step],
+        [step.value for step in Step],
         bounds,
         closing_at.at.isoformat(),
         previous_digest,
@@ -106,12 +110,12 @@ def _offsets(procedure: Run, receipt: Receipt | None, problems: list[str]) -> li
 
 
 def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | None:
-    """Loss known before the closing began; None without an inventory or its files: the approved loss then stands."""
+    """Loss known before the closing began; None without a readable inventory: then the approved loss stands."""
     if procedure.progress.done(DataLossAssessed) is None:
         return None
     try:
         return LossSince(
-            loss_since(procedure, until), [one._asdict() for one in loss_beyond_approval(procedure, until)]
+            loss_since(procedure, until), [increase._asdict() for increase in loss_beyond_approval(procedure, until)]
         )
     except Contradiction as error:
         problems.append(str(error))
@@ -119,7 +123,7 @@ def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | 
 
 
 def close_run_with_bad_params(context: Any, error: BadInput) -> str:
-    """Evidence and closing entry of a run that was refused for its params; answers how it ended."""
+    """Write evidence and closing entry of a run that was refused for its params; return the run's outcome as text."""
     procedure, refused = run_with_bad_params(context), f"{Outcome.REFUSED.value}: {Step.OPEN_PROCEDURE.value}: {error}"
     if procedure is None:
         return refused
@@ -129,7 +133,7 @@ def close_run_with_bad_params(context: Any, error: BadInput) -> str:
     if journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
         return refused
     if journal.last(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL) is None:
-        # Evidence that this journal does not know may be of what was really done.
+        # Evidence without entries in this journal may document a run that did act: never overwrite such evidence.
         if (procedure.artifacts.folder / "evidence.json").exists():
             return refused
         journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL, 0, not_done(error).payload())
@@ -138,12 +142,12 @@ def close_run_with_bad_params(context: Any, error: BadInput) -> str:
 
 
 def evidence_text(evidence: dict[str, Any]) -> str:
-    """evidence.json, byte for byte."""
+    """Return the exact text of evidence.json."""
     return json.dumps(evidence, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
-    """evidence.json and the page a person reads, each written aside and renamed."""
+    """Write evidence.json and evidence.html, each to a temporary file that is then renamed."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("evidence.json", evidence_text(evidence)), ("evidence.html", evidence_page(evidence))):
         aside = folder / f".{name}.{uuid.uuid4().hex}.writing"
@@ -152,5 +156,5 @@ def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
 
 
 def evidence_page(evidence: Mapping[str, Any]) -> str:
-    """HTML of the evidence; every value is escaped."""
+    """Render the evidence as HTML; every value is escaped."""
     return render_page("evidence.html.j2", e=evidence, story=summarise_evidence(evidence))

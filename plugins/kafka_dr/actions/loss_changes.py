@@ -1,4 +1,4 @@
-"""Loss since the approval: the target's log may have shrunk, a returned source may have accepted records."""
+"""Loss after the assessment: the target's log may have shrunk, a returned source may have accepted records."""
 
 from __future__ import annotations
 
@@ -24,64 +24,68 @@ from kafka_dr.vocabulary import Entry, Step
 
 
 def loss_beyond_approval(procedure: Run, until: int | None = None) -> list[LossIncrease]:
-    """Partitions with more loss than approved, by what was known before the opening; [] if no source was given up.
+    """Partitions with more loss than approved, by entries before the opening; [] unless the source is declared lost.
 
     Args:
-        until: entries of the journal from this number on are not looked at.
+        until: ignore journal entries from this sequence number on.
     """
     if not procedure.progress.without_source:
         return []
     translated = procedure.progress.done(OffsetsTranslated)
     missing = loss_of(translated.holes, translated.cut) if translated else []
-    limits = [number for number in (until, _opened_at(procedure)) if number is not None]
+    limits = [sequence for sequence in (until, _opened_at(procedure)) if sequence is not None]
     return loss_increases(
         procedure.progress.move().planned.loss, [*loss_since(procedure, min(limits, default=None)), *missing]
     )
 
 
 def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]:
-    """The approved rows of loss as they are by what was found out since, by entries before a number of the journal."""
-    accepted = _accepted(procedure, until)
+    """Approved rows of loss, updated by journal entries after the assessment and before sequence number `until`."""
+    accepted_ends = _accepted_ends(procedure, until)
     stopped = procedure.progress.done(MirrorMakerStopped)
     return loss_now(
         procedure.progress.move().planned.loss,
-        NewerEvidence(accepted_to=accepted) if stopped is None else _since_stopped(procedure, stopped, accepted),
+        NewerEvidence(accepted_to=accepted_ends)
+        if stopped is None
+        else _evidence_of_stop(procedure, stopped, accepted_ends),
     )
 
 
-def _since_stopped(procedure: Run, stopped: MirrorMakerStopped, accepted: dict[TopicPartition, int]) -> NewerEvidence:
-    """Compare the target's ends with the assessment's; offsets of a topic made anew are of another log."""
+def _evidence_of_stop(
+    procedure: Run, stopped: MirrorMakerStopped, accepted: dict[TopicPartition, int]
+) -> NewerEvidence:
+    """Target ends at the assessment and at the stop; replicated offsets of a recreated topic belong to another log."""
     assessed = procedure.progress.require(DataLossAssessed)
     bounds = procedure.artifacts.load(assessed.bounds)
-    places = [TopicPartition(topic, int(p)) for topic, p in zip(bounds["topic"], bounds["partition"], strict=True)]
-    then = dict(zip(places, bounds["boundary"].astype("Int64"), strict=True))
-    remote = dict(zip(places, bounds["target_topic"], strict=True))
-    now = frame_partitions(procedure.artifacts.load(stopped.boundary), "offset")
-    kept = frame_partitions(procedure.artifacts.load(stopped.replicated), "offset") if stopped.replicated else {}
-    anew = {*bounds.loc[bounds["recreated"], "topic"], *assessed.copied_anew}
+    partitions = [TopicPartition(topic, int(p)) for topic, p in zip(bounds["topic"], bounds["partition"], strict=True)]
+    assessed_ends = dict(zip(partitions, bounds["boundary"].astype("Int64"), strict=True))
+    remote = dict(zip(partitions, bounds["target_topic"], strict=True))
+    ends_at_stop = frame_partitions(procedure.artifacts.load(stopped.boundary), "offset")
+    replicated = frame_partitions(procedure.artifacts.load(stopped.replicated), "offset") if stopped.replicated else {}
+    recreated = {*bounds.loc[bounds["recreated"], "topic"], *assessed.copied_anew}
     return NewerEvidence(
         target_ends={
-            tp: (None if pd.isna(end) else int(end), now.get(TopicPartition(remote[tp], tp.partition)))
-            for tp, end in then.items()
+            tp: (None if pd.isna(end) else int(end), ends_at_stop.get(TopicPartition(remote[tp], tp.partition)))
+            for tp, end in assessed_ends.items()
         },
-        replicated={tp: offset for tp, offset in kept.items() if tp.topic not in anew},
+        replicated={tp: offset for tp, offset in replicated.items() if tp.topic not in recreated},
         accepted_to=accepted,
     )
 
 
-def _accepted(procedure: Run, until: int | None) -> dict[TopicPartition, int]:
-    """Source log ends behind its fence where it accepted records since assessment; by the newest such list."""
+def _accepted_ends(procedure: Run, until: int | None) -> dict[TopicPartition, int]:
+    """Fenced source's log ends where the source accepted records since the assessment; by the newest outcome."""
     outcomes = facts_of(procedure.journal.entries(procedure.id, kind=Entry.OUTCOME), StepOutcome)
-    listed = [
+    receipts = [
         fact.accepted
         for entry, fact in outcomes
         if isinstance(fact, AcceptedRecords) and (until is None or entry.sequence < until)
     ]
-    return frame_partitions(procedure.artifacts.load(listed[-1]), "to_offset") if listed else {}
+    return frame_partitions(procedure.artifacts.load(receipts[-1]), "to_offset") if receipts else {}
 
 
 def _opened_at(procedure: Run) -> int | None:
-    """First entry number the opening did not look at, None before its intent; later findings move nobody back."""
+    """First sequence number open_target did not evaluate; None before its intent. Later findings undo no opening."""
     intents = procedure.journal.entries(procedure.id, Step.OPEN_TARGET, Entry.INTENT)
     begun = next(facts_of(intents, TargetToOpen), None)
     if begun is None:

@@ -1,4 +1,4 @@
-"""Check proven facts again: people took time, a process was killed, or a machine stood still meanwhile."""
+"""Check proven facts again after a delay: a person decided, a process was killed, or a machine was suspended."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
-#: A worker beside a dead source may be silent; what is then not known of it shows in the target's ends.
+#: A Connect worker beside a dead source may not answer; the target's log ends then show whether its tasks still mirror.
 _STATUS_SECONDS = 5.0
 
 
 def recheck_preconditions(procedure: Run) -> None:
-    """Refuse if a readable source's fence or cut-off changed or, after the stop, MirrorMaker 2 or the target did."""
+    """Refuse if fence or cut-off of a readable source changed or, after the stop, MirrorMaker 2 or target ends."""
     if not procedure.progress.without_source:
         source_still_fenced(procedure)
         source_ends_are_cut_off(procedure)
@@ -54,22 +54,22 @@ def recheck_preconditions(procedure: Run) -> None:
 
 
 def source_reopened(procedure: Run) -> bool:
-    """Whether return_to_source began to give the source back."""
+    """Whether return_to_source began to reopen the source."""
     return bool(procedure.progress.facts(SourceToReopen))
 
 
 def source_still_fenced(procedure: Run) -> None:
-    """By the ACL entries and by the probe's write; a refusal names who may act."""
+    """Check the source's fence by ACL entries and the probe's write; FenceNotProven names who may act."""
     rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
     if not rules.authorizer:
         return
     scopes = [FenceScope.writes(topics_of(procedure))]
     if procedure.progress.done(ConsumersDrained) is not None:
         scopes.append(FenceScope.group_reads(fenced_groups(procedure)))
-    open_ = [who for scope in scopes for who in still_allowed(rules, scope, exempt)]
-    if open_:
+    still_open = [principal for scope in scopes for principal in still_allowed(rules, scope, exempt)]
+    if still_open:
         raise FenceNotProven(
-            "The source's fence is not what it was", first_few(open_), "The procedure returns to the source."
+            "The source's fence is not what it was", first_few(still_open), "The procedure returns to the source."
         )
     let_in = {
         broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)
@@ -83,9 +83,9 @@ def source_still_fenced(procedure: Run) -> None:
 
 
 def source_ends_are_cut_off(procedure: Run) -> None:
-    """A super user passes every ACL: only the log ends show that nobody wrote since the cut-off.
+    """Refuse records on the source after the cut-off: a super user passes every ACL, only log ends show such writes.
 
-    The end of a transaction that was begun without a record moves an end, too, and is no write.
+    The end marker of a transaction without records moves a log end, too, but is no write.
     """
     cut_off = cut_off_of(procedure)
     ends = procedure.systems.source.ends(partitions_of_plan(procedure))
@@ -106,7 +106,7 @@ def source_ends_are_cut_off(procedure: Run) -> None:
 
 
 def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
-    """Refuse members on these clusters and commits since the freeze on the source; return the proof of both."""
+    """Refuse members on these clusters and commits on the source since the freeze; return how the latter was proven."""
     groups = groups_of(procedure)
     for cluster in clusters:
         active = active_groups(cluster, groups)
@@ -118,26 +118,26 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
             )
     drained = procedure.progress.require(ConsumersDrained)
     frozen = procedure.artifacts.load(drained.positions)
-    unchanged = still_held(procedure, groups, frozen, drained.commits_end)
-    if unchanged is None:
+    proof = still_held(procedure, groups, frozen, drained.commits_end)
+    if proof is None:
         raise FenceNotProven(
             "Committed positions on the source are not the frozen ones",
             f"{len(frozen)} were frozen",
             "The procedure returns to the source.",
         )
-    return unchanged
+    return proof
 
 
 def mirror_maker_still_stopped(procedure: Run) -> None:
-    """Refuse a flow with tasks or processes; without the source, one still stopping passes: it can do no harm."""
+    """Refuse a running flow; if the source is declared lost, a connector that is still stopping passes as harmless."""
     for name, status in connector_states(procedure):
-        as_asked = procedure.progress.without_source and (status.state == STOPPED or still_stopping(procedure, name))
-        if not (status.stopped or as_asked):
+        is_stopping = procedure.progress.without_source and (status.state == STOPPED or still_stopping(procedure, name))
+        if not (status.stopped or is_stopping):
             raise running_again(status)
 
 
 def running_again(status: ConnectorStatus) -> Refusal:
-    """The refusal of a connector that stood, or that nobody asked to stop, and runs."""
+    """Refusal for a connector that runs after it was STOPPED, or without a request to stop."""
     return Refusal(
         f"{status.name} runs again",
         f"{status.state} with {len(status.tasks)} tasks",
@@ -146,23 +146,23 @@ def running_again(status: ConnectorStatus) -> Refusal:
 
 
 def still_stopping(procedure: Run, part: str) -> bool:
-    """Tell whether a part was asked to stop and has time left: Connect takes a minute to close a dead source."""
+    """Whether a stop request is pending and `stop_seconds` remain: Connect takes a minute to close a dead source."""
     since = stopping_since(procedure, part)
     return since is not None and time.time() < since + procedure.request.deadlines.stop_seconds
 
 
 def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
-    """States of the flow's connectors; with a source given up, without those of a silent worker."""
+    """States of the flow's connectors; if the source is declared lost, without connectors of a silent worker."""
     names = parts_of(procedure.flow)
     if not procedure.progress.without_source:
         return [(name, procedure.mirror_maker(procedure.flow).status(name)) for name in names]
     with run_concurrently() as start:
-        asked = {name: start(connector_state, procedure, name) for name in names}
-    return [(name, status) for name, one in asked.items() if (status := one.result()) is not None]
+        calls = {name: start(connector_state, procedure, name) for name in names}
+    return [(name, status) for name, call in calls.items() if (status := call.result()) is not None]
 
 
 def connector_state(procedure: Run, name: str) -> ConnectorStatus | None:
-    """State of a part of the flow without its source; None if unknown: what it mirrors would move target ends."""
+    """State of a connector of a lost source; None if unknown: any record still mirrored would move target ends."""
     hook = procedure.systems.stop_hook(procedure.flow)
     if hook is not None:
         return _processes_state(procedure, hook)
@@ -173,7 +173,7 @@ def connector_state(procedure: Run, name: str) -> ConnectorStatus | None:
 
 
 def _processes_state(procedure: Run, hook: StopHook) -> ConnectorStatus | None:
-    """State of the flow's processes by the stop hook, as of a connector with a task each; None if it is silent."""
+    """Processes by the stop hook, as a connector with one task per process; None if the hook is silent."""
     (name,) = parts_of(procedure.flow)
     try:
         running = hook.running(name, timeout=_STATUS_SECONDS)
@@ -183,7 +183,7 @@ def _processes_state(procedure: Run, hook: StopHook) -> ConnectorStatus | None:
 
 
 def target_ends_are_boundary(procedure: Run) -> None:
-    """Nobody wrote on the target since MirrorMaker 2 was stopped."""
+    """Refuse if target log ends moved since MirrorMaker 2 was stopped."""
     moved = boundary_moved(procedure)
     if moved:
         raise Refusal(
@@ -196,11 +196,11 @@ def target_ends_are_boundary(procedure: Run) -> None:
 def group_sync_stopped(procedure: Run, step: str) -> None:
     """Wait until the checkpoint connector (dedicated: process) stops: its group sync could set back groups in use.
 
-    A worker or a stop hook that is silent died with the source, as far as anybody can know, and is not waited for.
+    A silent worker or stop hook is taken to have died with the source and is not waited for.
 
     Raises:
-        Refusal: it runs, and nobody has asked it to stop since it stood.
-        DeadlinePassed: it does not stand `stop_seconds` after it was asked.
+        Refusal: the connector runs without a stop request since it was last STOPPED.
+        DeadlinePassed: the connector still runs `stop_seconds` after the stop request.
     """
     name, limit = parts_of(procedure.flow)[-1], procedure.request.deadlines.stop_seconds
 

@@ -1,10 +1,10 @@
-"""Put groups' positions on a cluster back to what stood there before a procedure committed its own.
+"""Restore groups' positions on a cluster to their values before a procedure committed its own.
 
 Invariants
-1. Only groups without members are touched, and of these only positions that are as that procedure left them, unless a
-   person said otherwise.
-2. What is written was approved, position by position, under one digest; what changed since is left alone and named.
-3. What stands as it was before is done: a second try, or a second process, writes what is left.
+1. Only groups without members are touched, and in these groups only positions that are as the procedure left them,
+   unless the operator chose to overwrite.
+2. Every written position was approved under one digest; positions changed by another writer are left alone and named.
+3. A position that already has its old value is done: a second try, or a second process, writes the remaining ones.
 """
 
 from __future__ import annotations
@@ -29,35 +29,37 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: What becomes of a position.
+#: Action for a position: nothing to do, restore, delete with its group, leave, changed since by another writer.
 SAME, WRITE, DELETE, LEFT, SINCE = "same", "write", "delete", "left", "since"
 _GROUP_SYNC = "sync.group.offsets.enabled"
 _NAMED = 10
 
 
 def undone_procedure(procedure: Run) -> Run:
-    """Find the procedure whose commit is undone: the named one, or the last in this direction that committed.
+    """Find the procedure whose commit is undone: the procedure named, or the last one that committed this way.
 
     Raises:
-        NotReady: there is none.
-        Refusal: the one that was named moves clients otherwise.
+        NotReady: no procedure in this direction committed positions.
+        Refusal: the named procedure moves clients in another direction.
     """
     named, request = procedure.request.choices.get("undo_procedure"), procedure.request
     notes = facts_of(procedure.journal.entries(step=Step.COMMIT_GROUPS), SnapshotTaken)
     ids = [entry.procedure_id for entry, _ in notes]
-    known = [
-        one
+    candidates = [
+        run
         for name in dict.fromkeys(reversed(ids))
-        if named in (None, name) and (one := procedure.other(name)) is not None
+        if named in (None, name) and (run := procedure.other(name)) is not None
     ]
-    same = [one for one in known if (one.request.source, one.request.target) == (request.source, request.target)]
-    if same:
-        return same[0]
-    if named and known:
-        seen = f"it goes from {known[0].request.source} to {known[0].request.target}"
+    same_direction = [
+        run for run in candidates if (run.request.source, run.request.target) == (request.source, request.target)
+    ]
+    if same_direction:
+        return same_direction[0]
+    if named and candidates:
+        direction = f"it goes from {candidates[0].request.source} to {candidates[0].request.target}"
         raise Refusal(
             f"{named} is no procedure from {request.source} to {request.target}",
-            seen,
+            direction,
             "Start a new run with its source and target.",
         )
     raise NotReady(
@@ -68,12 +70,12 @@ def undone_procedure(procedure: Run) -> Run:
 
 
 def snapshot_of(undone: Run) -> pd.DataFrame:
-    """All that the groups held on the cluster before the first commit."""
+    """Positions of the groups on the cluster before the undone procedure's first commit."""
     return undone.artifacts.load(undone.progress.facts(SnapshotTaken)[0].snapshot)
 
 
 def committed_by(undone: Run) -> pd.DataFrame:
-    """What the procedure committed, or meant to when its step died."""
+    """Positions the procedure committed, or was to commit if its step died before the outcome."""
     done = undone.progress.done(GroupsCommitted)
     if done is not None and done.ledger is not None:
         return undone.artifacts.load(done.ledger)[[*PLACE, "wanted"]].set_axis(COLUMNS, axis=1).astype(TYPES)
@@ -81,7 +83,7 @@ def committed_by(undone: Run) -> pd.DataFrame:
 
 
 def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataFrame:
-    """A row a position: group, topic, partition, position before, committed, now, and what becomes of it."""
+    """One row per position: group, topic, partition, before, wanted (as committed), now, action."""
     before, wanted = snapshot_of(undone).astype(TYPES), committed_by(undone)
     groups = sorted({*before["group"], *wanted["group"]})
     now = held_positions(procedure, groups)
@@ -97,42 +99,42 @@ def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataF
 
 
 def choose_actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
-    """What becomes of each position."""
+    """Choose the action for each position."""
     same = rows["now"].eq(rows["before"]).fillna(rows["now"].isna() & rows["before"].isna())
     ours = rows["now"].eq(rows["wanted"]).fillna(False) | overwrites
-    found = (
+    actions = (
         pd.Series(SINCE, index=rows.index, dtype=object)
         .mask(ours, WRITE)
         .mask(ours & rows["before"].isna(), LEFT)
         .mask(same, SAME)
     )
-    # A group that held nothing before, and holds nothing that anybody else gave it, is not there once more.
-    kept = set(rows.loc[rows["before"].notna() | (found == SINCE), "group"])
-    return found.mask((found == LEFT) & ~rows["group"].isin(kept), DELETE)
+    # A group is deleted if it had no position before and has none now that another writer committed.
+    kept_groups = set(rows.loc[rows["before"].notna() | (actions == SINCE), "group"])
+    return actions.mask((actions == LEFT) & ~rows["group"].isin(kept_groups), DELETE)
 
 
 def groups_with(rows: pd.DataFrame, action: str) -> list[str]:
-    """Groups of which a position has this action."""
+    """Groups with at least one position of this action."""
     return sorted(set(rows.loc[rows["action"] == action, "group"]))
 
 
 def by_group_of(rows: pd.DataFrame, action: str) -> dict[str, int]:
-    """How many positions of each group have this action."""
+    """Group -> number of its positions with this action."""
     return dict(sorted(Counter(rows.loc[rows["action"] == action, "group"].tolist()).items()))
 
 
 def changed_since(rows: pd.DataFrame) -> dict[str, int]:
-    """How many positions of each group are neither what stood there before nor what was committed."""
+    """Group -> number of its positions that equal neither the snapshot nor the undone procedure's commit."""
     return by_group_of(rows.assign(action=choose_actions(rows, overwrites=False)), SINCE)
 
 
 def changed_groups(rows: pd.DataFrame) -> list[str]:
-    """Groups that will be written to, or deleted."""
+    """Groups whose positions will be written or that will be deleted."""
     return sorted({*groups_with(rows, WRITE), *groups_with(rows, DELETE)})
 
 
 def digest_of_rows(rows: pd.DataFrame) -> str:
-    """Over every position that is written and every group that is deleted."""
+    """Digest over every position to write and every group to delete."""
     written = rows.loc[rows["action"] == WRITE, [*PLACE, "before"]]
     return digest_of(
         {
@@ -143,7 +145,7 @@ def digest_of_rows(rows: pd.DataFrame) -> str:
 
 
 def refuse_living(procedure: Run, groups: list[str]) -> None:
-    """No group that is touched has a member on the cluster."""
+    """Refuse if a group to be written or deleted has a member on the cluster."""
     active = active_groups(procedure.systems.target, groups)
     if active:
         raise Refusal(
@@ -154,7 +156,7 @@ def refuse_living(procedure: Run, groups: list[str]) -> None:
 
 
 def group_sync_runs(procedure: Run) -> bool | None:
-    """Whether MirrorMaker 2 moves groups on the cluster by itself; None where nobody answers."""
+    """Whether MirrorMaker 2's group offset sync runs towards the cluster; None if unknown."""
     flow = procedure.flow
     try:
         worker, name = procedure.mirror_maker(flow), flow.connectors.checkpoint
@@ -164,7 +166,7 @@ def group_sync_runs(procedure: Run) -> bool | None:
 
 
 def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
-    """The plan and its rows; a refusal if either is not what its digest names."""
+    """The plan and its rows; Contradiction if either does not match its digest."""
     planned = procedure.progress.require(RestorePlanned)
     plan, rows = (
         restore_plan_of(planned.plan),
@@ -180,12 +182,13 @@ def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
 
 
 class Left:
-    """What is left to do of a plan.
+    """Remaining work of a plan.
 
     Attributes:
-        wanted: positions as they shall be read back; `todo` those of them that are not there yet.
-        doomed: groups that are still there, and are deleted.
-        since: how many positions of each group somebody changed since it was planned: these are left alone.
+        wanted: positions to be read back at the end.
+        todo: rows of `wanted` that are not committed yet.
+        doomed: groups still on the cluster that are to be deleted.
+        since: group -> number of positions changed since the plan; these are left alone.
     """
 
     def __init__(self, wanted: pd.DataFrame, todo: pd.DataFrame, doomed: list[str], since: dict[str, int]) -> None:
@@ -193,47 +196,52 @@ class Left:
 
     @classmethod
     def of(cls, rows: pd.DataFrame, held: pd.DataFrame, overwrites: bool) -> Left:
-        """Set what was planned beside what is held now."""
-        seen = with_held_position(rows.rename(columns={"now": "planned"}), held, "now")
-        writes, deletes = (seen[seen["action"] == action] for action in (WRITE, DELETE))
+        """Compare the planned rows with the positions committed now."""
+        rows_now = with_held_position(rows.rename(columns={"now": "planned"}), held, "now")
+        writes, deletes = (rows_now[rows_now["action"] == action] for action in (WRITE, DELETE))
         done, as_planned = (
             writes["now"].eq(writes[name]).fillna(writes["now"].isna() & writes[name].isna())
             for name in ("before", "planned")
         )
-        mine = done | as_planned | overwrites
+        may_write = done | as_planned | overwrites
         wanted = writes.assign(position=writes["before"]).astype({"position": "int64"})[COLUMNS]
-        other = deletes["now"].notna() & deletes["now"].ne(deletes["planned"]).fillna(True)
-        alive = set(deletes.loc[deletes["now"].notna(), "group"])
-        # A position that nobody planned for was made since.
-        grown = new_groups(deletes, held)
-        spared = set() if overwrites else {*deletes.loc[other, "group"], *grown}
-        changed = pd.concat([writes[~mine], deletes[deletes["group"].isin(spared)]]).assign(action=SINCE)
-        return cls(wanted[mine], wanted[mine & ~done], sorted(alive - spared), by_group_of(changed, SINCE))
+        changed_deletes = deletes["now"].notna() & deletes["now"].ne(deletes["planned"]).fillna(True)
+        existing_groups = set(deletes.loc[deletes["now"].notna(), "group"])
+        # A position that is not in the plan was committed after the plan.
+        regrown_groups = new_groups(deletes, held)
+        spared_groups = set() if overwrites else {*deletes.loc[changed_deletes, "group"], *regrown_groups}
+        changed = pd.concat([writes[~may_write], deletes[deletes["group"].isin(spared_groups)]]).assign(action=SINCE)
+        return cls(
+            wanted[may_write],
+            wanted[may_write & ~done],
+            sorted(existing_groups - spared_groups),
+            by_group_of(changed, SINCE),
+        )
 
 
 def new_groups(deletes: pd.DataFrame, held: pd.DataFrame) -> set[str]:
-    """Groups to be deleted that hold a position which the plan does not know."""
-    known = set(zip(*(deletes[name].tolist() for name in PLACE), strict=True))
+    """Groups to be deleted that have a position which is not in the plan."""
+    planned_places = set(zip(*(deletes[name].tolist() for name in PLACE), strict=True))
     doomed = set(deletes["group"])
     return {
         place[0]
         for place in zip(*(held[name].tolist() for name in PLACE), strict=True)
-        if place[0] in doomed and place not in known
+        if place[0] in doomed and place not in planned_places
     }
 
 
 def refuse_unlike(ledger: pd.DataFrame, doomed: list[str], after: pd.DataFrame, refused: dict[str, str]) -> None:
-    """Every position was read back as it was wanted, and no deleted group holds one."""
+    """Raise ReadBackFailed unless every position is as wanted and every deleted group has no position."""
     wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
-    there = sorted(set(after["group"]) & set(doomed) | set(refused))
-    if len(wrong) or there:
-        seen = (
+    remaining_groups = sorted(set(after["group"]) & set(doomed) | set(refused))
+    if len(wrong) or remaining_groups:
+        details = (
             f"{wrong.head(5).to_dict('records')}; still there:"
-            f" {[f'{group} {refused.get(group, str())}'.strip() for group in there[:_NAMED]]}"
+            f" {[f'{group} {refused.get(group, str())}'.strip() for group in remaining_groups[:_NAMED]]}"
         )
         raise ReadBackFailed(
-            f"{len(wrong)} positions and {len(there)} groups are not what was put back",
-            seen,
+            f"{len(wrong)} positions and {len(remaining_groups)} groups are not what was put back",
+            details,
             "The ledger beside the evidence names every position. Stop consumers of these groups, then clear"
             " restore_positions.",
         )

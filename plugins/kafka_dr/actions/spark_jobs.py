@@ -1,4 +1,4 @@
-"""Spark jobs: files in, files out; client settings go through the environment only."""
+"""Submit Spark jobs: files in, files out; client settings are passed by environment variables only."""
 
 from __future__ import annotations
 
@@ -22,47 +22,49 @@ from kafka_dr.errors import Contradiction, SparkFailed
 from kafka_dr.procedure.run import Run
 
 _INPUT_SECONDS = 300.0
-#: File that tells a job there will be no input.
+#: Marker file: the job will get no input.
 _FAILED = "failed"
 
 
 def run_spark_job(
-    procedure: Run, context: Any, job: str, write: Callable[[Path], dict[str, Any]], in_vain: str
+    procedure: Run, context: Any, job: str, write: Callable[[Path], dict[str, Any]], failure_reason: str
 ) -> Path:
-    """Run one of `spark/jobs` and return its folder; its input is written while Spark starts, to save seconds.
+    """Run one of `spark/jobs` and return its folder; the input is written while Spark starts, to save seconds.
 
     Args:
-        job: the job's name, and its file's.
-        write: writes all files of the input into a folder; answers what job.json says, which comes last.
-        in_vain: what was not done, when it ended without its result.
+        job: the job's name, also the stem of its file.
+        write: writes all input files into a folder and returns the content of job.json, which is written last.
+        failure_reason: the error's reason if the job ends without a result.
 
     Raises:
-        SparkFailed: it ended without its result.
+        SparkFailed: the job ended without a result.
     """
-    # Each process has its own folders: an orphan of an earlier try may still be reading and writing.
-    given, made = (procedure.artifacts.folder / f"{job}-{procedure.lease.epoch}{part}" for part in (".input", ""))
-    given.mkdir(parents=True)
+    # Each try has its own folders, by epoch: an orphaned process of an earlier try may still read and write.
+    input_folder, output_folder = (
+        procedure.artifacts.folder / f"{job}-{procedure.lease.epoch}{part}" for part in (".input", "")
+    )
+    input_folder.mkdir(parents=True)
     with run_concurrently() as start:
-        inputs = start(_write_input, given, write)
+        inputs = start(_write_input, input_folder, write)
         try:
-            submit_job(procedure, context, job, given, made, in_vain)
+            submit_job(procedure, context, job, input_folder, output_folder, failure_reason)
         except SparkFailed:
-            # Spark that was told there will be no input only says that.
-            if inputs.done() or (given / _FAILED).exists():
+            # A job without input reports only the missing input: raise the error of the input itself.
+            if inputs.done() or (input_folder / _FAILED).exists():
                 inputs.result()
             raise
-    return made
+    return output_folder
 
 
 def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
-    """Write one file of a job's input; text columns are typed explicitly, as pandas gives empty ones no type."""
+    """Write one input file; text columns are typed explicitly, since pandas gives empty text columns no type."""
     _refuse_illegal_topics(frame)
     texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
     (frame if len(frame) else frame.astype(texts)).to_parquet(folder / f"{name}.parquet", index=False)
 
 
 def _refuse_illegal_topics(frame: pd.DataFrame) -> None:
-    """Jobs name files after topics: a name that a cluster made up must not lead out of their folder."""
+    """Refuse illegal topic names: jobs name files after topics, and a forged name could lead out of the folder."""
     for column in ("topic", "target_topic"):
         for name in sorted(set(frame[column].dropna())) if column in frame else ():
             if problem := topic_problem(name):
@@ -75,12 +77,12 @@ def _refuse_illegal_topics(frame: pd.DataFrame) -> None:
 
 
 def contract_frame(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
-    """A frame of the archive in the types of the jobs' contract."""
+    """Cast a frame of the archive to the types of the jobs' contract."""
     return frame.astype({"topic": object, "partition": "int32", **dict.fromkeys(never_null, "int64")})
 
 
 def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
-    """Write a job's input, and last job.json; or that there will be none."""
+    """Write a job's input, job.json last; on failure touch the marker file for missing input."""
     try:
         (folder / "writing").write_text(json.dumps(write(folder)), encoding="utf-8")
         (folder / "writing").replace(folder / "job.json")
@@ -90,24 +92,26 @@ def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
         raise
 
 
-def submit_job(procedure: Run, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
-    """Submit a job and wait until it ends, `spark_seconds` at most; SparkFailed if that was without its result."""
+def submit_job(
+    procedure: Run, context: Any, job: str, input_folder: Path, output_folder: Path, failure_reason: str
+) -> None:
+    """Submit a job and wait until its end, `spark_seconds` at most; SparkFailed if the job fails or is killed."""
     procedure.systems.connections.check_spark(procedure.topology.spark.connection)
     home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))
     secrets = {
-        f"KAFKA_DR_{side}_CONFIG": json.dumps(
+        f"KAFKA_DR_{cluster_role}_CONFIG": json.dumps(
             procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection)
         )
-        for side, alias in (("SOURCE", procedure.request.source), ("TARGET", procedure.request.target))
+        for cluster_role, alias in (("SOURCE", procedure.request.source), ("TARGET", procedure.request.target))
     }
     submission = SparkSubmitOperator(  # noqa: AIR001 (run by the step, no task of a DAG)
         task_id="spark_submit",
         application=str(home / "jobs" / f"{job}.py"),
         application_args=[
             "--input",
-            str(given),
+            str(input_folder),
             "--output",
-            str(made),
+            str(output_folder),
             "--wait-for-input",
             str(_input_seconds(procedure)),
         ],
@@ -118,40 +122,40 @@ def submit_job(procedure: Run, context: Any, job: str, given: Path, made: Path, 
     )
     limit = procedure.request.deadlines.spark_seconds
     try:
-        with killed_after(limit, submission) as late:
+        with killed_after(limit, submission) as killed:
             submission.execute(context)
     except AirflowException as error:
-        if late.is_set():
+        if killed.is_set():
             raise SparkFailed(
-                in_vain,
+                failure_reason,
                 f"it had not ended after {limit:.0f} s, and was killed",
                 "Look at the task's log for what Spark waited for; where it was at work, raise `spark_seconds`.",
             ) from None
-        # The message of an ended spark-submit holds its whole command: of that only the exit code is told.
+        # The error of spark-submit holds the whole command line: show only the exit code.
         code = re.search(r"Error code is: (-?\d+)", str(error))
-        seen = f"spark-submit ended with {code.group(1)}" if code else str(error)[:200]
-        raise SparkFailed(in_vain, seen, "Look at the ERROR lines in the task's log.") from None
+        exit_text = f"spark-submit ended with {code.group(1)}" if code else str(error)[:200]
+        raise SparkFailed(failure_reason, exit_text, "Look at the ERROR lines in the task's log.") from None
 
 
 @contextmanager
 def killed_after(seconds: float, submission: SparkSubmitOperator) -> Iterator[Event]:
-    """Kill a job that lasts longer, and set the event; by a thread, as signals reach the main one only."""
-    late = Event()
+    """Kill a job that lasts longer and set the event; by a timer thread, since signals reach only the main thread."""
+    killed = Event()
 
     def kill() -> None:
-        late.set()
+        killed.set()
         submission.on_kill()
 
     timer = Timer(seconds, kill)
     timer.daemon = True
     timer.start()
     try:
-        yield late
+        yield killed
     finally:
         timer.cancel()
 
 
 def _input_seconds(procedure: Run) -> float:
-    """How long Spark waits for its input: no longer than clients may be fenced, since nobody needs it after that."""
+    """How long Spark waits for its input: at most until the fence's deadline, after which the result is useless."""
     deadline = procedure.progress.fence_deadline()
     return _INPUT_SECONDS if deadline is None else max(1.0, min(_INPUT_SECONDS, deadline - time.time()))

@@ -1,4 +1,4 @@
-"""What is left after a return to the source, and what is seen to flow again."""
+"""Read-back after return_to_source: does the fence refuse no more, do records flow again, what remains changed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: How long a first record is waited for, written by a client or mirrored: what does not come is said, not waited for.
-_SHOW_SECONDS = 10.0
-_LOOK_AGAIN_SECONDS = 0.2
+#: Longest wait for a first record, written by a client or mirrored; zero counts are reported, not waited for.
+_FIRST_RECORD_SECONDS = 10.0
+_POLL_SECONDS = 0.2
 _ON_RETURNED_CLUSTER = (
     Step.FENCE_RETURNED_CLUSTER,
     Step.PREPARE_TOPICS,
@@ -31,16 +31,16 @@ _ON_RETURNED_CLUSTER = (
 
 
 def left_on_returned_cluster(procedure: Run) -> list[str] | None:
-    """What a failback did on the cluster without clients; it stays for the next run. None where nothing was done.
+    """Steps of a failback on the returned cluster whose changes stay for the next run; None if none was begun.
 
-    Its fence above all: while its clients work elsewhere, nobody may write there.
+    Above all the fence stays: while clients work on the other cluster, no client may write here.
     """
     return [step.value for step in _ON_RETURNED_CLUSTER if procedure.progress.began(step) is not None] or None
 
 
 def probe_refused_by(procedure: Run) -> dict[str, str]:
-    """Brokers that still refuse the probe's write some seconds after the fence was lifted, and their errors."""
-    ends_at = time.monotonic() + min(_SHOW_SECONDS, procedure.request.deadlines.fence_seconds)
+    """Brokers that still refuse the probe's write at most 10 s after the fence was lifted, with their answers."""
+    ends_at = time.monotonic() + min(_FIRST_RECORD_SECONDS, procedure.request.deadlines.fence_seconds)
     while True:
         answers = probe_answers(procedure) or {}
         refusing = {
@@ -48,41 +48,43 @@ def probe_refused_by(procedure: Run) -> dict[str, str]:
         }
         if not refusing or time.monotonic() > ends_at:
             return refusing
-        time.sleep(_LOOK_AGAIN_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def seen_flowing(procedure: Run, told: DrainHookAnswer) -> dict[str, Any]:
-    """Count records clients wrote since they were let in and records mirrored; or tell why that cannot be seen.
+    """Count records written by clients and mirrored since the fence was lifted, or report why the count failed.
 
     Args:
-        told: what the drain hook answered; only if it says that producers run, their first records are waited for.
+        told: the drain hook's answer; only with producers running, the first records are waited for up to 10 s.
 
-    Without a forecast nothing is looked at: no plan names the topics.
+    Returns {} without a forecast: no plan names the topics.
     """
     if procedure.progress.done(FailoverForecast) is None:
         return {}
     try:
-        return _flowing(procedure, told)
+        return _count_new_records(procedure, told)
     except SystemUnavailable as error:
         return {"records_not_seen": str(error)}
 
 
-def _flowing(procedure: Run, told: DrainHookAnswer) -> dict[str, int]:
+def _count_new_records(procedure: Run, told: DrainHookAnswer) -> dict[str, int]:
     partitions = partitions_of_plan(procedure)
     remote = remote_partitions(procedure, partitions)
-    before = _sums(procedure, remote)
+    before = _sum_log_ends(procedure, remote)
     ends_at = time.monotonic() + (
-        _SHOW_SECONDS if told.producers_running else procedure.request.deadlines.stable_seconds
+        _FIRST_RECORD_SECONDS if told.producers_running else procedure.request.deadlines.stable_seconds
     )
     while True:
-        time.sleep(min(_LOOK_AGAIN_SECONDS, procedure.request.deadlines.stable_seconds))
-        written, mirrored = (now - then for now, then in zip(_sums(procedure, remote), before, strict=True))
+        time.sleep(min(_POLL_SECONDS, procedure.request.deadlines.stable_seconds))
+        written, mirrored = (
+            now - earlier for now, earlier in zip(_sum_log_ends(procedure, remote), before, strict=True)
+        )
         if (written and mirrored) or time.monotonic() > ends_at:
             return {"records_written_since": written, "records_mirrored_since": mirrored}
 
 
-def _sums(procedure: Run, remote: dict[TopicPartition, TopicPartition]) -> tuple[int, int]:
-    """Sum of the log ends on the source and on the target."""
+def _sum_log_ends(procedure: Run, remote: dict[TopicPartition, TopicPartition]) -> tuple[int, int]:
+    """Sums of the log ends on the source and on the target."""
     return sum(procedure.systems.source.ends(list(remote)).values()), sum(
         procedure.systems.target.ends(list(remote.values())).values()
     )

@@ -1,1 +1,1 @@
-"""Fences: refuse clients' writes and reads, and prove it."""
+"""Fences: refuse clients' writes and reads, and prove the refusal."""

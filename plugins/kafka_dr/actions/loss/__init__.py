@@ -1,1 +1,1 @@
-"""What is lost with a source, and what the target knows of it."""
+"""Records lost with a source, and the state known without the source."""

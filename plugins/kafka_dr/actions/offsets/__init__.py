@@ -1,1 +1,1 @@
-"""Translate positions, and commit them."""
+"""Translate and commit groups' positions."""

@@ -1,1 +1,1 @@
-"""A source that is lost, or was left: its views, its fence, what it accepted."""
+"""A source that is lost or that clients left: is it alive, is it fenced, which records did it accept."""

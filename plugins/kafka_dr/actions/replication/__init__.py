@@ -1,1 +1,1 @@
-"""Drain MirrorMaker 2, stop it, and turn its direction."""
+"""Drain and stop MirrorMaker 2, and start the reverse flow."""
