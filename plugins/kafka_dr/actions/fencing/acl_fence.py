@@ -1,4 +1,4 @@
-"""Stop clients on the source, and prove that they are stopped."""
+"""ACL fence: deny clients' actions on the source, and prove the denial by ACL rules and a probe's write."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from kafka_dr.vocabulary import PROBE_TOPIC, Entry
 
 
 def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
-    """Add what the scope lacks of a fence on the source, read it back, and return all that this procedure added.
+    """Add the scope's missing DENY entries on the source, read them back, and return all this procedure added.
 
     Raises:
-        FenceNotProven: when, by the rules read back, some client may still act.
+        FenceNotProven: by the rules read back some client may still act.
     """
     rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
     if not rules.authorizer:
         return []
     missing = fence_entries(rules, scope, exempt)
-    # The probe's entries last: metadata is applied in order, so a broker that refuses the probe refuses all others.
-    missing.sort(key=lambda e: e.name == PROBE_TOPIC)
+    # The probe's entries last: brokers apply metadata in order, so a broker that refuses the probe refuses all clients.
+    missing.sort(key=lambda entry: entry.name == PROBE_TOPIC)
     if missing:
         intent = AclEntriesToAdd(cluster=procedure.request.source, adds_acl_entries=missing)
         record_fact(procedure.authority, step, intent)
         with acting_under(procedure.authority, lambda: procedure.systems.source_acls.remove(missing)):
             procedure.systems.source_acls.add(missing)
-    open_ = still_allowed(source_rules(procedure), scope, exempt)
-    if open_:
+    still_open = still_allowed(source_rules(procedure), scope, exempt)
+    if still_open:
         raise FenceNotProven(
             "Clients may still act on the source",
-            first_few(open_),
+            first_few(still_open),
             "Look at the ACLs of these principals; a super user cannot be fenced by ACL.",
         )
     return added_entries(procedure)
@@ -55,9 +55,9 @@ class WriteFence:
     """A fence against clients' writes on the source.
 
     Attributes:
-        added: how many ACL entries the procedure added there in all.
+        added: number of ACL entries the procedure added on the source in all.
         refusing: brokers that refused the probe's write; None without a probe or an authorizer.
-        authorizer: whether the source checks rights at all; where it does not, nothing was added.
+        authorizer: whether the source has an authorizer; without an authorizer no entry was added.
     """
 
     added: int
@@ -71,7 +71,7 @@ class WriteFence:
 
 
 def fence_writes(procedure: Run, step: str, topics: Iterable[str]) -> WriteFence:
-    """Refuse clients' writes to these topics of the source, and prove it on every broker.
+    """Deny clients' writes to these topics of the source, and prove the denial on every broker.
 
     Raises:
         FenceNotProven: by the rules some client may still write.
@@ -103,7 +103,7 @@ def added_entries(procedure: Run) -> list[AclEntry]:
 
 
 def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
-    """What every broker of the source answers to the probe's write; None without a probe or an authorizer."""
+    """Each source broker's answer to the probe's write; None without a probe or an authorizer."""
     probe = procedure.systems.probe(procedure.request.source)
     if probe is None or not source_rules(procedure).authorizer:
         return None
@@ -114,17 +114,17 @@ def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
 
 
 def refused_by_rights(answer: WriteResult) -> bool:
-    """Whether a write was refused for want of rights: only that proves a fence."""
+    """Whether a write was refused for lack of rights: only such a refusal proves a fence."""
     return isinstance(answer, WriteRefused) and answer.by_authorization
 
 
 def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
-    """Broker id -> a partition of the probe's topic that it leads; the topic is made when it is missing.
+    """Broker id -> a partition of the probe's topic that the broker leads; a missing topic is created.
 
     Raises:
-        FenceNotProven: a broker leads none, so nothing could be proven on it.
+        FenceNotProven: a broker leads no partition, so the fence cannot be proven on that broker.
     """
-    brokers = sorted(b.id for b in cluster.brokers())
+    brokers = sorted(broker.id for broker in cluster.brokers())
     if PROBE_TOPIC not in cluster.topics([PROBE_TOPIC]):
         make_probe_topic(cluster, brokers)
     leaders = cluster.topics([PROBE_TOPIC])[PROBE_TOPIC].partitions
@@ -140,7 +140,7 @@ def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
 
 
 def make_probe_topic(cluster: KafkaCluster, brokers: Sequence[int], **limits: Any) -> None:
-    """Make the probe's topic, with a partition on each of the brokers."""
+    """Create the probe's topic with one partition on each broker; `limits` are passed to create_topic."""
     cluster.create_topic(
         PROBE_TOPIC,
         len(brokers),

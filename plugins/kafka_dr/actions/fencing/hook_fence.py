@@ -1,4 +1,4 @@
-"""The fence hook: keep clients from a cluster from outside."""
+"""Fence by the site's fence hook, which keeps clients away from a cluster (firewall, proxy, DNS)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_dr.procedure.run import Run
 
 
 def ask_fence_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
-    """Ask the fence hook to keep clients from the source, and look whether it says so again; None without a hook."""
+    """Ask the fence hook to fence the source, and read the hook's state back; None without a hook."""
     hook, source = procedure.systems.fence_hook, procedure.request.source
     if hook is None:
         return None
@@ -29,16 +29,16 @@ def ask_fence_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
 
 
 def asked_fence_hook(procedure: Run) -> bool:
-    """Whether this procedure asked the fence hook to keep clients from the source, by its intents in the journal."""
+    """Whether this procedure asked the fence hook to fence the source, by its intents in the journal."""
     return bool(procedure.progress.facts(FenceHookToAsk))
 
 
 def lift_fence_hook(procedure: Run) -> FenceHookAnswer | None:
-    """Have the fence hook let clients in again where this procedure asked it to keep them out; None if it did not.
+    """Have the fence hook lift the fence that this procedure asked for; None if this procedure did not ask.
 
     Raises:
-        HookUnavailable: it does not answer.
-        ReadBackFailed: it still keeps them out.
+        HookUnavailable: the hook does not answer.
+        ReadBackFailed: the hook still reports the source as fenced.
     """
     hook, source = procedure.systems.fence_hook, procedure.request.source
     if hook is None or not asked_fence_hook(procedure):

@@ -1,4 +1,4 @@
-"""Transactions that are open behind the fence: named, waited for, and ended where the approved plan says so."""
+"""Open transactions on the fenced source: name them, wait, and abort them if the approved plan says so."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ from kafka_dr.procedure.entries import TransactionsOpen, TransactionsToAbort, fa
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
 
-#: Most transactions end within moments: Kafka's tool, which takes a second or two each time, is asked about those that
-#: do not.
+#: Age at which Kafka's tool is asked about a transaction: most end sooner, and each call takes a second or two.
 ASK_AFTER_SECONDS = 3.0
-#: How long a transaction is left to its application and its broker after it was named, before it may be ended by
-#: decision.
+#: Grace period from the first naming of a transaction, for its application or broker to end the transaction, before the
+#: procedure may abort the transaction.
 END_AFTER_SECONDS = 5.0
-_NAMED_AT_ONCE = 10
-_NOTED_AT_ONCE = 200
+_MOST_NAMED_PER_LOOK = 10
+_MOST_NOTED_PER_LOOK = 200
 
 Key = tuple[str, int, int]
 
 
 def transaction_tool(procedure: Run) -> TransactionTool | None:
-    """Kafka's own tool on the source; None where the topology names none."""
+    """Kafka's transaction tool for the source; None if the topology names no `kafka_tools`."""
     jars, alias = procedure.topology.kafka_tools, procedure.request.source
     return (
         TransactionTool(jars, procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection), alias)
@@ -45,79 +44,89 @@ def transaction_tool(procedure: Run) -> TransactionTool | None:
 
 
 class OpenTransactions:
-    """Open transactions on the fenced source; named ones are in the journal, where a woken step goes on."""
+    """Open transactions on the fenced source; names are kept in the journal, so that a resumed step continues."""
 
     def __init__(self, procedure: Run, step: str) -> None:
         self._procedure, self._step = procedure, step
         self._tool = transaction_tool(procedure)
-        self._said: list[str] = []
+        self._reports: list[str] = []
 
     def look(self, waiting: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> str:
-        """Name what is open, end what may be ended, and say both.
+        """Name open transactions, abort them if allowed, and return a line that reports both.
 
         Args:
-            waiting: partitions whose last stable offset, which is given, lies below the log end.
-            ends: their log ends.
+            waiting: partition -> last stable offset, for partitions where it lies below the log end.
+            ends: partition -> log end, of at least these partitions.
         """
-        self._said = []
-        named = self._named()
+        self._reports = []
+        named = self._first_namings()
         oldest = {tp: named.get((tp.topic, tp.partition, offset)) for tp, offset in sorted(waiting.items())}
-        new = [tp for tp, known in oldest.items() if known is None][:_NOTED_AT_ONCE]
-        self._note(self._from_log({tp: OffsetSpan(waiting[tp], ends[tp]) for tp in new}))
-        asked = [
+        unnamed = [tp for tp, first_naming in oldest.items() if first_naming is None][:_MOST_NOTED_PER_LOOK]
+        self._record_names(self._describe_by_log({tp: OffsetSpan(waiting[tp], ends[tp]) for tp in unnamed}))
+        to_ask = [
             tp
-            for tp, known in oldest.items()
-            if known and known[1].producer_id is None and time.time() - known[0] >= ASK_AFTER_SECONDS
+            for tp, first_naming in oldest.items()
+            if first_naming
+            and first_naming[1].producer_id is None
+            and time.time() - first_naming[0] >= ASK_AFTER_SECONDS
         ]
-        self._note(self._from_tool(asked[:_NAMED_AT_ONCE]))
-        still = self._still_open(waiting)
-        if still and self._procedure.progress.move().planned.abort_open_transactions:
-            self._end(still)
+        self._record_names(self._describe_by_tool(to_ask[:_MOST_NAMED_PER_LOOK]))
+        still_open = self._still_open(waiting)
+        if still_open and self._procedure.progress.move().planned.abort_open_transactions:
+            self._abort_due(still_open)
         now_ms = int(time.time() * 1000)
-        names = [transaction.named(now_ms) for _, transaction in still[:_NAMED_AT_ONCE]]
-        return "; ".join([f"{len(waiting)} partitions hold open transactions", *names, *dict.fromkeys(self._said)])
+        names = [transaction.named(now_ms) for _, transaction in still_open[:_MOST_NAMED_PER_LOOK]]
+        return "; ".join([f"{len(waiting)} partitions hold open transactions", *names, *dict.fromkeys(self._reports)])
 
     # -- naming --------------------------------------------------------------------------------------------------
 
-    def _note(self, found: list[OpenTransaction]) -> None:
-        if found:
-            record_fact(self._procedure.authority, self._step, TransactionsOpen(open_transactions=found))
+    def _record_names(self, transactions: list[OpenTransaction]) -> None:
+        if transactions:
+            record_fact(self._procedure.authority, self._step, TransactionsOpen(open_transactions=transactions))
 
-    def _from_tool(self, partitions: list[TopicPartition]) -> list[OpenTransaction]:
+    def _describe_by_tool(self, partitions: list[TopicPartition]) -> list[OpenTransaction]:
         if self._tool is None or not partitions:
             return []
         try:
-            found = [transaction for tp in partitions for transaction in self._tool.open_on(tp)]
-            # After the partitions: what was open there then and is still open now is among these.
-            known: dict[int | None, KnownTransaction] = {k.producer_id: k for k in self._tool.known() if k.open}
-            told = {
-                k.transactional_id: self._tool.started_and_timeout(k.transactional_id)
-                for t in found
-                if (k := known.get(t.producer_id))
+            transactions = [transaction for tp in partitions for transaction in self._tool.open_on(tp)]
+            # Listed after the partitions: includes every transaction that was open on a partition and is still open.
+            by_producer: dict[int | None, KnownTransaction] = {
+                listed.producer_id: listed for listed in self._tool.known() if listed.open
+            }
+            start_and_timeout = {
+                listed.transactional_id: self._tool.started_and_timeout(listed.transactional_id)
+                for transaction in transactions
+                if (listed := by_producer.get(transaction.producer_id))
             }
         except (SystemUnavailable, BadInput) as error:
-            self._said.append(str(error))
+            self._reports.append(str(error))
             return []
-        return [_with_coordinators_words(t, known.get(t.producer_id), told) for t in found]
+        return [
+            _with_coordinator_state(transaction, by_producer.get(transaction.producer_id), start_and_timeout)
+            for transaction in transactions
+        ]
 
-    def _from_log(self, spans: Mapping[TopicPartition, OffsetSpan]) -> list[OpenTransaction]:
-        """Where a partition's oldest transaction begins, and when its first record there was written."""
+    def _describe_by_log(self, spans: Mapping[TopicPartition, OffsetSpan]) -> list[OpenTransaction]:
+        """Start offset of each partition's oldest open transaction, with the timestamp of its first record."""
         if not spans:
             return []
         try:
             records = self._procedure.systems.reader(self._procedure.request.source).ranges(spans, limit=1)
         except (SystemUnavailable, BadInput) as error:
-            self._said.append(str(error))
+            self._reports.append(str(error))
             records = {}
         return [
             OpenTransaction(
-                tp.topic, tp.partition, span.start, since_ms=next((r.timestamp for r in records.get(tp, [])), None)
+                tp.topic,
+                tp.partition,
+                span.start,
+                since_ms=next((record.timestamp for record in records.get(tp, [])), None),
             )
             for tp, span in sorted(spans.items())
         ]
 
-    def _named(self) -> dict[Key, tuple[float, OpenTransaction]]:
-        """When each transaction was first named, in seconds since 1970, and what it was called last."""
+    def _first_namings(self) -> dict[Key, tuple[float, OpenTransaction]]:
+        """Transaction key -> time of its first naming (seconds since 1970) and its newest description."""
         named: dict[Key, tuple[float, OpenTransaction]] = {}
         notes = self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)
         for entry, note in facts_of(notes, TransactionsOpen):
@@ -127,60 +136,66 @@ class OpenTransactions:
         return named
 
     def _still_open(self, waiting: Mapping[TopicPartition, int]) -> list[tuple[float, OpenTransaction]]:
-        """Everything before a partition's last stable offset has ended."""
-        named = sorted(self._named().items())
+        """Named transactions that are still open: a transaction below the last stable offset has ended."""
+        named = sorted(self._first_namings().items())
         return [
-            said
-            for (topic, partition, start), said in named
+            naming
+            for (topic, partition, start), naming in named
             if start >= waiting.get(TopicPartition(topic, partition), start + 1)
         ]
 
-    # -- ending --------------------------------------------------------------------------------------------------
+    # -- aborting ------------------------------------------------------------------------------------------------
 
-    def _end(self, still: list[tuple[float, OpenTransaction]]) -> None:
-        due = [transaction for at, transaction in still if time.time() - at >= END_AFTER_SECONDS]
+    def _abort_due(self, still_open: list[tuple[float, OpenTransaction]]) -> None:
+        due = [transaction for named_at, transaction in still_open if time.time() - named_at >= END_AFTER_SECONDS]
         if not due or self._tool is None:
             return
         try:
-            known = self._tool.known()
-            seen = sees_every_transaction(
+            listed = self._tool.known()
+            sees_all = sees_every_transaction(
                 source_rules(self._procedure),
                 self._procedure.topology.cluster(self._procedure.request.source).principals.orchestrator,
             )
-            ending = [t for t in due if may_be_ended(t, known, seen)]
-            self._intend(ending)
-            self._act(self._tool, ending)
+            to_abort = [transaction for transaction in due if may_be_ended(transaction, listed, sees_all)]
+            self._record_intent(to_abort)
+            self._abort(self._tool, to_abort)
         except (SystemUnavailable, BadInput) as error:
-            self._said.append(str(error))
+            self._reports.append(str(error))
             return
-        if not seen and any(t.transactional_id is None for t in due):
-            self._said.append("one that no coordinator shows is ended only when we may DESCRIBE every transactional id")
+        if not sees_all and any(transaction.transactional_id is None for transaction in due):
+            self._reports.append(
+                "one that no coordinator shows is ended only when we may DESCRIBE every transactional id"
+            )
 
-    def _intend(self, ending: list[OpenTransaction]) -> None:
-        meant = {_key(t) for t in aborted_transactions(self._procedure, self._step)}
-        new = [t for t in ending if _key(t) not in meant]
+    def _record_intent(self, to_abort: list[OpenTransaction]) -> None:
+        intended = {_key(transaction) for transaction in aborted_transactions(self._procedure, self._step)}
+        new = [transaction for transaction in to_abort if _key(transaction) not in intended]
         if new:
             record_fact(self._procedure.authority, self._step, TransactionsToAbort(aborts_transactions=new))
 
-    def _act(self, tool: TransactionTool, ending: list[OpenTransaction]) -> None:
-        for transactional_id in dict.fromkeys(t.transactional_id for t in ending if t.transactional_id is not None):
+    def _abort(self, tool: TransactionTool, to_abort: list[OpenTransaction]) -> None:
+        for transactional_id in dict.fromkeys(
+            candidate.transactional_id for candidate in to_abort if candidate.transactional_id is not None
+        ):
             self._procedure.authority.hold()
             tool.end(transactional_id)
-        for transaction in (t for t in ending if t.transactional_id is None):
+        for transaction in (candidate for candidate in to_abort if candidate.transactional_id is None):
             self._procedure.authority.hold()
             tool.abort(transaction.at, transaction.start_offset)
 
 
-def _with_coordinators_words(
-    transaction: OpenTransaction, known: KnownTransaction | None, told: Mapping[str, tuple[int | None, int | None]]
+def _with_coordinator_state(
+    transaction: OpenTransaction,
+    listed: KnownTransaction | None,
+    start_and_timeout: Mapping[str, tuple[int | None, int | None]],
 ) -> OpenTransaction:
-    if known is None:
+    if listed is None:
         return transaction
-    since, timeout = told[known.transactional_id]
+    since, timeout = start_and_timeout[listed.transactional_id]
     return replace(
         transaction,
-        transactional_id=known.transactional_id,
-        state=known.state,
+        transactional_id=listed.transactional_id,
+        state=listed.state,
         since_ms=since or transaction.since_ms,
         timeout_ms=timeout,
     )
@@ -191,16 +206,22 @@ def _key(transaction: OpenTransaction) -> Key:
 
 
 def named_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
-    """Every transaction that a step named as open, in the order it met them."""
-    return _once(t for note in procedure.progress.facts(TransactionsOpen, step) for t in note.open_transactions)
-
-
-def aborted_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
-    """Every transaction that a step meant to end, by its intents in the journal."""
-    return _once(
-        t for intent in procedure.progress.facts(TransactionsToAbort, step) for t in intent.aborts_transactions
+    """Every transaction that a step named as open, in order of first naming."""
+    return _unique(
+        transaction
+        for note in procedure.progress.facts(TransactionsOpen, step)
+        for transaction in note.open_transactions
     )
 
 
-def _once(transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
-    return list({_key(t): t for t in transactions}.values())
+def aborted_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
+    """Every transaction that a step aborted or meant to abort, by its intents in the journal."""
+    return _unique(
+        transaction
+        for intent in procedure.progress.facts(TransactionsToAbort, step)
+        for transaction in intent.aborts_transactions
+    )
+
+
+def _unique(transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
+    return list({_key(transaction): transaction for transaction in transactions}.values())

@@ -1,4 +1,4 @@
-"""ACL rules of both clusters, as they are now."""
+"""Current ACL rules of both clusters."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from kafka_dr.procedure.run import Run
 
 
 def source_rules(procedure: Run) -> AclRules:
-    """Who may do what on the source, by its ACL entries now."""
+    """Rules of the source, by its current ACL entries."""
     return _rules(procedure, procedure.systems.source_acls, procedure.request.source)
 
 
 def target_rules(procedure: Run) -> AclRules:
-    """Who may do what on the target, by its ACL entries now."""
+    """Rules of the target, by its current ACL entries."""
     return _rules(procedure, procedure.systems.target_acls, procedure.request.target)
 
 

@@ -1,4 +1,4 @@
-"""Log ends that stand still: the last proof of a fence, since a super user passes every ACL."""
+"""Stable log ends: the last proof of a fence, since a super user passes every ACL."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from kafka_dr.procedure.run import Run
 def wait_until_still(
     procedure: Run, step: str, partitions: list[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], float]:
-    """Wait for still source log ends without open transactions; return them and the seconds since the step began.
+    """Wait for stable source log ends without open transactions; return log ends and seconds since the step began.
 
     Raises:
-        FenceNotProven: records still arrive, or transactions stay open, for longer than they may; both are named.
+        FenceNotProven: records still arrive, or transactions stay open, beyond the deadline; the error names them.
     """
     ends = StillEnds(procedure, step, partitions)
     deadlines = procedure.request.deadlines
-    # Each kind of restlessness has its own, earlier end; this one is for everything that comes after both.
-    found = procedure.progress.wait(
+    # Writes and open transactions have their own, earlier deadlines in `look`; this deadline is the sum of both.
+    stable_ends = procedure.progress.wait(
         step, "Still log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds
     )
-    # By the step's clock: who waits long is woken many times, and each time only goes on.
-    return found, time.time() - procedure.progress.clock(step)
+    # By the step's clock: a deferred step is resumed many times, and each resumption continues the same wait.
+    return stable_ends, time.time() - procedure.progress.clock(step)
 
 
 class StillEnds:
-    """Looks at the ends of partitions over a window."""
+    """Compare the log ends of source partitions over a window."""
 
     def __init__(self, procedure: Run, step: str, partitions: list[TopicPartition]) -> None:
         self._procedure, self._step, self._partitions = procedure, step, partitions
         self._transactions = OpenTransactions(procedure, step)
 
     def look(self) -> dict[TopicPartition, int]:
-        """The ends, if nothing moved in the window and nothing is open."""
+        """Log ends, if none moved within `stable_seconds` and no transaction is open; else NotYet or FenceNotProven."""
         source, deadlines = self._procedure.systems.source, self._procedure.request.deadlines
         before = source.ends(self._partitions)
         time.sleep(deadlines.stable_seconds)
@@ -50,37 +50,42 @@ class StillEnds:
         moving = {tp: before[tp] for tp in self._partitions if after[tp] != before[tp]}
         written = newest_records(self._procedure, moving)
         if written:
-            said = f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}"
+            writes_text = f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}"
             raise self._not_yet(
                 deadlines.fence_seconds,
                 "Writes still get through on the source",
-                said,
+                writes_text,
                 "A super user passes every ACL: stop this writer, then start a new procedure.",
             )
         waiting = {tp: stable[tp] for tp in self._partitions if stable[tp] != after[tp]}
         if waiting:
-            said = self._transactions.look(waiting, after)
-            raise self._not_yet(deadlines.transaction_seconds, "Transactions stay open on the source", said, _WAYS_OUT)
+            writes_text = self._transactions.look(waiting, after)
+            raise self._not_yet(
+                deadlines.transaction_seconds,
+                "Transactions stay open on the source",
+                writes_text,
+                _TRANSACTION_REMEDIES,
+            )
         if moving:
             raise NotYet(f"only the ends of transactions were added on {len(moving)} partitions")
         return after
 
-    def _not_yet(self, seconds: float, reason: str, said: str, next_step: str) -> Exception:
+    def _not_yet(self, seconds: float, reason: str, observed: str, next_step: str) -> Exception:
         if time.time() < self._procedure.progress.clock(self._step) + seconds:
-            return NotYet(said)
-        return FenceNotProven(f"{reason}, {seconds:.0f} s after the fence was begun", said, next_step)
+            return NotYet(observed)
+        return FenceNotProven(f"{reason}, {seconds:.0f} s after the fence was begun", observed, next_step)
 
 
-_WAYS_OUT = (
+_TRANSACTION_REMEDIES = (
     "Have the application commit or abort, or wait until the broker ends them, or start a new procedure with a longer"
     " transaction_seconds, or with abort_open_transactions to have Kafka's own tool end them."
 )
 
 
 def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list[str]:
-    """Partitions to which records were written since their ends were these, each with its newest record.
+    """Describe the newest record of each partition that was written to after these log ends.
 
-    The end of a transaction moves a log end too, but is no record.
+    The end marker of a transaction moves a log end, too, but is no record.
     """
     if not moving:
         return []
@@ -96,7 +101,7 @@ def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list
 
 
 def describe_record(record: Record) -> str:
-    """A record by what tells its writer: offset, time, a hash of its key (keys may be personal data), size."""
+    """Describe a record to identify its writer: offset, time, size, hash of the key (may be personal data)."""
     at = (
         "no timestamp"
         if record.timestamp is None
