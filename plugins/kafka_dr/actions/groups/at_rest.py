@@ -1,4 +1,4 @@
-"""Groups without members, and their positions, read while nobody commits."""
+"""Wait until groups have no members, and read committed positions that no consumer can change."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import COMMITS_TOPIC
 
 _COMMITS_SECONDS = 5.0
-#: So many positions are read again in a second; of more, what proves them unchanged is enough.
+#: Up to so many positions are read again, in a second; for more, an unchanged commits topic is proof enough.
 READ_AGAIN_UP_TO = 50_000
 
 
 def excluded_now(procedure: Run) -> list[ExcludedNow]:
-    """The excluded groups, and how many members each still has on the source."""
+    """The excluded groups, each with its current number of members on the source."""
     excluded = excluded_groups(procedure)
-    active = active_groups(procedure.systems.source, [one.group for one in excluded])
+    active = active_groups(procedure.systems.source, [group.group for group in excluded])
     members = {name: len(info.members) for name, info in active.items()}
-    return [ExcludedNow(one.group, one.reason, one.policy, members.get(one.group, 0)) for one in excluded]
+    return [ExcludedNow(group.group, group.reason, group.policy, members.get(group.group, 0)) for group in excluded]
 
 
 def active_groups(cluster: KafkaCluster, groups: list[str]) -> dict[str, GroupInfo]:
-    """Those of the groups that have members now."""
-    seen = cluster.groups()
-    return {name: seen[name] for name in groups if name in seen and not seen[name].empty}
+    """Name -> description of the groups that have members now."""
+    descriptions = cluster.groups()
+    return {name: descriptions[name] for name in groups if name in descriptions and not descriptions[name].empty}
 
 
 def wait_until_empty(procedure: Run, step: str, groups: list[str]) -> None:
-    """Wait until none of the groups has a member on the source; name who is left, and the way out."""
-    left: list[str] = []
+    """Wait until no group has a member on the source; DeadlinePassed names remaining groups and a remedy."""
+    remaining: list[str] = []
 
     def empty() -> None:
         active = active_groups(procedure.systems.source, groups)
-        left[:] = sorted(active)
+        remaining[:] = sorted(active)
         if active:
-            who = "; ".join(
-                f"{name}: {', '.join(f'{m.client_id} at {m.host}' for m in info.members[:3])}"
+            members_text = "; ".join(
+                f"{name}: {', '.join(f'{member.client_id} at {member.host}' for member in info.members[:3])}"
                 for name, info in sorted(active.items())[:10]
             )
-            raise NotYet(f"{len(active)} groups still have members ({who})")
+            raise NotYet(f"{len(active)} groups still have members ({members_text})")
 
     try:
         procedure.progress.wait(
@@ -65,11 +65,11 @@ def wait_until_empty(procedure: Run, step: str, groups: list[str]) -> None:
             procedure.request.deadlines.drain_seconds + procedure.request.deadlines.fence_seconds,
         )
     except DeadlinePassed as error:
-        raise DeadlinePassed(error.reason, error.seen, _way_out(left)) from None
+        raise DeadlinePassed(error.reason, error.seen, _remedy(remaining)) from None
 
 
-def _way_out(left: list[str]) -> str:
-    names = json.dumps(dict.fromkeys(left[:3], "why it is not waited for"))
+def _remedy(remaining: list[str]) -> str:
+    names = json.dumps(dict.fromkeys(remaining[:3], "why it is not waited for"))
     return (
         f"Stop these consumers and start a new procedure, or start it with exclude_groups={names}: such a group is not"
         " waited for, its position is left to its policy, and the approver sees both."
@@ -77,9 +77,9 @@ def _way_out(left: list[str]) -> str:
 
 
 def commits_end(procedure: Run) -> dict[str, int]:
-    """Log ends of the source's topic of commits, by partition: while they stand, no group's position changes.
+    """Log ends of the source's __consumer_offsets, by partition: unchanged ends prove unchanged positions.
 
-    Other groups' commits move the ends, too. Empty where the topic cannot be seen, as on some hosted clusters.
+    Other groups' commits move the ends, too. Empty if the topic is not visible, as on some hosted clusters.
     """
     try:
         topics = procedure.systems.source.topics([COMMITS_TOPIC], timeout=_COMMITS_SECONDS)
@@ -93,22 +93,22 @@ def commits_end(procedure: Run) -> dict[str, int]:
 
 
 def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since: Mapping[str, int]) -> str | None:
-    """Proof that positions, read after commit ends `since`, still stand; None where they do not.
+    """Proof that positions, read after commit log ends `since`, are unchanged; None if a position changed.
 
-    A topic of commits without any record cannot be where this source keeps them.
+    A commits topic without any record is no proof: this source must store its commits elsewhere.
     """
     if len(positions) > READ_AGAIN_UP_TO and any(since.values()) and commits_end(procedure) == since:
         return "no commit since"
-    again = positions_frame(procedure, groups)
-    return "read again" if positions.drop(columns="position_at").equals(again.drop(columns="position_at")) else None
+    reread = positions_frame(procedure, groups)
+    return "read again" if positions.drop(columns="position_at").equals(reread.drop(columns="position_at")) else None
 
 
 def positions_frame(procedure: Run, groups: list[str]) -> pd.DataFrame:
-    """Committed, stable positions of the groups on the plan's topics, sorted; a row per group, topic, partition."""
+    """Stable committed positions of the groups on the plan's topics, sorted: one row per group, topic, partition."""
     read_at = int(time.time() * 1000)
-    held = positions_of(procedure.systems.source, groups)
-    held = held[held["topic"].isin(topics_with_positions(procedure))].reset_index(drop=True)
+    committed = positions_of(procedure.systems.source, groups)
+    committed = committed[committed["topic"].isin(topics_with_positions(procedure))].reset_index(drop=True)
     policies = {group: procedure.topology.policy_of(group) for group in groups}
-    return held.assign(position_at=read_at, policy=held["group"].map(policies).astype(object)).astype(
+    return committed.assign(position_at=read_at, policy=committed["group"].map(policies).astype(object)).astype(
         {"position_at": "int64"}
     )

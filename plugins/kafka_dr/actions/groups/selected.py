@@ -1,4 +1,4 @@
-"""Groups that a flow selects, and their positions on its topics."""
+"""Groups that a flow's filter selects, and their positions on the flow's topics."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ _MOVED_TYPES = ("classic", "consumer")
 
 
 def group_views(cluster: KafkaCluster) -> dict[str, GroupView]:
-    """All groups of a cluster by name."""
+    """Name -> view of every group of a cluster."""
     return {
-        g.name: GroupView(g.state, g.type, g.empty, tuple(f"{m.client_id} at {m.host}" for m in g.members))
-        for g in cluster.groups().values()
+        group.name: GroupView(
+            group.state,
+            group.type,
+            group.empty,
+            tuple(f"{member.client_id} at {member.host}" for member in group.members),
+        )
+        for group in cluster.groups().values()
     }
 
 
@@ -35,16 +40,16 @@ def held_in_scope(
 ) -> pd.DataFrame:
     """Committed positions on the scope's topics of the groups that the flow's filter selects."""
     selects = group_filter_of(config)
-    candidates = [g for g, view in groups.items() if selects(g) and view.group_type.lower() in _MOVED_TYPES]
-    held = positions_of(procedure.systems.source, candidates, require_stable=False)
-    return held[held["topic"].isin(set(scope))].reset_index(drop=True)
+    candidates = [group for group, view in groups.items() if selects(group) and view.group_type.lower() in _MOVED_TYPES]
+    committed = positions_of(procedure.systems.source, candidates, require_stable=False)
+    return committed[committed["topic"].isin(set(scope))].reset_index(drop=True)
 
 
 def groups_now(procedure: Run) -> list[str]:
-    """Groups the flow selects now with positions on the plan's topics, and all the plan's; no excluded groups."""
+    """The plan's groups, and groups the flow now selects with positions on its topics; no excluded groups."""
     worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
-    found = held_in_scope(
+    positions = held_in_scope(
         procedure, group_views(procedure.systems.source), topics_with_positions(procedure), worker.config(name)
     )
-    left_alone = {one.group for one in excluded_groups(procedure)}
-    return sorted({*found["group"].tolist(), *planned_groups(procedure)} - left_alone)
+    excluded = {group.group for group in excluded_groups(procedure)}
+    return sorted({*positions["group"].tolist(), *planned_groups(procedure)} - excluded)

@@ -1,4 +1,4 @@
-"""Drain MirrorMaker 2, and stop it."""
+"""Prove that MirrorMaker 2 has drained each partition: the tail below the cut-off is on the target."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kafka_dr.procedure.entries import ReadinessChecked
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
-_COUNTED_AT_MOST = 200_000
+_MOST_RECORDS_READ = 200_000
 
 
 class Drain:
-    """Looks at both sides of every partition that is not proven to be drained yet."""
+    """Compare source and target of every partition that is not proven to be drained yet."""
 
     def __init__(self, procedure: Run) -> None:
         self.procedure = procedure
@@ -34,24 +34,24 @@ class Drain:
         self.compare_timestamps = timestamps_comparable(procedure)
         self.proofs: dict[TopicPartition, Proof] = {}
         self._source_last: dict[TopicPartition, Tail] | None = None
-        self._begun = seeded_offsets(procedure)
+        self._seeds = seeded_offsets(procedure)
 
     def look(self) -> dict[TopicPartition, Proof]:
-        """All proofs, or NotYet with the partitions that lack one."""
+        """All proofs by partition; raises NotYet with the partitions that lack a proof."""
         pending = [tp for tp in self.cut_off if tp not in self.proofs]
         views = self._views(pending)
-        self.proofs |= {v.partition: proof for v in views if (proof := proof_of(v)) is not None}
-        left = [v for v in views if v.partition not in self.proofs]
-        left = [v for v in self._with_shared(left) if not self._take(v)]
-        left = [v for v in self._counted(left) if not self._take(v)]
-        if left:
+        self.proofs |= {view.partition: proof for view in views if (proof := proof_of(view)) is not None}
+        unproven = [view for view in views if view.partition not in self.proofs]
+        unproven = [view for view in self._with_shared(unproven) if not self._store_proof(view)]
+        unproven = [view for view in self._with_records_since_sync(unproven) if not self._store_proof(view)]
+        if unproven:
             raise NotYet(
-                f"{len(left)} of {len(self.cut_off)} partitions are not drained: "
-                + "; ".join(why_not(v) for v in left[:5])
+                f"{len(unproven)} of {len(self.cut_off)} partitions are not drained: "
+                + "; ".join(why_not(view) for view in unproven[:5])
             )
         return self.proofs
 
-    def _take(self, view: TailView) -> bool:
+    def _store_proof(self, view: TailView) -> bool:
         proof = proof_of(view)
         if proof is not None:
             self.proofs[view.partition] = proof
@@ -67,53 +67,55 @@ class Drain:
             TailView(
                 partition=tp,
                 cut_off=self.cut_off[tp],
-                source_last=self._print(self._source_last[tp], tp),
-                target_last=(self._print(target_last[self.remote[tp]], tp) or (0, None))[1],
+                source_last=self._fingerprint(self._source_last[tp], tp),
+                target_last=(self._fingerprint(target_last[self.remote[tp]], tp) or (0, None))[1],
                 replicated=replicated.get(tp),
             )
             for tp in partitions
         ]
 
-    def _print(self, tail: Tail, tp: TopicPartition) -> tuple[int, str] | None:
+    def _fingerprint(self, tail: Tail, tp: TopicPartition) -> tuple[int, str] | None:
         last = tail.last
         return None if last is None else (last.offset, last.fingerprint(self.compare_timestamps[tp.topic]))
 
     def _with_shared(self, views: list[TailView]) -> list[TailView]:
-        """The same views, told whether nobody wrote since clients came to the source."""
-        told = {
-            v.partition: self._begun[v.partition]
-            for v in views
-            if v.partition in self._begun and v.source_last is not None
+        """The same views, with `shared`: no record was written since clients came to the source."""
+        seeds = {
+            view.partition: self._seeds[view.partition]
+            for view in views
+            if view.partition in self._seeds and view.source_last is not None
         }
-        ends = self.procedure.systems.target.ends([self.remote[tp] for tp in told]) if told else {}
+        ends = self.procedure.systems.target.ends([self.remote[tp] for tp in seeds]) if seeds else {}
         shared = {
-            v.partition
-            for v in views
-            if v.partition in told
-            and v.source_last is not None
-            and v.source_last[0] <= told[v.partition].replicated
-            and ends[self.remote[v.partition]] >= told[v.partition].target_end
+            view.partition
+            for view in views
+            if view.partition in seeds
+            and view.source_last is not None
+            and view.source_last[0] <= seeds[view.partition].replicated
+            and ends[self.remote[view.partition]] >= seeds[view.partition].target_end
         }
-        return [replace(v, shared=v.partition in shared) for v in views]
+        return [replace(view, shared=view.partition in shared) for view in views]
 
-    def _counted(self, views: list[TailView]) -> list[TailView]:
-        """The same views with the records since each partition's last offset sync read on both sides."""
+    def _with_records_since_sync(self, views: list[TailView]) -> list[TailView]:
+        """The same views with the records since each partition's last offset sync, read from source and target."""
         if not views:
             return []
         syncs = offset_syncs_of(self.procedure).groupby(["topic", "partition"]).last()
-        return [self._count(v, syncs) for v in views]
+        return [self._read_since_sync(view, syncs) for view in views]
 
-    def _count(self, view: TailView, syncs: pd.DataFrame) -> TailView:
+    def _read_since_sync(self, view: TailView, syncs: pd.DataFrame) -> TailView:
         tp = view.partition
         if tuple(tp) not in syncs.index or view.source_last is None:
             return view
         upstream, downstream = (int(syncs[column].loc[tuple(tp)]) for column in ("upstream", "downstream"))
-        if view.cut_off - upstream > _COUNTED_AT_MOST:
+        if view.cut_off - upstream > _MOST_RECORDS_READ:
             return view
         end = self.procedure.systems.target.ends([self.remote[tp]])[self.remote[tp]]
-        keep = self.compare_timestamps[tp.topic]
-        here = self.source.range(tp, upstream, view.cut_off)
-        there = self.target.range(self.remote[tp], downstream, end)
+        with_timestamps = self.compare_timestamps[tp.topic]
+        source_records = self.source.range(tp, upstream, view.cut_off)
+        target_records = self.target.range(self.remote[tp], downstream, end)
         return replace(
-            view, source_since=[r.fingerprint(keep) for r in here], target_since=[r.fingerprint(keep) for r in there]
+            view,
+            source_since=[record.fingerprint(with_timestamps) for record in source_records],
+            target_since=[record.fingerprint(with_timestamps) for record in target_records],
         )

@@ -1,4 +1,4 @@
-"""Turn MirrorMaker 2 round: seed and start the reverse flow, and prove that it copies only new records."""
+"""Log ends and proofs for the reverse flow: does it copy only records written since the opening?"""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _LOST_WORKER_SECONDS = 5.0
 
 
 def ends_at_opening(procedure: Run) -> dict[TopicPartition, int]:
-    """Ends of clients' topics on the target: the boundary, or without identity naming the local topics' ends."""
+    """Ends of clients' topics on the target: the boundary, or under prefixed naming the ends of local topics."""
     procedure.progress.require(GroupsCommitted)
     names = set(topics_of(procedure))
     return {tp: end for tp, end in ends_left(procedure).items() if tp.topic in names}
 
 
 def refuse_loop(procedure: Run) -> None:
-    """Refuse to resume the forward flow unless the reverse one is STOPPED without tasks, or names prevent loops."""
+    """Refuse to resume the forward flow unless the reverse flow is STOPPED, or prefixed names prevent loops."""
     flow = procedure.reverse_flow
     if flow is None or procedure.topology.naming.policy == "default":
         return
-    # The worker stands beside the source, and may have died with it.
+    # The worker of the reverse flow runs beside the source and may have died with the source.
     worker, limits = (
         procedure.mirror_maker(flow),
         {"timeout": _LOST_WORKER_SECONDS} if procedure.progress.without_source else {},
@@ -50,50 +50,50 @@ def refuse_loop(procedure: Run) -> None:
 
 
 def mirrored_ends(procedure: Run, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Ends on the source of all that the procedure's flow mirrors, and of these copies; 0 of missing ones."""
+    """Source log ends of all topics the flow mirrors and of these copies; 0 for missing partitions."""
     infos = procedure.systems.source.topics()
     mirrored = {TopicPartition(topic, p) for topic in mirrored_of(procedure, infos) for p in infos[topic].partitions}
     return existing_ends(procedure, sorted({*mirrored, *copies}))
 
 
 def ends_are_noted(procedure: Run, step: str) -> bool:
-    """Whether a step of the procedure has noted where logs ended before it resumed the flow that writes to them."""
+    """Whether a step has noted log ends before it resumed the flow that writes to these logs."""
     return bool(procedure.progress.facts(EndsNoted, step))
 
 
 def note_ends(procedure: Run, step: str, ends: dict[TopicPartition, int]) -> None:
-    """Note all logs' ends before the flow first resumes: a partition not among them was made afterwards."""
+    """Note all log ends before the flow first resumes: a partition without a noted end was created afterwards."""
     receipt = procedure.artifacts.save("ends_before_flow", partitions_frame(ends, "offset"))
     record_fact(procedure.authority, step, EndsNoted(ends_before=receipt, all_noted=True))
 
 
 def noted_ends(procedure: Run, step: str, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """What a step noted first of the copies; 0 of those that were not there."""
-    noted = procedure.progress.facts(EndsNoted, step)[0].ends_before
-    ends = frame_partitions(procedure.artifacts.load(noted), "offset")
+    """Log ends of the copies as a step first noted them; 0 for copies that did not exist."""
+    receipt = procedure.progress.facts(EndsNoted, step)[0].ends_before
+    ends = frame_partitions(procedure.artifacts.load(receipt), "offset")
     return {copy: ends.get(copy, 0) for copy in copies}
 
 
 def copy_of(procedure: Run, flow: Flow, tp: TopicPartition) -> TopicPartition:
-    """Where the reverse flow copies a partition of the new primary to."""
+    """Partition on the old primary to which the reverse flow copies a partition of the new primary."""
     return TopicPartition(procedure.naming.remote(flow.source, tp.topic), tp.partition)
 
 
 def existing_ends(procedure: Run, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Ends of copies on the old primary; 0 where MirrorMaker 2 has not made the topic yet."""
+    """Ends of copies on the old primary; 0 for partitions that MirrorMaker 2 has not created yet."""
     topics = procedure.systems.source.topics({tp.topic for tp in copies})
-    there = [tp for tp in copies if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
-    return dict.fromkeys(copies, 0) | (procedure.systems.source.ends(there) if there else {})
+    existing = [tp for tp in copies if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
+    return dict.fromkeys(copies, 0) | (procedure.systems.source.ends(existing) if existing else {})
 
 
 class ReverseCopies:
-    """The partitions clients write to on the new primary, beside their copies on the old one.
+    """Partitions that clients write to on the new primary, compared with their copies on the old primary.
 
     Args:
-        before: where the copies ended before the flow was resumed.
-        since: the first offset on the new primary that is to be copied, by partition; where it is left out, where its
-            log ended at the opening. What was written long ago may be deleted or compacted away between the copying and
-            the look: of such a partition only the copy counts.
+        before: log ends of the copies before the flow was resumed.
+        since: partition -> first offset on the new primary to be copied; by default the log ends at the opening. If
+            given, first records may be deleted or compacted after the copying: such a partition's first record is then
+            not compared with its copy.
     """
 
     def __init__(
@@ -104,20 +104,20 @@ class ReverseCopies:
         since: dict[TopicPartition, int] | None = None,
     ) -> None:
         self._procedure, self._before = procedure, before
-        self._since, self._long_ago = ends_at_opening(procedure) if since is None else since, since is not None
+        self._since, self._may_be_cleaned = ends_at_opening(procedure) if since is None else since, since is not None
         self._copy = {tp: copy_of(procedure, flow, tp) for tp in self._since}
         config = procedure.mirror_maker(flow).config(flow.connectors.source)
         self._originals = procedure.systems.reader(procedure.request.target, isolation_of(config))
         self._copies = procedure.systems.reader(procedure.request.source)
 
     def flowing(self) -> int:
-        """Count partitions written to since the opening; each one's first new record must be its first copy.
+        """Count partitions written to since the opening; the first new record of each must be its first copy.
 
         Raises:
             NotYet: a new record has no copy yet.
-            Contradiction: a copy is not what clients wrote first, or something was copied where they wrote nothing.
+            Contradiction: a first copy differs from the first new record, or clients wrote no record at all.
         """
-        # The copies first: what they have by now, the new primary has too.
+        # Read the copies before the originals: a record that is already copied is certainly in the original.
         copied = existing_ends(self._procedure, list(self._copy.values()))
         first_copies = first_records(
             self._copies, {tp: OffsetSpan(start, copied[tp]) for tp, start in self._before.items()}
@@ -129,7 +129,7 @@ class ReverseCopies:
             for tp in self._since
             if self._copy[tp] in first_copies and first_copies[self._copy[tp]] != firsts.get(tp)
         ]
-        cleaned = self._cleaned(differing)
+        cleaned = self._cleaned_partitions(differing)
         wrong = [f"{tp} -> {self._copy[tp]}" for tp in differing if tp not in cleaned]
         if wrong:
             raise Contradiction(
@@ -142,9 +142,9 @@ class ReverseCopies:
             raise NotYet(f"{len(waiting)} of {len(firsts)} written partitions have no copy yet: {first_few(waiting)}")
         return len(firsts)
 
-    def _cleaned(self, partitions: list[TopicPartition]) -> set[TopicPartition]:
-        """Those whose first record may be gone by now."""
-        if not self._long_ago:
+    def _cleaned_partitions(self, partitions: list[TopicPartition]) -> set[TopicPartition]:
+        """Partitions whose first new record may be deleted or compacted by now."""
+        if not self._may_be_cleaned:
             return set()
         cluster = self._procedure.systems.target
         compacted, starts = compacted_in(cluster.configs({tp.topic for tp in partitions})), cluster.starts(partitions)
@@ -152,5 +152,5 @@ class ReverseCopies:
 
 
 def first_records(reader: RecordReader, spans: dict[TopicPartition, OffsetSpan]) -> dict[TopicPartition, str]:
-    """Fingerprint of the first record of each span that has one."""
+    """Fingerprint of the first record of each span that is not empty."""
     return {tp: records[0].fingerprint() for tp, records in reader.ranges(spans, limit=1).items() if records}

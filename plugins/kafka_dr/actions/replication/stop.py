@@ -28,11 +28,11 @@ from kafka_dr.procedure.undo import ResumeReplication, undo_of
 from kafka_dr.vocabulary import Step
 
 STOPPED = "STOPPED"
-_LOOK_AGAIN_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 def parts_of(flow: Flow) -> tuple[str, ...]:
-    """What is stopped, as named in the journal: source and checkpoint connector, or in dedicated mode the flow."""
+    """Names, as in the journal, of the parts to stop: source and checkpoint connector; in dedicated mode the flow."""
     return (
         (f"{flow.source}->{flow.target}",)
         if flow.connect is None
@@ -43,75 +43,76 @@ def parts_of(flow: Flow) -> tuple[str, ...]:
 def stop_flow(
     procedure: Run, step: str, flow: Flow, ask_seconds: float, stop_seconds: float, trusted: bool = True
 ) -> dict[str, str]:
-    """Stop all that replicates a flow, at once; what stands already is not asked and gets no journal entry.
+    """Stop all parts of a flow at once; a part already stopped is not asked and gets no journal entry.
 
-    What a worker or a stop hook says is no proof that nothing is written any more: the target's still log ends are.
+    The answer of a worker or stop hook does not prove that writing has ended: the target's stable log ends do.
 
     Args:
-        ask_seconds: how long each may take to say how it stands, and to take the request.
-        stop_seconds: how long all together are waited for after that; 0 for not at all.
-        trusted: whether a connector stands because its worker says so. One that was frozen says what was so before, and
-            goes on with what it was told last: there all are asked, and the request comes after whatever that was.
+        ask_seconds: timeout of each status request and of each stop request.
+        stop_seconds: how long to wait for all parts together after the requests; 0 to not wait.
+        trusted: whether a worker's answer STOPPED is believed. False for a worker that may have been frozen: it reports
+            its state before the freeze and then executes earlier requests, so all connectors are asked, as the last
+            request.
 
     Returns:
-        State by connector, or by flow in dedicated mode: `STOPPED` where it stands, else how it stood at last.
+        Part (connector, or flow in dedicated mode) -> `STOPPED`, or the last state seen.
 
     Raises:
-        SystemUnavailable: the worker or the hook does not answer; it may have been asked all the same.
+        SystemUnavailable: the worker or the hook does not answer; the request may have arrived all the same.
     """
     hook = procedure.systems.stop_hook(flow)
     if hook is not None:
         return _end_processes(procedure, step, hook, flow, ask_seconds)
     worker = procedure.systems.connect_worker(flow)
-    there = set(worker.connectors(timeout=ask_seconds)) & {flow.connectors.source, flow.connectors.checkpoint}
+    existing = set(worker.connectors(timeout=ask_seconds)) & {flow.connectors.source, flow.connectors.checkpoint}
     # The source connector first: it alone writes to clients' topics.
-    names = sorted(there, key=lambda n: n != flow.connectors.source)
-    runs = [name for name in names if not worker.status(name, timeout=ask_seconds).stopped]
-    asked = runs if trusted else names
+    names = sorted(existing, key=lambda name: name != flow.connectors.source)
+    running = [name for name in names if not worker.status(name, timeout=ask_seconds).stopped]
+    asked = running if trusted else names
     if asked:
-        _ask_connectors(procedure, step, worker, asked, runs, ask_seconds)
-    return dict.fromkeys(sorted(there), STOPPED) | _states(worker, asked, ask_seconds, stop_seconds)
+        _ask_connectors(procedure, step, worker, asked, running, ask_seconds)
+    return dict.fromkeys(sorted(existing), STOPPED) | _wait_for_states(worker, asked, ask_seconds, stop_seconds)
 
 
 def _ask_connectors(
-    procedure: Run, step: str, worker: MirrorMaker, names: list[str], runs: list[str], seconds: float
+    procedure: Run, step: str, worker: MirrorMaker, names: list[str], running: list[str], seconds: float
 ) -> None:
-    """Ask by name; what `runs` goes on again where the right to ask was lost meanwhile."""
+    """Ask the named connectors to stop; resume the `running` ones if the lease was lost meanwhile."""
     new = [name for name in names if stopping_since(procedure, name) is None]
     if new:
         record_fact(procedure.authority, step, ConnectorsToStop(stops_connectors=new))
 
     def undo() -> None:
-        for name in runs:
+        for name in running:
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
 
     with acting_under(procedure.authority, undo), run_concurrently() as start:
-        # Connect ends one connector's tasks after the other's, and a dead source keeps each for a minute: neither waits
-        # for the other.
-        asked = [start(worker.ask_to_stop, name, timeout=seconds) for name in names]
-        for one in asked:
-            one.result()
+        # Connect ends the connectors' tasks one after the other, and a dead source delays each by a minute: ask all
+        # connectors at once, so that no request waits for another.
+        requests = [start(worker.ask_to_stop, name, timeout=seconds) for name in names]
+        for request in requests:
+            request.result()
 
 
-def _states(worker: MirrorMaker, names: list[str], ask_seconds: float, stop_seconds: float) -> dict[str, str]:
-    """How connectors stand once all are STOPPED without tasks, or the time is over."""
+def _wait_for_states(worker: MirrorMaker, names: list[str], ask_seconds: float, stop_seconds: float) -> dict[str, str]:
+    """States of the connectors once all are STOPPED without tasks, or after `stop_seconds`."""
     ends_at = time.monotonic() + stop_seconds
     while True:
-        found = {name: worker.status(name, timeout=ask_seconds) for name in names}
-        if all(status.stopped for status in found.values()) or time.monotonic() >= ends_at:
-            return {name: STOPPED if status.stopped else str(status) for name, status in found.items()}
-        time.sleep(_LOOK_AGAIN_SECONDS)
+        statuses = {name: worker.status(name, timeout=ask_seconds) for name in names}
+        if all(status.stopped for status in statuses.values()) or time.monotonic() >= ends_at:
+            return {name: STOPPED if status.stopped else str(status) for name, status in statuses.items()}
+        time.sleep(_POLL_SECONDS)
 
 
 def stopping_since(procedure: Run, part: str) -> float | None:
-    """When a part (of `parts_of`) was asked to stop, in seconds since 1970; None if never asked, or STOPPED since."""
+    """When a part (of `parts_of`) was asked to stop, in seconds since 1970; None if never asked or STOPPED since."""
     entries = [
-        e
+        entry
         for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE)
-        for e in procedure.journal.entries(procedure.id, step)
+        for entry in procedure.journal.entries(procedure.id, step)
     ]
     since = None
-    for entry, fact in facts_of(sorted(entries, key=lambda e: e.sequence), Fact):
+    for entry, fact in facts_of(sorted(entries, key=lambda entry: entry.sequence), Fact):
         undo = undo_of(fact)
         match fact:
             case _ if isinstance(undo, ResumeReplication) and part in undo.names:
@@ -135,7 +136,7 @@ def _end_processes(procedure: Run, step: str, hook: StopHook, flow: Flow, second
 def still_target_ends(
     procedure: Run, step: str, remote: Sequence[TopicPartition] | None = None
 ) -> dict[TopicPartition, int]:
-    """Wait until the target's log ends stood still for a window: then they are the boundary.
+    """Wait until the target's log ends are stable for a window, and return them: the boundary.
 
     Args:
         remote: the mirrored partitions; by default all of the plan's.
