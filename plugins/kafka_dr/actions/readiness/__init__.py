@@ -1,1 +1,1 @@
-"""Observe clusters and flow, and write the plan."""
+"""Observe both clusters and the flow, and forecast the plan."""

@@ -1,4 +1,4 @@
-"""Building an observation from the hooks: everything is read, nothing is decided."""
+"""Build an observation of both clusters and the flow from the hooks; domain/readiness judges the observation."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.procedure.run import Run
 
-_SAMPLES = 15
+_MOST_SAMPLES = 15
 
 
 def observe_pair(
     procedure: Run, known_topic_ids: Mapping[str, str], apart: float = 1.0, held: pd.DataFrame | None = None
 ) -> Observation:
-    """Look at both clusters and the flow; sample log ends twice, `apart` seconds apart (0: only once).
+    """Observe both clusters and the flow; sample log ends twice, `apart` seconds apart (0: only once).
 
     Args:
-        held: committed positions in scope that were read a moment ago; they are read where there are none.
+        held: committed positions in scope, read a moment ago; None to read them now.
     """
     with run_concurrently() as start:
         reverse_view = start(flow_view, procedure, procedure.reverse_flow) if procedure.reverse_flow else None
@@ -52,7 +52,9 @@ def observe_pair(
         target_view = start(cluster_view, procedure.systems.target, rules["target"].result(), [*scope.values(), *scope])
         source = cluster_view(procedure.systems.source, rules["source"].result(), scope)
         target, reverse = target_view.result(), reverse_view.result() if reverse_view else None
-    partitions = [TopicPartition(t, p) for t in scope for p in range(source.topics[t].partitions)]
+    partitions = [
+        TopicPartition(topic, partition) for topic in scope for partition in range(source.topics[topic].partitions)
+    ]
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
     with run_concurrently() as start:
         reading = start(
@@ -84,13 +86,12 @@ def observe_pair(
 def two_samples(
     procedure: Run, partitions: list[TopicPartition], target: ClusterView, apart: float
 ) -> tuple[Sample, Sample]:
-    """Two samples of the log ends; the second waits for partitions that grew on the source only.
+    """Two samples of the log ends; the second is repeated while some partition grows only on the source.
 
-    While MirrorMaker 2 catches up after a restart, a partition may rest for some seconds though nothing is wrong with
-    it.
+    While MirrorMaker 2 catches up after a restart, a healthy partition may not grow on the target for some seconds.
     """
     first = last = sample_ends(procedure, partitions, target)
-    for _ in range(_SAMPLES if apart else 0):
+    for _ in range(_MOST_SAMPLES if apart else 0):
         time.sleep(apart)
         last = sample_ends(procedure, partitions, target)
         if not standing_still(first, last):
@@ -99,35 +100,35 @@ def two_samples(
 
 
 def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[str]) -> ClusterView:
-    """One cluster as it is now; configs only of the named topics."""
+    """Current view of a cluster; topic configs only of the topics in `configured`."""
     topics = cluster.topics()
-    configs = cluster.configs([t for t in dict.fromkeys(configured) if t in topics])
+    configs = cluster.configs([topic for topic in dict.fromkeys(configured) if topic in topics])
     views = {
         name: TopicView(
             info.topic_id, len(info.partitions), min(map(len, info.replicas.values()), default=0), configs.get(name, {})
         )
         for name, info in topics.items()
     }
-    brokers = tuple(sorted(b.id for b in cluster.brokers()))
+    brokers = tuple(sorted(broker.id for broker in cluster.brokers()))
     return ClusterView(
         cluster.alias, cluster.cluster_id(), brokers, views, rules, group_views(cluster), cluster.users()
     )
 
 
 def flow_view(procedure: Run, flow: Flow) -> FlowView:
-    """The flow's worker and connectors, and how far its source connector says it replicated."""
+    """Worker, connectors and the last replicated offsets that the flow's source connector reports."""
     worker = procedure.mirror_maker(flow)
-    about, known = worker.worker(), set(worker.connectors())
+    worker_info, existing = worker.worker(), set(worker.connectors())
     views = {
-        kind: connector_view(worker, name) if name in known else None
+        kind: connector_view(worker, name) if name in existing else None
         for kind, name in (("source", flow.connectors.source), ("checkpoint", flow.connectors.checkpoint))
     }
-    replicated = worker.offsets(flow.connectors.source).of(flow.source) if flow.connectors.source in known else {}
+    replicated = worker.offsets(flow.connectors.source).of(flow.source) if flow.connectors.source in existing else {}
     return FlowView(
         flow.source,
         flow.target,
-        about.version,
-        about.kafka_cluster_id,
+        worker_info.version,
+        worker_info.kafka_cluster_id,
         views["source"],
         views["checkpoint"],
         replicated,
@@ -146,24 +147,28 @@ def connector_view(worker: MirrorMaker | DedicatedMirrorMaker, name: str) -> Con
 
 
 def sample_ends(procedure: Run, partitions: list[TopicPartition], target: ClusterView) -> Sample:
-    """Log ends of the scope on both sides, by source partition."""
+    """Log ends of the scope on source and target, by source partition."""
     remote = remote_partitions(procedure, partitions)
-    there = [
+    existing = [
         tp for tp in remote.values() if tp.topic in target.topics and tp.partition < target.topics[tp.topic].partitions
     ]
     with run_concurrently() as start:
-        here = start(procedure.systems.source.ends, partitions)
-        ends = procedure.systems.target.ends(there)
-    return Sample(here.result(), {tp: ends[remote[tp]] for tp in partitions if remote[tp] in ends}, time.monotonic())
+        source_ends = start(procedure.systems.source.ends, partitions)
+        target_ends = procedure.systems.target.ends(existing)
+    return Sample(
+        source_ends.result(),
+        {tp: target_ends[remote[tp]] for tp in partitions if remote[tp] in target_ends},
+        time.monotonic(),
+    )
 
 
-#: How long Connect may take to assign what it had to assign anew.
-_SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 20.0, 0.5
+#: How long Connect may take for a rebalance, and how often its state is read meanwhile.
+_SETTLED_SECONDS, _POLL_SECONDS = 20.0, 0.5
 
 
-def observed_at_rest(procedure: Run, known: dict[str, str]) -> Observation:
-    """Observe both clusters and the flow; while Connect assigns connectors, again for some seconds."""
+def observed_at_rest(procedure: Run, known_topic_ids: dict[str, str]) -> Observation:
+    """Observe both clusters and the flow; repeat for up to 20 s while Connect rebalances."""
     ends_at = time.monotonic() + _SETTLED_SECONDS
-    while is_settling(seen := observe_pair(procedure, known)) and time.monotonic() < ends_at:
-        time.sleep(_LOOK_AGAIN_SECONDS)
-    return seen
+    while is_settling(observation := observe_pair(procedure, known_topic_ids)) and time.monotonic() < ends_at:
+        time.sleep(_POLL_SECONDS)
+    return observation

@@ -1,4 +1,4 @@
-"""What readiness compares with earlier runs, and tries beforehand."""
+"""Topic ids of earlier runs, and a trial of the transaction tool before any fence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafka_dr.vocabulary import Step
 
 
 def transactions_can_be_ended(procedure: Run) -> None:
-    """Where the run may have to end transactions, show that it can, on an id of our own; nothing is fenced yet."""
+    """If the run may abort transactions, try the tool on an id of our own before any fence; raises NotReady."""
     tool = transaction_tool(procedure) if procedure.request.abort_open_transactions else None
     try:
         if tool is not None:
@@ -30,7 +30,7 @@ def transactions_can_be_ended(procedure: Run) -> None:
 
 
 def known_topic_ids(procedure: Run) -> dict[str, str]:
-    """Topic ids by the last readiness check in this direction, and those that failbacks made anew since."""
+    """Topic -> id at the last readiness check in this direction, with ids of topics that failbacks recreated since."""
     request = procedure.request
     checked = [*facts_of(procedure.journal.entries(step=Step.CHECK_READINESS), ReadinessChecked)]
     for entry, ready in reversed(checked):
@@ -41,13 +41,13 @@ def known_topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def recreated_by_failbacks(procedure: Run, sequence: int) -> dict[str, str]:
-    """Ids of topics that failbacks made anew on the source; MirrorMaker 2's data on the old ones is deleted, too."""
-    made: dict[str, str] = {}
+    """Topic -> id of topics that failbacks recreated on the source; MirrorMaker 2's data on old topics is deleted."""
+    ids: dict[str, str] = {}
     for entry, prepared in facts_of(procedure.journal.entries(step=Step.PREPARE_TOPICS), TopicsPrepared):
         if entry.sequence < sequence or not prepared.recreated.rows:
             continue
         failback = procedure.other(entry.procedure_id)
         if failback is not None and failback.request.target == procedure.request.source:
             frame = failback.artifacts.load(prepared.recreated)
-            made |= zip(frame["topic"], frame["topic_id"], strict=True)
-    return made
+            ids |= zip(frame["topic"], frame["topic_id"], strict=True)
+    return ids
