@@ -163,12 +163,12 @@ def sample_ends(procedure: Run, partitions: list[TopicPartition], target: Cluste
 
 
 #: How long Connect may take for a rebalance, and how often its state is read meanwhile.
-_SETTLED_SECONDS, _POLL_SECONDS = 20.0, 0.5
+_SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 20.0, 0.5
 
 
 def observed_at_rest(procedure: Run, known_topic_ids: dict[str, str]) -> Observation:
     """Observe both clusters and the flow; repeat for up to 20 s while Connect rebalances."""
     ends_at = time.monotonic() + _SETTLED_SECONDS
     while is_settling(observation := observe_pair(procedure, known_topic_ids)) and time.monotonic() < ends_at:
-        time.sleep(_POLL_SECONDS)
+        time.sleep(_LOOK_AGAIN_SECONDS)
     return observation
