@@ -1,4 +1,4 @@
-"""What translate_offsets answered: complete, and its re-reads."""
+"""Check the answers of translate_offsets for completeness, and sum up re-reads by group."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kafka_dr.actions.scope.position_frames import (
 )
 from kafka_dr.errors import Contradiction
 
-#: What makes a translated position that of a committed one.
+#: Columns that identify a committed position and its translation.
 KEY = ["group", "topic", "partition", "position"]
 
 
 def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
-    """Every committed position has exactly one translated row."""
+    """Raise Contradiction unless every committed position has exactly one translated row."""
     if len(positions) == len(rows) and _same_rows(positions[KEY], rows[KEY]):
         return
-    asked, got = (set(map(tuple, frame[KEY].to_numpy())) for frame in (positions, rows))
-    if len(rows) != len(asked) or got != asked:
-        missing = sorted(asked - got)[:5]
+    asked, answered = (set(map(tuple, frame[KEY].to_numpy())) for frame in (positions, rows))
+    if len(rows) != len(asked) or answered != asked:
+        missing = sorted(asked - answered)[:5]
         raise Contradiction(
             "The translation does not answer every position once",
             f"{len(asked)} asked, {len(rows)} answered; missing {missing}",
@@ -31,35 +31,37 @@ def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
 
 
 def _same_rows(one: pd.DataFrame, other: pd.DataFrame) -> bool:
-    """Whether two frames hold the same rows in any order, by 64-bit hashes: comparing tuples takes seconds."""
-    alike = [
+    """Whether two frames have the same rows in any order, by 64-bit hashes: comparing tuples takes seconds."""
+    normalised = [
         frame.astype({"group": object, "topic": object, "partition": "int64", "position": "int64"})
         for frame in (one, other)
     ]
-    here, there = (np.sort(pd.util.hash_pandas_object(frame, index=False).to_numpy()) for frame in alike)
-    return np.array_equal(here, there)
+    first_hashes, second_hashes = (
+        np.sort(pd.util.hash_pandas_object(frame, index=False).to_numpy()) for frame in normalised
+    )
+    return np.array_equal(first_hashes, second_hashes)
 
 
 _GROUPS_NAMED = 20
 
 
 def rereads_by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Groups with most rereads by MirrorMaker 2's checkpoints: these and our bound, summed over partitions.
+    """Groups with most re-reads by MirrorMaker 2's checkpoints, with our bound; both summed over partitions.
 
-    Our bound is null where one of its positions has none; theirs counts positions with a checkpoint only.
+    `bound` is null if a position of the group has no bound; `mirror_maker` counts only positions with a checkpoint.
     """
     codes, names = rank_names(rows["group"])
-    found = rows.groupby(codes)
+    by_group = rows.groupby(codes)
     sums = pd.DataFrame(
         {
-            "bound": found["bound"].sum(),
+            "bound": by_group["bound"].sum(),
             "unknown": rows["bound"].isna().groupby(codes).any(),
-            "mirror_maker": found["mirror_maker_rereads"].sum(),
+            "mirror_maker": by_group["mirror_maker_rereads"].sum(),
         }
     )
-    most = sums.sort_values("mirror_maker", ascending=False, kind="stable").head(_GROUPS_NAMED)
+    top_groups = sums.sort_values("mirror_maker", ascending=False, kind="stable").head(_GROUPS_NAMED)
     return [
-        {"group": names[code], "bound": None if unknown else int(bound), "mirror_maker": int(theirs)}
-        for code, bound, unknown, theirs in most.itertuples()
-        if theirs
+        {"group": names[code], "bound": None if unknown else int(bound), "mirror_maker": int(mirror_maker)}
+        for code, bound, unknown, mirror_maker in top_groups.itertuples()
+        if mirror_maker
     ]

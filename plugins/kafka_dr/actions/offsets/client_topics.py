@@ -1,4 +1,4 @@
-"""The topics on the target that clients will use."""
+"""Topics on the target that clients will write to and that MirrorMaker 2 does not mirror."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kafka_dr.vocabulary import Step
 
 
 def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, int]]:
-    """Topic -> log starts of the topic clients will write to; 0 where that is still to be made.
+    """Topic -> log starts of a topic that clients will write to; 0 for a topic still to be created.
 
-    Empty where clients go on with the mirrored topics themselves, and all of these are there.
+    Empty if clients continue on the mirrored topics and all mirrored topics exist.
     """
     topics = not_mirrored(procedure)
     if not topics:
@@ -29,15 +29,15 @@ def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, i
 
 
 def missing_topics(procedure: Run) -> dict[str, int]:
-    """Topics that clients will write to and that are not on the target yet, with their number of partitions."""
+    """Topic -> partition count of topics that clients will write to and that the target lacks."""
     topics = not_mirrored(procedure)
-    there = procedure.systems.target.topics(topics) if topics else {}
+    existing = procedure.systems.target.topics(topics) if topics else {}
     planned = procedure.progress.move().planned.topics
-    return {t: count for t, _, count, _ in planned if t in topics and t not in there}
+    return {topic: count for topic, _, count, _ in planned if topic in topics and topic not in existing}
 
 
 def create_missing_topics(procedure: Run) -> None:
-    """Make the topics that clients will write to and that are not on the target, like the source's."""
+    """Create the missing topics that clients will write to, with partitions and configs of the source's topics."""
     missing = missing_topics(procedure)
     if not missing:
         return
@@ -49,25 +49,27 @@ def create_missing_topics(procedure: Run) -> None:
 
 
 def not_mirrored(procedure: Run) -> list[str]:
-    """Clients' topics whose mirrored one has another name, or had not come when MirrorMaker 2 was stopped."""
+    """Clients' topics whose mirrored topic has another name, or did not exist when MirrorMaker 2 was stopped."""
     plan, stopped = procedure.progress.move().planned, procedure.progress.done(MirrorMakerStopped)
     boundary = None if stopped is None else procedure.artifacts.load(stopped.boundary)
-    came = {one.remote for one in plan.topics} if boundary is None else set(boundary["topic"])
-    return [one.topic for one in plan.topics if one.topic != one.remote or one.remote not in came]
+    mirrored = {planned.remote for planned in plan.topics} if boundary is None else set(boundary["topic"])
+    return [
+        planned.topic for planned in plan.topics if planned.topic != planned.remote or planned.remote not in mirrored
+    ]
 
 
 def configs_of_clients_topics(procedure: Run, topics: list[str]) -> dict[str, Settings]:
-    """Settings of the source's topics; without the source those of their copies, which MirrorMaker 2 gave the same."""
+    """Configs of the source's topics; if the source is lost, of the copies, which MirrorMaker 2 configures alike."""
     if not procedure.progress.without_source:
         return procedure.systems.source.configs(topics)
     remote = {topic: procedure.naming.remote(procedure.flow.source, topic) for topic in topics}
-    found = procedure.systems.target.configs(list(remote.values()))
-    # What never reached the target has no copy there: its topic is made with the settings of the cluster.
-    return {topic: found.get(name, Settings({})) for topic, name in remote.items()}
+    copy_configs = procedure.systems.target.configs(list(remote.values()))
+    # A topic that never reached the target has no copy: it is created with the cluster's default configs.
+    return {topic: copy_configs.get(name, Settings({})) for topic, name in remote.items()}
 
 
 def local_partitions(procedure: Run) -> list[TopicPartition]:
-    """Partitions of clients' topics that are `not_mirrored`, as far as they exist on the target."""
+    """Existing target partitions of clients' topics that are `not_mirrored`."""
     topics = not_mirrored(procedure)
     infos = procedure.systems.target.topics(topics) if topics else {}
-    return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in info.partitions]
+    return [TopicPartition(topic, p) for topic, info in sorted(infos.items()) for p in info.partitions]

@@ -1,4 +1,4 @@
-"""Translate positions with Spark, and commit them to idle groups on the target."""
+"""Positions to commit to groups without members on the target: compute, commit, and record in a ledger."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from kafka_dr.vocabulary import TranslationClass
 
 
 def snapshot_taken(procedure: Run) -> Receipt | None:
-    """The receipt of what groups held on the target before the procedure's first commit; None before that."""
+    """Receipt of the groups' target positions before the procedure's first commit; None before the snapshot."""
     return next((note.snapshot for note in procedure.progress.facts(SnapshotTaken)), None)
 
 
 class ToCommit:
-    """Every position that commit_groups writes; nothing is changed by computing them.
+    """Every position that commit_groups writes; computing the positions changes nothing on the clusters.
 
     Attributes:
-        groups: those that are written to, and those with a refused position.
+        groups: groups with a position to write or a refused position.
     """
 
     def __init__(self, procedure: Run) -> None:
@@ -47,42 +47,41 @@ class ToCommit:
         self.groups = list(dict.fromkeys([*self._wanted["group"].tolist(), *self._refused["group"].tolist()]))
 
     def rows(self, held: pd.DataFrame) -> pd.DataFrame:
-        """The positions in order; `held` is what the groups held on the target before the first commit."""
+        """Positions to write, in order; `held`: the groups' positions on the target before the first commit."""
         return with_resets_for_refused(self._procedure, self._wanted, self._refused, held)
 
 
 def positions_to_commit(procedure: Run) -> pd.DataFrame:
-    """What commit_groups would write if it ran now."""
-    to_commit, taken = ToCommit(procedure), snapshot_taken(procedure)
-    held = held_positions(procedure, to_commit.groups) if taken is None else procedure.artifacts.load(taken)
+    """Positions that commit_groups would write now."""
+    to_commit, receipt = ToCommit(procedure), snapshot_taken(procedure)
+    held = held_positions(procedure, to_commit.groups) if receipt is None else procedure.artifacts.load(receipt)
     return to_commit.rows(held)
 
 
 def translation_of(procedure: Run) -> pd.DataFrame:
-    """What translate_offsets answered, one row a position."""
+    """Rows of translate_offsets, one per position."""
     return procedure.artifacts.load(procedure.progress.require(OffsetsTranslated).translation)
 
 
 def translated_positions(procedure: Run) -> pd.DataFrame:
-    """The positions on the target that the translation answered, without refused ones."""
+    """Translated positions on the target, without refused positions."""
     rows = translation_of(procedure)
-    answered = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
-    return answered[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
+    translated = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
+    return translated[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
 
 
 def wanted_positions(procedure: Run) -> pd.DataFrame:
-    """Positions to write on the target, in order, without refused and unplaced rows, which the review has shown.
+    """Positions to write on the target, in order; the review has shown the refused and untranslated rows left out.
 
-    Where clients will write to other topics than the mirrored ones, or to one that never came, their groups start at
-    those topics' beginning.
+    If clients will write to topics that MirrorMaker 2 did not mirror, groups start at the beginning of these topics.
     """
     wanted = translated_positions(procedure)
     left_alone = excluded_positions(procedure)
-    others = {(group, *remote): position for (group, _, remote), position in left_alone.items()}
+    additional = {(group, *remote): position for (group, _, remote), position in left_alone.items()}
     local = starts_of_clients_topics(procedure)
     if local:
         rows = translation_of(procedure)
-        taken = {*zip(*(wanted[name].tolist() for name in PLACE), strict=True), *others}
+        taken = {*zip(*(wanted[name].tolist() for name in PLACE), strict=True), *additional}
         reading = {
             *zip(rows["group"].tolist(), rows["topic"].tolist(), strict=True),
             *((group, topic) for group, topic, _ in left_alone),
@@ -90,16 +89,16 @@ def wanted_positions(procedure: Run) -> pd.DataFrame:
         beginnings = {
             (group, *tp): start for group, topic in reading if topic in local for tp, start in local[topic].items()
         }
-        others |= {place: start for place, start in beginnings.items() if place not in taken}
-    if others:
+        additional |= {place: start for place, start in beginnings.items() if place not in taken}
+    if additional:
         wanted = pd.concat(
-            [wanted, pd.DataFrame([(*place, position) for place, position in others.items()], columns=COLUMNS)]
+            [wanted, pd.DataFrame([(*place, position) for place, position in additional.items()], columns=COLUMNS)]
         )
     return in_order(wanted.astype(TYPES))
 
 
 def refused_places(procedure: Run) -> pd.DataFrame:
-    """Group, topic and partition on the target of every position that was refused."""
+    """Group, topic and partition on the target of every refused position."""
     rows = translation_of(procedure)
     refused = rows[(rows["class"] == TranslationClass.REFUSED.value) & rows["target_topic"].notna()]
     return (
@@ -112,66 +111,74 @@ def refused_places(procedure: Run) -> pd.DataFrame:
 def with_resets_for_refused(
     procedure: Run, wanted: pd.DataFrame, refused: pd.DataFrame, held: pd.DataFrame
 ) -> pd.DataFrame:
-    """The wanted positions, and the log start for refused ones whose group stood further there before.
+    """The wanted positions, and the log start for each refused position whose group had a later one before.
 
-    Danger: an older position on a cluster that clients return to may lie behind records that the group has not read.
+    Danger: an old position on a cluster that clients return to may lie beyond records that the group has not read.
     """
     stale = with_held_position(refused, held, "held").dropna(subset=["held"])
-    places = [TopicPartition(topic, int(p)) for topic, p in zip(stale["topic"], stale["partition"], strict=True)]
-    starts = procedure.systems.target.starts(sorted(set(places))) if places else {}
-    back = stale.assign(position=[starts[tp] for tp in places]).query("held > position")[COLUMNS]
+    partitions = [
+        TopicPartition(topic, int(partition))
+        for topic, partition in zip(stale["topic"], stale["partition"], strict=True)
+    ]
+    starts = procedure.systems.target.starts(sorted(set(partitions))) if partitions else {}
+    resets = stale.assign(position=[starts[tp] for tp in partitions]).query("held > position")[COLUMNS]
     taken = pd.MultiIndex.from_frame(wanted[PLACE])
-    back = back[~pd.MultiIndex.from_frame(back[PLACE]).isin(taken)] if len(back) else back
-    return in_order(pd.concat([wanted, back]).astype(TYPES)) if len(back) else wanted
+    resets = resets[~pd.MultiIndex.from_frame(resets[PLACE]).isin(taken)] if len(resets) else resets
+    return in_order(pd.concat([wanted, resets]).astype(TYPES)) if len(resets) else wanted
 
 
 def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], int]:
-    """(group, source topic, target partition) -> an excluded group's begin by its policy; none for `fail`."""
-    policies = {one.group: one.policy for one in excluded_groups(procedure) if one.policy != "fail"}
+    """(group, source topic, target partition) -> start of an excluded group by its policy; none for `fail`."""
+    policies = {excluded.group: excluded.policy for excluded in excluded_groups(procedure) if excluded.policy != "fail"}
     if not policies:
         return {}
-    held = positions_frame(procedure, sorted(policies))
+    positions = positions_frame(procedure, sorted(policies))
     places = [
-        (group, TopicPartition(topic, int(p)))
-        for group, topic, p in zip(held["group"], held["topic"], held["partition"], strict=True)
+        (group, TopicPartition(topic, int(partition)))
+        for group, topic, partition in zip(positions["group"], positions["topic"], positions["partition"], strict=True)
     ]
     remote = remote_partitions(procedure, {tp for _, tp in places})
     starts = procedure.systems.target.starts(list(remote.values()))
-    # Originals of copies stand still, and have no boundary of their own.
-    at = {"earliest": starts, "boundary": procedure.systems.target.ends(list(remote.values())) | boundary_of(procedure)}
-    return {(group, tp.topic, remote[tp]): at[policies[group]][remote[tp]] for group, tp in places}
+    # Originals of prefixed copies have no boundary: their current log ends, which do not move, stand in.
+    by_policy = {
+        "earliest": starts,
+        "boundary": procedure.systems.target.ends(list(remote.values())) | boundary_of(procedure),
+    }
+    return {(group, tp.topic, remote[tp]): by_policy[policies[group]][remote[tp]] for group, tp in places}
 
 
 def held_positions(procedure: Run, groups: list[str]) -> pd.DataFrame:
-    """What the groups hold on the target now; only groups that exist there are asked."""
-    there = procedure.systems.target.groups()
-    return positions_of(procedure.systems.target, [group for group in groups if group in there], require_stable=False)
+    """Positions of the groups on the target now; only existing groups are requested."""
+    existing = procedure.systems.target.groups()
+    return positions_of(
+        procedure.systems.target, [group for group in groups if group in existing], require_stable=False
+    )
 
 
 def changed_positions(wanted: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
-    """The wanted positions that are not held."""
-    both = with_held_position(wanted, held, "held")
-    return wanted[both["held"].ne(both["position"]).fillna(True).to_numpy(dtype=bool)]
+    """Wanted positions that differ from the held ones."""
+    compared = with_held_position(wanted, held, "held")
+    return wanted[compared["held"].ne(compared["position"]).fillna(True).to_numpy(dtype=bool)]
 
 
 def with_held_position(rows: pd.DataFrame, held: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The rows, in their order, with what is held at their place; null where nothing is."""
-    # Whole numbers that may be missing, or pandas would make floats of them and round large offsets.
+    """The rows, in order, with the position held by the same group and partition in column `name`; null if none."""
+    # Nullable integers: pandas would turn missing values into floats and round large offsets.
     return rows.merge(held.rename(columns={"position": name}).astype({name: "Int64"}), on=PLACE, how="left")
 
 
 def commit_positions(procedure: Run, todo: pd.DataFrame) -> dict[tuple[str, TopicPartition], str]:
-    """Commit the positions, many groups in flight; what was refused comes back with the broker's words."""
+    """Commit the positions, many groups in flight; return the broker's error for each refused partition."""
     results = procedure.systems.target.commit_many(by_group(todo))
-    return {(group, tp): word for group, outcomes in results.items() for tp, word in outcomes.items() if word != OK}
+    return {(group, tp): error for group, outcomes in results.items() for tp, error in outcomes.items() if error != OK}
 
 
 def ledger_frame(
     wanted: pd.DataFrame, before: pd.DataFrame, after: pd.DataFrame, errors: Mapping[tuple[str, TopicPartition], str]
 ) -> pd.DataFrame:
-    """One row per group and partition: before, wanted, read back, and the broker's refusal if any."""
+    """One row per group and partition: position before, wanted, read back, and the broker's error if any."""
     refused = pd.DataFrame(
-        [(group, *tp, word) for (group, tp), word in errors.items()], columns=[*PLACE, "error"]
+        [(group, *tp, error) for (group, tp), error in errors.items()], columns=[*PLACE, "error"]
     ).astype({"group": object, "topic": object, "partition": "int32"})
     ledger = wanted.rename(columns={"position": "wanted"})
     ledger = with_held_position(with_held_position(ledger, before, "before"), after, "read_back")

@@ -1,7 +1,7 @@
-"""Translate positions with the loss assessment: clients need not wait for a second start of Spark.
+"""Translate positions together with the loss assessment: clients need not wait for a second start of Spark.
 
-Invariant: the same input gives the same rows. Of what a translation without the source reads only the target's log can
-change after the assessment; where it begins and ends as it did then, the rows made then are the rows.
+Invariant: the same input gives the same rows. Of the input of a translation without the source, only the target's log
+can change after the assessment; if log start and log end are unchanged, the early rows are reused.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
-#: Whoever decides about the loss would wait for more than these, and for reading that takes longer: ten minutes, as the
-#: job's own step may.
-MOST_POSITIONS, _MOST_SECONDS = 200_000, 60
-_TOLD = ("digest", "classes", "records_read", "repeats", "holes", "cut")
+#: Limits of an early translation: more positions, or longer reading (the job's own step may read for ten minutes),
+#: would delay the approver of the loss.
+MOST_POSITIONS, _MOST_READ_SECONDS = 200_000, 60
+_SUMMARY_FIELDS = ("digest", "classes", "records_read", "repeats", "holes", "cut")
 
 
 def write_ahead(
@@ -41,13 +41,13 @@ def write_ahead(
     bounds: pd.DataFrame,
     flowed_back: bool,
 ) -> None:
-    """Write a translation's input beside the assessment's, by the target now; not for none or too many positions."""
+    """Write an early translation's input into the assessment's folder; no input for none or too many positions."""
     if not 0 < len(positions) <= MOST_POSITIONS:
         return
     folder = assessment / Step.TRANSLATE_OFFSETS
     folder.mkdir()
-    told = write_translation(procedure, folder, positions, floors, syncs, pairs, as_assessed(bounds), flowed_back)
-    (folder / "job.json").write_text(json.dumps(told | {"deadline_seconds": _MOST_SECONDS}), encoding="utf-8")
+    job = write_translation(procedure, folder, positions, floors, syncs, pairs, bounds_as_assessed(bounds), flowed_back)
+    (folder / "job.json").write_text(json.dumps(job | {"deadline_seconds": _MOST_READ_SECONDS}), encoding="utf-8")
 
 
 def write_translation(
@@ -60,7 +60,7 @@ def write_translation(
     bounds: pd.DataFrame,
     flowed_back: bool,
 ) -> dict[str, Any]:
-    """Write all files of a translation without the source; answer what its job.json says.
+    """Write all input files of a translation without the source; return the content of job.json.
 
     Args:
         flowed_back: as of `recorder.history.Recorded`.
@@ -76,88 +76,88 @@ def write_translation(
 
 
 def early_result(procedure: Run, assessment: Path) -> EarlyTranslation | None:
-    """Keep the translation made with an assessment: its receipt and figures; None where Spark made none."""
-    made = assessment / Step.TRANSLATE_OFFSETS
-    if not made.exists():
+    """Save the early translation: receipt and figures; None if the assessment job made no translation."""
+    output_folder = assessment / Step.TRANSLATE_OFFSETS
+    if not output_folder.exists():
         return None
-    summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
-    given = pd.read_parquet(
+    summary = json.loads((output_folder / "summary.json").read_text(encoding="utf-8"))
+    bounds = pd.read_parquet(
         assessment.with_name(f"{assessment.name}.input") / Step.TRANSLATE_OFFSETS / "bounds.parquet"
     )
-    rows = procedure.artifacts.save("translated_ahead", pd.read_parquet(made / "translation.parquet"))
-    summary |= {name: [MissingRange(**one) for one in summary[name]] for name in ("holes", "cut")}
-    copies = ends_of_copies(procedure, given)
-    return EarlyTranslation(**vars(rows), copies=copies, **{name: summary[name] for name in _TOLD})
+    rows = procedure.artifacts.save("translated_ahead", pd.read_parquet(output_folder / "translation.parquet"))
+    summary |= {name: [MissingRange(**missing_range) for missing_range in summary[name]] for name in ("holes", "cut")}
+    copies = ends_of_copies(procedure, bounds)
+    return EarlyTranslation(**vars(rows), copies=copies, **{name: summary[name] for name in _SUMMARY_FIELDS})
 
 
 def reuse_if_target_unchanged(
-    procedure: Run, made: EarlyTranslation | None, bounds: pd.DataFrame, positions: pd.DataFrame
+    procedure: Run, early: EarlyTranslation | None, bounds: pd.DataFrame, positions: pd.DataFrame
 ) -> tuple[pd.DataFrame, dict[str, Any]] | None:
-    """The rows made ahead, and their summary, if the target is as it was; None where they must be made anew.
+    """Rows and summary of the early translation if the target's logs are unchanged; else None: translate again.
 
     Args:
-        made: as of `early_result`.
-        bounds, positions: those of the assessment.
+        early: as of `early_result`.
+        bounds, positions: as of the assessment.
     """
-    if not made or not bounds_at_boundary(procedure, bounds).equals(as_assessed(bounds)):
+    if not early or not bounds_at_boundary(procedure, bounds).equals(bounds_as_assessed(bounds)):
         return None
     copies = bounds_of_lost_copies(procedure, positions["topic"].unique())
-    if ends_of_copies(procedure, copies) != made.copies:
+    if ends_of_copies(procedure, copies) != early.copies:
         return None
-    summary = {name: asdict(made)[name] for name in _TOLD}
-    return procedure.artifacts.load(made), summary | {"made_by": Step.ASSESS_DATA_LOSS.value}
+    summary = {name: asdict(early)[name] for name in _SUMMARY_FIELDS}
+    return procedure.artifacts.load(early), summary | {"made_by": Step.ASSESS_DATA_LOSS.value}
 
 
 def bounds_at_boundary(procedure: Run, bounds: pd.DataFrame) -> pd.DataFrame:
-    """The inventory's bounds with the target's log as it is now, up to the boundary; does not read the source."""
+    """The inventory's bounds with the target's current log starts and the boundary; does not read the source."""
     boundary = boundary_of(procedure)
-    # Retention goes on while people decide: a position below the log's beginning would send its group to wherever its
-    # settings say.
-    return _bounds_with(bounds, boundary, procedure.systems.target.starts(list(boundary)))
+    # Retention goes on while people decide: from a position below the log start, a group's consumers would jump to
+    # wherever auto.offset.reset says.
+    return _with_target_offsets(bounds, boundary, procedure.systems.target.starts(list(boundary)))
 
 
-def as_assessed(bounds: pd.DataFrame) -> pd.DataFrame:
-    """The same with the target's log as it was when the loss was assessed."""
-    return _bounds_with(bounds, *(_of_target(bounds, name) for name in ("boundary", "target_start")))
+def bounds_as_assessed(bounds: pd.DataFrame) -> pd.DataFrame:
+    """The inventory's bounds with the target's log start and end as of the assessment."""
+    return _with_target_offsets(bounds, *(_offsets_on_target(bounds, name) for name in ("boundary", "target_start")))
 
 
-def _of_target(bounds: pd.DataFrame, name: str) -> dict[TopicPartition, int]:
+def _offsets_on_target(bounds: pd.DataFrame, name: str) -> dict[TopicPartition, int]:
     rows = bounds[["target_topic", "partition", name]].dropna()
     return {TopicPartition(topic, int(p)): int(value) for topic, p, value in rows.itertuples(index=False)}
 
 
-def _bounds_with(
+def _with_target_offsets(
     bounds: pd.DataFrame, boundary: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
 ) -> pd.DataFrame:
     by_remote = bounds.rename(columns={"topic": "source_topic", "target_topic": "topic"}).drop(
         columns=["boundary", "target_start"]
     )
-    placed_now = with_partition_column(
+    current = with_partition_column(
         with_partition_column(by_remote, boundary, "boundary"), starts, "target_start"
     ).rename(columns={"topic": "target_topic", "source_topic": "topic"})
-    # Only where the target ends as a continued run had left it is the cut-off a pair with the boundary: else it says
-    # nothing of what is there.
-    drained = bounds["drained"] & placed_now["boundary"].eq(bounds["boundary"].astype("Int64")).fillna(False).astype(
-        bool
-    )
-    return placed_now[bounds.columns].assign(
+    # Cut-off and boundary are an offset pair only if the target still ends as a continued run left it; otherwise the
+    # cut-off proves nothing about the target's records.
+    drained = bounds["drained"] & current["boundary"].eq(bounds["boundary"].astype("Int64")).fillna(False).astype(bool)
+    return current[bounds.columns].assign(
         cut_off=bounds["cut_off"].astype("Int64").where(drained), drained=drained, complete=drained
     )
 
 
 def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """Pairs found by content, and offset syncs older than the first sample, in order of the target's log.
+    """Pairs by content, and offset syncs older than the first sample, in order of the target's log.
 
-    A sync is a statement that nobody checked; where samples tell as much, it is not needed: between pairs the target's
+    An offset sync is an unchecked statement; from the first sample on, no sync is needed: between pairs the target's
     records are counted.
     """
-    first = floors.groupby(PARTITION)["target_end"].min().rename("recorded_from").reset_index()
-    older = syncs.merge(first, on=PARTITION, how="left")
-    older = older[older["recorded_from"].isna() | (older["downstream"] < older["recorded_from"])]
+    first_samples = floors.groupby(PARTITION)["target_end"].min().rename("recorded_from").reset_index()
+    older_syncs = syncs.merge(first_samples, on=PARTITION, how="left")
+    older_syncs = older_syncs[
+        older_syncs["recorded_from"].isna() | (older_syncs["downstream"] < older_syncs["recorded_from"])
+    ]
     names = [*PARTITION, "upstream", "downstream"]
-    # Syncs keep their own order, in which a rewound target shows; pairs come after them, in that of the log.
+    # Syncs keep their own order, which reveals a rewound target; pairs follow in the order of sampling.
     ordered = pd.concat(
-        [older.sort_values("sequence")[names], pairs.sort_values("sampled_at")[names]], ignore_index=True
+        [older_syncs.sort_values("sequence")[names], pairs.sort_values("sampled_at")[names]], ignore_index=True
     )
     return ordered.assign(sequence=range(len(ordered))).astype(
         {"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"}

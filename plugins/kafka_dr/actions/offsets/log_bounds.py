@@ -1,4 +1,4 @@
-"""The `bounds` that every Spark job reads: where both logs of each partition begin and end."""
+"""The `bounds` input of every Spark job: log start and end of each partition on source and target."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ def bounds_of(
     """One row per source partition; an offset that a mapping lacks is null.
 
     Args:
-        remote: source partition -> its partition on the target, which `target_start` and `boundary` name.
-        source_configs: None if the source is not asked: MirrorMaker 2 gave its topics' settings to the target's.
-        drained: source partitions of which the target holds everything.
-        other_writer: topics of the target that not only MirrorMaker 2 may write to.
-        restamped: topics of the source whose records have another time there than on the target.
-        recreated: topics of the source that were made anew.
+        remote: source partition -> target partition, the key of `target_start` and `boundary`.
+        source_configs: None if the source is not asked: MirrorMaker 2 copied its topic configs to the target.
+        drained: source partitions whose records below the cut-off are all on the target.
+        other_writer: target topics that others than MirrorMaker 2 may write to.
+        restamped: source topics whose records have other timestamps on the source than on the target.
+        recreated: source topics that were recreated.
     """
-    topics, names = (pd.Series([tp.topic for tp in side], dtype=object) for side in (remote, remote.values()))
+    topics, names = (
+        pd.Series([tp.topic for tp in partitions], dtype=object) for partitions in (remote, remote.values())
+    )
     proven = np.array([tp in drained for tp in remote], bool)
     compacted = names.isin(compacted_in(target_configs))
     return pd.DataFrame(
@@ -47,8 +49,8 @@ def bounds_of(
             "target_topic": names,
             "source_start": pd.array([source_start.get(tp) for tp in remote], "Int64"),
             "cut_off": pd.array([cut_off.get(tp) for tp in remote], "Int64"),
-            "target_start": pd.array([target_start.get(at) for at in remote.values()], "Int64"),
-            "boundary": pd.array([boundary.get(at) for at in remote.values()], "Int64"),
+            "target_start": pd.array([target_start.get(target_tp) for target_tp in remote.values()], "Int64"),
+            "boundary": pd.array([boundary.get(target_tp) for target_tp in remote.values()], "Int64"),
             "drained": proven,
             "complete": proven,
             "other_writer": names.isin(other_writer),

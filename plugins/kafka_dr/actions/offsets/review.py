@@ -1,4 +1,4 @@
-"""When a second person must see the translation."""
+"""When a second person must approve the translation, and checks of that approval."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafka_dr.vocabulary import Step
 
 
 def require_reviewed(procedure: Run) -> None:
-    """Require approval of the plan, and where due of translation and grown loss, whatever the gate's outcome says."""
+    """Require approval of the plan and, if due, of translation and increased loss, whatever the gate's outcome."""
     procedure.approvals.require_plan()
     procedure.progress.outcome_entry(Step.REVIEW_TRANSLATION)
     more = loss_beyond_approval(procedure)
@@ -29,32 +29,34 @@ def require_reviewed(procedure: Run) -> None:
     except ApprovalMissing as error:
         if not more:
             raise
-        told = "; ".join(f"{one.topic}-{one.partition}: {one.why}" for one in more[:5])
+        increases = "; ".join(f"{increase.topic}-{increase.partition}: {increase.why}" for increase in more[:5])
         raise ApprovalMissing(
             f"More is lost than was approved, on {len(more)} partitions",
-            f"{told}. {error.reason}: {error.seen}",
+            f"{increases}. {error.reason}: {error.seen}",
             error.next_step,
         ) from error
 
 
 def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None:
-    """Digest of the translation and of a loss beyond what was approved; None where no person must see them.
+    """Digest of the translation and of the loss beyond the approval; None if no person must approve them.
 
-    A person must where more is lost, a position is not exact, records are missing, or groups move that the plan does
-    not name.
+    A person must approve if more is lost, a position is not exact, records are missing, or groups move that the plan
+    does not name.
     """
-    found = procedure.progress.require(OffsetsTranslated)
-    asked = more or found.exact != found.positions or found.holes or found.cut or groups_born(procedure)
-    return review_digest(found.digest, more) if asked else None
+    translated = procedure.progress.require(OffsetsTranslated)
+    needs_review = (
+        more or translated.exact != translated.positions or translated.holes or translated.cut or groups_born(procedure)
+    )
+    return review_digest(translated.digest, more) if needs_review else None
 
 
 def groups_born(procedure: Run) -> list[str]:
-    """Groups that move though the plan does not name them: those born between it and the fence."""
+    """Groups that move but are not in the plan: created between the plan and the fence."""
     progress = procedure.progress
     return [] if progress.without_source else list(progress.require(ConsumersDrained).groups_since_forecast)
 
 
 def require_opened(procedure: Run) -> None:
-    """Require an open target: by this procedure with valid approvals, or by hand, as asking would undo nothing."""
+    """Require an open target: opened with valid approvals, or manually, since a check would undo nothing then."""
     if procedure.progress.require(TargetOpened).by_hand is None:
         require_reviewed(procedure)

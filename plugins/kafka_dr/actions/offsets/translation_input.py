@@ -1,4 +1,4 @@
-"""The input of translate_offsets: where both logs of each partition begin and end."""
+"""The `bounds` input of translate_offsets: log start and end of each partition on source and target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_dr.procedure.run import Run
 
 
 def bounds_frame(procedure: Run) -> pd.DataFrame:
-    """One row per source partition: where both logs begin and end, and what is known of them."""
+    """One row per source partition: log bounds on source and target, and properties as of `bounds_of`."""
     cut_off, source, target = cut_off_of(procedure), procedure.systems.source, procedure.systems.target
     remote = remote_partitions(procedure, sorted(cut_off))
     topics, names = {tp.topic for tp in cut_off}, {tp.topic for tp in remote.values()}
@@ -34,14 +34,14 @@ def bounds_frame(procedure: Run) -> pd.DataFrame:
 
 
 def append_time_topics(procedure: Run, topics: set[str]) -> set[str]:
-    """Source topics that gave records copied back another time; none before clients first changed sides."""
+    """Source topics with LogAppendTime: records copied back have other timestamps; empty before the first move."""
     if names_separate_directions(procedure) or not completed_moves(procedure):
         return set()
     return append_time_in(procedure.systems.source.configs(sorted(topics)))
 
 
 def open_to_clients(procedure: Run, topics: set[str]) -> set[str]:
-    """Those of the target's topics that clients may write to: their logs may hold more than what was mirrored."""
+    """Target topics that clients may write to: such logs may have records that were not mirrored."""
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     allowed = still_allowed(rules, FenceScope.writes(topics), exempt)
     return {topic for topic in topics if any(entry.endswith(f": {topic}") for entry in allowed)}
