@@ -21,12 +21,12 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: A watcher that showed no life for so long is taken for dead; it does every few seconds.
+#: A watcher without a sign of life for so long counts as dead; a live watcher writes a sign every few seconds.
 _SILENT_SECONDS = 60.0
 
 
 def arm_fence(procedure: Run, step: str, topics: Iterable[str]) -> WatchedSource:
-    """Have the watcher fence the source as soon as it answers; read back from the journal."""
+    """Have the watcher fence the source as soon as the source answers; read the armed fence back from the journal."""
     source = SourceToFence(procedure.request.source, procedure.request.target, sorted(topics))
     record_fact(procedure.authority, step, FenceToArm(arms_fence=source))
     armed = watched_sources(telling_entries(procedure.journal)).get(procedure.id)
@@ -36,38 +36,38 @@ def arm_fence(procedure: Run, step: str, topics: Iterable[str]) -> WatchedSource
 
 
 def watcher_seen(procedure: Run) -> str:
-    """When the watcher of old sources showed life last, ISO 8601 UTC.
+    """Time of the watcher's last sign of life, ISO 8601 UTC.
 
     Raises:
-        NotReady: not for a minute: an armed fence would be nobody's, and its window measured by nobody.
+        NotReady: no sign for a minute: without a watcher no process would execute an armed fence.
     """
-    seen, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), datetime.now(UTC)
-    if seen is None or (now - seen).total_seconds() > _SILENT_SECONDS:
-        told = (
+    last, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), datetime.now(UTC)
+    if last is None or (now - last).total_seconds() > _SILENT_SECONDS:
+        sign_text = (
             "it never showed life"
-            if seen is None
+            if last is None
             else (
-                f"it showed life last at {seen.isoformat(timespec='seconds')}, {(now - seen).total_seconds():.0f} s ago"
+                f"it showed life last at {last.isoformat(timespec='seconds')}, {(now - last).total_seconds():.0f} s ago"
             )
         )
         raise NotReady(
             "Nobody watches for the old source: watch_old_source does not run",
-            told,
+            sign_text,
             "Unpause that DAG, or run `python -m kafka_dr.commands.watch_old_source`; then start a new run. A fence"
             " hook that keeps clients from the source does without it.",
         )
-    return seen.isoformat()
+    return last.isoformat()
 
 
 def expected_fence_method(procedure: Run) -> str:
-    """How the source will be kept from its clients, as far as can be said before it is tried."""
+    """Method by which the source will probably be fenced: by ACL, by hook, or armed."""
     if not found_lost(procedure):
         return BY_ACL
     return ARMED if procedure.systems.fence_hook is None else BY_HOOK
 
 
 def telling_entries(journal: Journal) -> list[JournalEntry]:
-    """Entries that say what is armed, in order; of all procedures."""
+    """Journal entries of all procedures that arm, execute or lift armed fences, in order."""
     if not journal.entries(step=Step.FENCE_SOURCE):
         return []
     return sorted((entry for step in TELLING for entry in journal.entries(step=step)), key=lambda entry: entry.sequence)

@@ -1,4 +1,4 @@
-"""Fence a source that may be out of reach: by ACLs if it answers, else from outside, else once it answers."""
+"""Fence a source that may be unreachable: by ACLs, within a time limit; also topics created since the failover."""
 
 from __future__ import annotations
 
@@ -32,58 +32,57 @@ from kafka_dr.vocabulary import Entry
 
 T = TypeVar("T")
 
-#: One that was found lost is hardly waited for: if it is back and slow, the watcher fences it.
+#: A source confirmed lost gets only a second to answer: if the source is back but slow, the watcher fences it.
 ANSWER_SECONDS, LOST_ANSWER_SECONDS = 5.0, 1.0
-#: Brokers that have just come back lead no partition for a moment: that nothing could be proven on them then means
-#: nothing.
+#: Restarted brokers lead no partition for a moment: a fence that cannot be proven on such a broker is no refusal yet.
 _COMING_BACK_SECONDS, _LOOK_AGAIN_SECONDS = 5.0, 0.5
 
 
 class TimedFenceAttempt:
-    """Authority for a call that may hang with the source: once given up, the call can act or write no more."""
+    """Authority for a call that may hang with the source: after give_up the call can neither act nor write."""
 
     def __init__(self, authority: Authority) -> None:
-        self._authority, self._given_up, self._writing = authority, False, Lock()
+        self._authority, self._abandoned, self._writing = authority, False, Lock()
 
     def hold(self) -> None:
-        """Refuse once the attempt was given up, too."""
-        self._refuse_given_up()
+        """Check the authority; also refuse after give_up."""
+        self._refuse_abandoned()
         self._authority.hold()
 
     def may_undo(self) -> bool:
-        """As under the authority that it narrows."""
+        """As of the wrapped authority."""
         return self._authority.may_undo()
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
-        """Append one entry, unless the attempt was given up."""
+        """Append one entry; raises Superseded after give_up."""
         with self._writing:
-            self._refuse_given_up()
+            self._refuse_abandoned()
             self._authority.write(step, kind, payload)
 
     def give_up(self) -> None:
-        """End the attempt; an entry that is being written is waited for."""
+        """End the attempt, after any entry that is just being written."""
         with self._writing:
-            self._given_up = True
+            self._abandoned = True
 
-    def _refuse_given_up(self) -> None:
-        if self._given_up:
+    def _refuse_abandoned(self) -> None:
+        if self._abandoned:
             raise Superseded(
                 "This attempt to fence the source was given up", "its time was over", "Nothing: the step has gone on."
             )
 
 
 def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> T:
-    """Do something as the procedure, with clients of its own, on a thread that is left behind when the time is over.
+    """Run work for the procedure with separate clients on a thread that is abandoned after `seconds`.
 
     Raises:
-        DeadlinePassed: it is over; whatever was added to the source by then stands in the journal as an intent.
+        DeadlinePassed: time is over; any entry added to the source by then has an intent in the journal.
     """
-    authority, own = TimedFenceAttempt(procedure.authority), procedure.systems.anew()
-    attempt = Run(procedure.identity, procedure.request, procedure.journal, own, authority)
-    done = run_in_background(lambda: work(attempt))
-    wait([done], seconds)
-    if done.done():
-        return done.result()
+    authority, systems = TimedFenceAttempt(procedure.authority), procedure.systems.anew()
+    attempt = Run(procedure.identity, procedure.request, procedure.journal, systems, authority)
+    future = run_in_background(lambda: work(attempt))
+    wait([future], seconds)
+    if future.done():
+        return future.result()
     authority.give_up()
     raise DeadlinePassed(
         f"The source answered and was not fenced within {seconds:.0f} s",
@@ -93,7 +92,7 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
 
 
 def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
-    """As `fence_by_acl`; for a lost source that answers again, the first seconds without proof are no refusal."""
+    """As `fence_by_acl`; for a source confirmed lost that answers again, a missing proof is retried for 5 s."""
     ends_at = time.monotonic() + (_COMING_BACK_SECONDS if found_lost(procedure) else 0.0)
     while True:
         try:
@@ -105,8 +104,8 @@ def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval:
 
 
 def fence_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
-    """Fence a source that answers, and list what it accepted since it was left; None where it has no authorizer."""
-    fence, every = fence_old_source(procedure, step, topics)
+    """Fence an answering source and list records accepted since the failover; None without an authorizer."""
+    fence, fenced_topics = fence_old_source(procedure, step, topics)
     if not fence.authorizer:
         return None
     return SourceFencedByAcl(
@@ -116,17 +115,17 @@ def fence_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: App
         acl_entries_added=fence.added,
         brokers_refusing=fence.refusing,
         fenced_at=procedure.now() if fence.proven else None,
-        **vars(writes_after_failover(procedure, every)),
+        **vars(writes_after_failover(procedure, fenced_topics)),
     )
 
 
 def found_lost(procedure: Run) -> bool:
-    """Whether the source did not answer when it was looked for."""
+    """Whether confirm_source_lost found the source lost."""
     return procedure.progress.require(SourceConfirmedLost).state == SourceState.LOST
 
 
 def source_answers(procedure: Run, seconds: float = ANSWER_SECONDS) -> bool:
-    """Whether the source answers within a short time."""
+    """Whether the source answers a metadata request within `seconds`."""
     try:
         return bool(procedure.systems.source.brokers(timeout=seconds))
     except KafkaUnavailable:
@@ -134,19 +133,19 @@ def source_answers(procedure: Run, seconds: float = ANSWER_SECONDS) -> bool:
 
 
 def fence_old_source(procedure: Run, step: str, topics: Iterable[str]) -> tuple[WriteFence, list[str]]:
-    """Fence clients' writes on a source that answers: on these topics at once, then on topics made since.
+    """Fence clients' writes on an answering source: on these topics at once, then on topics created since.
 
-    Nobody saw the topics that were made after the last look at the source, or after it came back. Returns all of them.
+    Topics created after the source was last read, or after its return, are not in `topics`. Returns all fenced topics.
     """
-    known = set(topics)
-    fence = fence_writes(procedure, step, sorted(known))
-    since = mirrored_now(procedure) - known
-    every = sorted(known | since)
-    return (fence_writes(procedure, step, every) if since else fence), every
+    planned = set(topics)
+    fence = fence_writes(procedure, step, sorted(planned))
+    newer = mirrored_now(procedure) - planned
+    all_topics = sorted(planned | newer)
+    return (fence_writes(procedure, step, all_topics) if newer else fence), all_topics
 
 
 def topics_left(procedure: Run) -> list[str]:
-    """Topics that clients of a lost source leave there, by the inventory; also those without a known log end."""
+    """Topics of the inventory that clients leave on a lost source, including topics without a known log end."""
     assessed = procedure.progress.done(DataLossAssessed)
-    planned = {one.topic for one in assessed.planned.topics} if assessed else set()
+    planned = {topic.topic for topic in assessed.planned.topics} if assessed else set()
     return sorted({tp.topic for tp in known_ends(procedure)} | planned)

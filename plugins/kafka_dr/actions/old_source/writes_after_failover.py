@@ -1,4 +1,4 @@
-"""What an old source accepted after clients left: read behind the proven fence, above the inventory's ends."""
+"""Records an old source accepted after clients left: fenced log ends above the inventory's log ends."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from kafka_dr.errors import BadInput, Contradiction, FenceNotProven, SystemUnava
 from kafka_dr.procedure.entries import AcceptedRecords, DataLossAssessed, OldSourceProducers, Receipt
 from kafka_dr.procedure.run import Run
 
-_STILL_LOOKS = 5
+_STABLE_CHECKS = 5
 _NAMED = 10
 #: Kafka's tool takes a second or two for each partition.
-_ASKED = 3
-#: Where a topic without entries is open to everyone, the fence alone has closed it.
-_ANYBODY = "anybody, where a topic had no entries"
+_MOST_PARTITIONS_ASKED = 3
+#: Added if topics without ACL entries are open to every principal: only the fence closes such topics.
+_EVERY_PRINCIPAL = "anybody, where a topic had no entries"
 
 
 def known_ends(procedure: Run) -> dict[TopicPartition, int]:
-    """Where the source's logs were last known to end, by the procedure's inventory; empty without one."""
+    """Source log ends of the procedure's inventory; empty without an inventory."""
     assessed = procedure.progress.done(DataLossAssessed)
     return frame_partitions(procedure.artifacts.load(assessed.source_ends), "offset") if assessed else {}
 
 
 def writes_after_failover(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
-    """Records the source accepted since it was left: still log ends behind the fence less ends in the inventory."""
-    ends = _still_ends(procedure, list(topics))
+    """Records accepted since clients left: stable log ends of the fenced source above the inventory's ends."""
+    ends = _stable_ends(procedure, list(topics))
     known, problem = _known_ends(procedure)
     rows = accepted_ranges(known, ends)
-    most = sorted(rows, key=lambda row: (row.from_offset or 0) - row.to_offset)[:_NAMED]
+    largest = sorted(rows, key=lambda row: (row.from_offset or 0) - row.to_offset)[:_NAMED]
     frame = pd.DataFrame(rows, columns=["topic", "partition", "from_offset", "to_offset"])
     return AcceptedRecords(
         accepted=procedure.artifacts.save(
@@ -49,7 +49,7 @@ def writes_after_failover(procedure: Run, topics: Iterable[str]) -> AcceptedReco
         partitions_not_known_before=sum(row.from_offset is None for row in rows),
         logs_shorter_than_known=shrunk_logs(known, ends)[:_NAMED],
         newest_records=newest_records(
-            procedure, {TopicPartition(r.topic, r.partition): r.from_offset or 0 for r in most}
+            procedure, {TopicPartition(row.topic, row.partition): row.from_offset or 0 for row in largest}
         ),
         may_have_written=_writers_by_right(procedure, {row.topic for row in rows}),
         ends_at_fence=procedure.artifacts.save("ends_at_fence", partitions_frame(ends, "offset")),
@@ -58,53 +58,59 @@ def writes_after_failover(procedure: Run, topics: Iterable[str]) -> AcceptedReco
 
 
 def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
-    """Client principals with the right to write there, fence apart, as no record names its writer; no super users."""
+    """Client principals with write rights but for the fence, since no record names its writer; no super users."""
     if not topics:
         return []
     rules = source_rules(procedure)
-    named = client_principals(rules, FenceScope.writes(topics), procedure.exempt(procedure.request.source))
-    return sorted(named | ({_ANYBODY} if rules.allow_everyone else set()))
+    writers = client_principals(rules, FenceScope.writes(topics), procedure.exempt(procedure.request.source))
+    return sorted(writers | ({_EVERY_PRINCIPAL} if rules.allow_everyone else set()))
 
 
 def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | None:
-    """Producers of the partitions that accepted most, as brokers remember them; None without records or tool.
+    """Producers of the partitions that accepted most, as brokers report them; None without records or tool.
 
-    Takes seconds. An id tells one producer from another; only a transactional one has a name.
+    Takes seconds. Producers are distinguished by id; only a transactional producer has a name.
 
     Args:
-        receipt: of the list of what was accepted.
+        receipt: of the list of accepted ranges.
     """
     tool, rows = transaction_tool(procedure), procedure.artifacts.load(receipt)
     if tool is None or rows.empty:
         return None
-    most = rows.assign(count=rows["to_offset"] - rows["from_offset"].fillna(0)).nlargest(_ASKED, "count")
-    places = [TopicPartition(topic, int(p)) for topic, p in zip(most["topic"], most["partition"], strict=True)]
+    largest = rows.assign(count=rows["to_offset"] - rows["from_offset"].fillna(0)).nlargest(
+        _MOST_PARTITIONS_ASKED, "count"
+    )
+    partitions = [
+        TopicPartition(topic, int(partition))
+        for topic, partition in zip(largest["topic"], largest["partition"], strict=True)
+    ]
     try:
-        names = {known.producer_id: known.transactional_id for known in tool.known()}
-        found = {
-            str(tp): [one.named(names.get(one.producer_id)) for one in tool.producers_on(tp)[:_NAMED]] for tp in places
+        names = {transaction.producer_id: transaction.transactional_id for transaction in tool.known()}
+        by_partition = {
+            str(tp): [producer.named(names.get(producer.producer_id)) for producer in tool.producers_on(tp)[:_NAMED]]
+            for tp in partitions
         }
-        return OldSourceProducers(producers=found)
+        return OldSourceProducers(producers=by_partition)
     except (SystemUnavailable, BadInput) as error:
         return OldSourceProducers(producers={}, producers_problem=str(error))
 
 
 def _known_ends(procedure: Run) -> tuple[dict[TopicPartition, int], str | None]:
-    """The inventory's ends; where its file is gone everything counts as accepted since, and why is said."""
+    """The inventory's ends and None; without its file {} and the reason: then all records count as accepted since."""
     try:
         return known_ends(procedure), None
     except Contradiction as error:
         return {}, str(error)
 
 
-def _still_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]:
-    """Log ends that stand still for a window.
+def _stable_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]:
+    """Source log ends that are stable for a window.
 
     Raises:
-        FenceNotProven: records still arrive; the next look looks again.
+        FenceNotProven: records still arrive; the watcher repeats the check.
     """
     before = log_ends(procedure, topics)
-    for _ in range(_STILL_LOOKS):
+    for _ in range(_STABLE_CHECKS):
         time.sleep(procedure.request.deadlines.stable_seconds)
         after = log_ends(procedure, topics)
         if after == before:
@@ -118,8 +124,9 @@ def _still_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]:
 
 
 def log_ends(procedure: Run, topics: Iterable[str], seconds: float = 30.0) -> dict[TopicPartition, int]:
-    """Log ends of these topics of the source, as far as they are there."""
+    """Log ends of these topics of the source; missing topics are left out."""
     infos = procedure.systems.source.topics(topics, timeout=seconds)
     return procedure.systems.source.ends(
-        [TopicPartition(name, p) for name, info in infos.items() for p in info.partitions], timeout=seconds
+        [TopicPartition(name, partition) for name, info in infos.items() for partition in info.partitions],
+        timeout=seconds,
     )
