@@ -1,4 +1,4 @@
-"""The plan of a run without its source."""
+"""The plan of an unplanned failover."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _LOSS = ["topic", "partition", "from_offset", "certain_to", "possible_to", "writ
 
 def plan_of(
     procedure: Run,
-    known: LastKnown,
+    last_known: LastKnown,
     summary: dict[str, Any],
     loss: pd.DataFrame,
     ahead: pd.DataFrame,
     seen: SourceLastSeen,
     continues: dict[str, Any] | None = None,
 ) -> LossPlan:
-    """The plan: what is lost, who is concerned, and what will be opened."""
+    """The plan: lost records, groups and topics that move, and entries to remove on the target."""
     confirmed = procedure.progress.require(SourceConfirmedLost)
     window = f"{confirmed.verdict.rounds} rounds in {confirmed.window_seconds:.0f} s"
     return LossPlan(
@@ -56,10 +56,13 @@ def plan_of(
         reason=procedure.request.reason,
         naming=procedure.topology.naming.policy,
         connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
-        topics=tuple((topic, name, count, topic_id) for topic, (name, count, topic_id) in sorted(known.topics.items())),
-        groups=groups_of(procedure, known, ahead),
+        topics=tuple(
+            (topic, name, count, topic_id) for topic, (name, count, topic_id) in sorted(last_known.topics.items())
+        ),
+        groups=groups_of(procedure, last_known, ahead),
         opening=tuple(
-            str(entry) for entry in opening_without_source(procedure, known.topics, known.positions["group"].unique())
+            str(entry)
+            for entry in opening_without_source(procedure, last_known.topics, last_known.positions["group"].unique())
         ),
         deadlines=procedure.request.deadlines.model_dump(),
         confirmed={
@@ -70,9 +73,9 @@ def plan_of(
         },
         inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
         loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
-        unproven=known.missing,
+        unproven=last_known.missing,
         continues=continues,
-        gone=known.gone,
+        gone=last_known.gone,
         seen=asdict(seen),
         cool_down=procedure.progress.cool_down,
     )
@@ -81,44 +84,44 @@ def plan_of(
 def with_rereads(
     plan: LossPlan, told: dict[str, Any], by_group: pd.DataFrame, translated: pd.DataFrame | None
 ) -> LossPlan:
-    """The plan, with what groups may be given again as far as that is known before MirrorMaker 2 stands.
+    """The plan with bounds of re-reads per group, as far as known before MirrorMaker 2 is stopped.
 
     Args:
-        by_group: the most that each may be given wherever it is placed.
-        translated: rows made with the assessment, None without; where the target takes no more, groups are placed as
-            these say.
+        told: figures of the assessment for `rereads`, to which the largest bound is added.
+        by_group: largest possible re-reads of each group, whatever its translated position.
+        translated: rows of an early translation, None without; they apply if the target's logs do not grow any more.
     """
-    most = bounds_by_group(by_group)
-    placed_already = {} if translated is None else bounds_by_group(translated[translated["target_position"].notna()])
-    most |= {group: min(bound, most.get(group, bound)) for group, bound in placed_already.items()}
-    groups = tuple(replace(group, rereads=most.get(group.group)) for group in plan.groups)
-    return replace(plan, rereads=told | {"bound": max(most.values(), default=None)}, groups=groups)
+    bounds = bounds_by_group(by_group)
+    early_bounds = {} if translated is None else bounds_by_group(translated[translated["target_position"].notna()])
+    bounds |= {group: min(bound, bounds.get(group, bound)) for group, bound in early_bounds.items()}
+    groups = tuple(replace(group, rereads=bounds.get(group.group)) for group in plan.groups)
+    return replace(plan, rereads=told | {"bound": max(bounds.values(), default=None)}, groups=groups)
 
 
 def bounds_by_group(rows: pd.DataFrame) -> dict[str, int]:
-    """The largest bound of each group none of whose rows lacks one."""
+    """Group -> its largest bound; without groups that have a row without bound."""
     largest = rows["bound"].groupby(rows["group"], sort=False).agg(lambda bounds: bounds.max(skipna=False))
     return {str(group): int(bound) for group, bound in largest.dropna().items()}
 
 
-def groups_of(procedure: Run, known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:
-    """The groups that move, each as it was seen last."""
-    beyond = ahead.groupby("group").size()
+def groups_of(procedure: Run, last_known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:
+    """The groups that move, each in its last known state."""
+    ahead_counts = ahead.groupby("group").size()
     return tuple(
         LastKnownGroup(
             group=str(group),
             partitions=len(rows),
             policy=procedure.topology.policy_of(str(group)),
-            active=group in known.active,
+            active=group in last_known.active,
             position_at=int(oldest) if (oldest := rows["position_at"].min()) else None,
-            ahead=int(beyond.get(group, 0)),
+            ahead=int(ahead_counts.get(group, 0)),
         )
-        for group, rows in known.positions.groupby("group")
+        for group, rows in last_known.positions.groupby("group")
     )
 
 
 def opening_without_source(procedure: Run, topics: Iterable[str], groups: Iterable[str]) -> list[Any]:
-    """DENY entries of the target whose removal lets clients in: those that hold the right there, but for the denial."""
+    """DENY entries of the target to remove for clients that, but for these entries, have the right there."""
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     scopes = (FenceScope.writes(topics), FenceScope.group_reads(groups))
     return [

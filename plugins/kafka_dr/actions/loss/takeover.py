@@ -1,11 +1,11 @@
-"""Continue a planned failover whose source died as an unplanned one: take its lease, and what it had proven.
+"""Continue a planned failover whose source died as an unplanned failover: take over its lease and proofs.
 
 Invariants
-1. One of both holds the lease; each change stands in the planned run's journal, written with it at once.
-2. return_to_source writes its intent to reopen before it lifts anything, under its lease. So a planned run that lost
-   its lease without that intent never lifts its fence any more, whatever of it is still alive.
-3. What a step proved counts only while nothing since speaks against it; when in doubt it does not, and the doubt is
-   told.
+1. One of both runs holds the lease; each transfer is an entry in the planned run's journal, written in the same
+   transaction.
+2. return_to_source writes its intent to reopen the source before it lifts a fence, under the run's lease. So a planned
+   run that lost its lease without that intent never lifts its fence, even if processes of the run are still alive.
+3. A step's proof counts only while no later fact contradicts it; in doubt the proof is dropped and the doubt reported.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from kafka_dr.procedures import PLANNED_FAILOVER
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Entry, Step
 
-#: Steps whose proofs are taken over, each resting on those before it.
+#: Steps whose proofs are taken over; each proof depends on the proofs of the steps before.
 _PROVING = (
     Step.FENCE_PRODUCERS,
     Step.DRAIN_CONSUMERS,
@@ -53,43 +53,47 @@ _PROVING = (
     Step.STOP_MIRROR_MAKER,
     Step.TRANSLATE_OFFSETS,
 )
-_AGAINST = frozenset({FenceNotProven.__name__, Contradiction.__name__})
+_CONTRADICTING_ERRORS = frozenset({FenceNotProven.__name__, Contradiction.__name__})
 
 
 # -- the lease -----------------------------------------------------------------------------------------------------
 
 
 def take_over(procedure: Run) -> None:
-    """Take the lease of the planned run that this one continues, if there is one and that is not done yet.
+    """Take over the lease of the planned run that this run continues; no-op without one, or if already taken.
 
     Raises:
-        Refusal: it cannot be continued.
-        LeaseLost: it wrote something while it was looked at.
+        Refusal: the planned run cannot be continued.
+        LeaseLost: the planned run appended an entry meanwhile.
     """
     continued, lease = procedure.progress.continues, procedure.journal.lease(procedure.pair)
     if continued is None or (lease is not None and lease.holder == procedure.id):
         return
     earlier = procedure.other(continued)
     if earlier is None:
-        raise Refusal(f"{continued} cannot be continued", *_UNKNOWN)
+        raise Refusal(f"{continued} cannot be continued", *_UNKNOWN_PROCEDURE)
     holder = None if lease is None or lease.released_at is not None else lease.holder
-    known = procedure.journal.entries(continued)
-    why = _why_not(procedure, earlier, holder)
-    if why is not None:
-        raise Refusal(f"{continued} cannot be continued", *why)
-    told = _entry_of(earlier, LeasePassed(continued_by=procedure.id))
-    procedure.journal.pass_lease(procedure.pair, earlier.id, procedure.id, CONTINUED, told, seen=known[-1].sequence)
+    entries = procedure.journal.entries(continued)
+    refusal = _refusal_of(procedure, earlier, holder)
+    if refusal is not None:
+        raise Refusal(f"{continued} cannot be continued", *refusal)
+    passed = _journal_entry(earlier, LeasePassed(continued_by=procedure.id))
+    procedure.journal.pass_lease(procedure.pair, earlier.id, procedure.id, CONTINUED, passed, seen=entries[-1].sequence)
 
 
-_UNKNOWN = ("the journal knows no procedure of this name", "Its id is the name of its evidence folder.")
+_UNKNOWN_PROCEDURE = ("the journal knows no procedure of this name", "Its id is the name of its evidence folder.")
 
 
-def _why_not(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str] | None:
-    """What was seen, and what to do instead; None where nothing speaks against it."""
-    asked, wanted = earlier.request, procedure.request
-    if (earlier.identity.dag_id, asked.source, asked.target) != (PLANNED_FAILOVER.dag_id, wanted.source, wanted.target):
+def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str] | None:
+    """Why the earlier run cannot be continued, and what to do instead; None if the run can be continued."""
+    earlier_request, request = earlier.request, procedure.request
+    if (earlier.identity.dag_id, earlier_request.source, earlier_request.target) != (
+        PLANNED_FAILOVER.dag_id,
+        request.source,
+        request.target,
+    ):
         return (
-            f"it is a {earlier.identity.dag_id} from {asked.source} to {asked.target}",
+            f"it is a {earlier.identity.dag_id} from {earlier_request.source} to {earlier_request.target}",
             "Only a planned failover of the same source and target is continued.",
         )
     if holder != earlier.id:
@@ -106,12 +110,12 @@ def _why_not(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str
 
 
 def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
-    """The same refusal; where a planned run of the same direction holds the pair, with how to go on from it."""
+    """The same error; if a planned run in the same direction holds the pair, with how to continue that run."""
     lease = procedure.journal.lease(procedure.pair)
     if lease is None or lease.released_at is not None or lease.holder == procedure.id:
         return error
     earlier = procedure.other(lease.holder)
-    if earlier is None or _why_not(procedure, earlier, lease.holder):
+    if earlier is None or _refusal_of(procedure, earlier, lease.holder):
         return error
     return LeaseLost(
         error.reason,
@@ -122,39 +126,39 @@ def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
 
 
 def give_back(procedure: Run, earlier: Run, outcome: str) -> None:
-    """Give the lease back to the planned run, whose own return_to_source then lifts its fence."""
-    told = _entry_of(earlier, LeasePassed(continued_by=None, given_back_by=procedure.id, outcome=outcome))
-    procedure.journal.pass_lease(procedure.pair, procedure.id, earlier.id, outcome, told)
+    """Return the lease to the planned run, whose own return_to_source then lifts the fence."""
+    passed = _journal_entry(earlier, LeasePassed(continued_by=None, given_back_by=procedure.id, outcome=outcome))
+    procedure.journal.pass_lease(procedure.pair, procedure.id, earlier.id, outcome, passed)
 
 
-def _entry_of(earlier: Run, passed: LeasePassed) -> tuple[str, str, str, dict[str, Any]]:
+def _journal_entry(earlier: Run, passed: LeasePassed) -> tuple[str, str, str, dict[str, Any]]:
     return earlier.id, Step.OPEN_PROCEDURE, passed.kind, passed.payload()
 
 
 def what_is_continued(procedure: Run) -> ContinuedRun | None:
-    """The planned run, and whether it had begun to fence the source; None where nothing is continued."""
+    """The continued planned run, and whether it had begun to fence the source; None without a continued run."""
     if procedure.progress.continues is None:
         return None
     earlier = procedure.require_other(procedure.progress.continues)
     return ContinuedRun(earlier.id, fenced=earlier.progress.began(Step.FENCE_PRODUCERS) is not None)
 
 
-# -- what it had proven --------------------------------------------------------------------------------------------
+# -- proofs of that run --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ProvenFacts:
-    """What counts of what a planned run had proven; empty where nothing is continued.
+    """Proofs of a continued planned run that still count; empty without a continued run.
 
     Attributes:
-        topics: of its plan: source topic -> its name on the target, partitions, id.
-        cut_off: the source's last log ends, by source partition; empty where they may not be the last.
-        fenced_at: since when nobody could write there, ISO 8601 UTC.
-        positions: the groups' frozen positions; None where they were not frozen.
-        boundary: the target's log ends below which everything under the cut-off stands, by source partition.
-        missing: what its translation did not find on the target: `holes` and `cut`, as of OffsetsTranslated.
-        active: groups that had members before it stopped them.
-        doubts: what was not taken over, and why.
+        topics: of the plan: source topic -> target topic, partition count, topic id.
+        cut_off: source partition -> final log end; empty if the log may have grown since.
+        fenced_at: when the fence on the source was proven, ISO 8601 UTC.
+        positions: the groups' frozen positions; None if not frozen.
+        boundary: source partition -> target log end, below which all records under the cut-off are on the target.
+        missing: records that the planned run's translation did not find: `holes` and `cut`, as of OffsetsTranslated.
+        active: groups that had members before the drain.
+        doubts: proofs that were not taken over, each with the reason.
     """
 
     procedure_id: str | None = None
@@ -168,7 +172,7 @@ class ProvenFacts:
     doubts: tuple[str, ...] = ()
 
     def without_proofs(self, why: str) -> ProvenFacts:
-        """The same without anything that rests on the fence."""
+        """A copy without all proofs that depend on the fence, with `why` among the doubts."""
         return ProvenFacts(
             self.procedure_id,
             self.topics,
@@ -177,16 +181,16 @@ class ProvenFacts:
         )
 
     def drained(self, ends: Mapping[TopicPartition, int]) -> set[TopicPartition]:
-        """Source partitions of which everything stands on the target, whose log there ends as it was left.
+        """Source partitions that are fully on the target and whose target log still ends at the boundary.
 
         Args:
-            ends: the target's log ends now, by source partition.
+            ends: source partition -> current target log end.
         """
         return {tp for tp, end in self.boundary.items() if ends.get(tp) == end}
 
 
 def what_was_proven(procedure: Run) -> ProvenFacts:
-    """What the journal and the files of the continued run prove; nothing of either cluster is asked."""
+    """Proofs by journal and files of the continued run; does not read either cluster."""
     if procedure.progress.continues is None:
         return ProvenFacts()
     earlier = procedure.require_other(procedure.progress.continues)
@@ -194,68 +198,78 @@ def what_was_proven(procedure: Run) -> ProvenFacts:
     if forecast is None:
         return ProvenFacts(earlier.id)
     topics = {topic: (name, count, topic_id) for topic, name, count, topic_id in earlier.progress.move().planned.topics}
-    found = ProvenFacts(earlier.id, topics, active=frozenset(forecast.active_groups))
-    done = _standing(earlier)
-    for entry, fenced in facts_of(done, ProducersFenced):
+    plan_facts = ProvenFacts(earlier.id, topics, active=frozenset(forecast.active_groups))
+    outcomes = _valid_outcomes(earlier)
+    for entry, fenced in facts_of(outcomes, ProducersFenced):
         doubt = _doubt(earlier, entry, fenced)
-        return found.without_proofs(doubt) if doubt else _read(earlier, found, fenced, done)
-    return found
+        return plan_facts.without_proofs(doubt) if doubt else _with_files(earlier, plan_facts, fenced, outcomes)
+    return plan_facts
 
 
-def _standing(earlier: Run) -> list[JournalEntry]:
-    """Outcomes of the proving steps, as far as each came after the one before, and was not begun again since."""
-    found: list[JournalEntry] = []
+def _valid_outcomes(earlier: Run) -> list[JournalEntry]:
+    """Newest outcomes of the proving steps, up to the first step that is not done or was begun again since."""
+    outcomes: list[JournalEntry] = []
     for step in _PROVING:
         entries = [
-            e
-            for e in earlier.journal.entries(earlier.id, step)
-            if e.kind in (Entry.INTENT, Entry.OUTCOME, Entry.FAILURE)
+            entry
+            for entry in earlier.journal.entries(earlier.id, step)
+            if entry.kind in (Entry.INTENT, Entry.OUTCOME, Entry.FAILURE)
         ]
-        since = found[-1].sequence if found else 0
+        since = outcomes[-1].sequence if outcomes else 0
         if not entries or entries[-1].kind != Entry.OUTCOME or entries[-1].sequence < since:
             break
-        found.append(entries[-1])
-    return found
+        outcomes.append(entries[-1])
+    return outcomes
 
 
 def _doubt(earlier: Run, entry: JournalEntry, fenced: ProducersFenced) -> str:
-    """Why the source's log may go on behind the cut-off; empty if nothing says so."""
+    """Why the source's log may grow beyond the cut-off; empty if no entry indicates growth."""
     if fenced.fenced_at is None:
         return "its fence was not proven on every broker"
     if source_reopened(earlier):
         return "it had begun to give the source back"
-    since = [e for e in earlier.journal.entries(earlier.id, kind=Entry.REFUSAL) if e.sequence > entry.sequence]
-    refusals = facts_of(since, StepRefused)
-    against = [f"{e.step} found: {refused.reason}" for e, refused in refusals if refused.error in _AGAINST]
-    return against[-1] if against else ""
+    later_refusals = [
+        refusal
+        for refusal in earlier.journal.entries(earlier.id, kind=Entry.REFUSAL)
+        if refusal.sequence > entry.sequence
+    ]
+    refusals = facts_of(later_refusals, StepRefused)
+    contradictions = [
+        f"{refusal.step} found: {refused.reason}"
+        for refusal, refused in refusals
+        if refused.error in _CONTRADICTING_ERRORS
+    ]
+    return contradictions[-1] if contradictions else ""
 
 
-def _read(earlier: Run, found: ProvenFacts, fenced: ProducersFenced, done: list[JournalEntry]) -> ProvenFacts:
-    """With what stands in the files of the steps that are done, each of the very content that the journal knows."""
+def _with_files(
+    earlier: Run, plan_facts: ProvenFacts, fenced: ProducersFenced, outcomes: list[JournalEntry]
+) -> ProvenFacts:
+    """Add the files of the done steps; a file whose digest differs from the journal's becomes a doubt."""
     doubts: list[str] = []
 
-    def kept(step: Step, receipt: Receipt | None) -> pd.DataFrame | None:
+    def load_file(step: Step, receipt: Receipt | None) -> pd.DataFrame | None:
         try:
             return None if receipt is None else earlier.artifacts.load(receipt)
         except Contradiction as error:
             doubts.append(f"what {step} of {earlier.id} had proven is not taken over: {error}")
             return None
 
-    ends = kept(Step.FENCE_PRODUCERS, fenced.cut_off)
+    ends = load_file(Step.FENCE_PRODUCERS, fenced.cut_off)
     if ends is None:
-        return replace(found, doubts=tuple(doubts))
-    drained, stopped = newest_fact(done, ConsumersDrained), newest_fact(done, MirrorMakerStopped)
-    translated = newest_fact(done, OffsetsTranslated)
-    cut_off, left = (
+        return replace(plan_facts, doubts=tuple(doubts))
+    drained, stopped = newest_fact(outcomes, ConsumersDrained), newest_fact(outcomes, MirrorMakerStopped)
+    translated = newest_fact(outcomes, OffsetsTranslated)
+    cut_off, boundary = (
         frame_partitions(ends, "offset"),
-        kept(Step.STOP_MIRROR_MAKER, stopped.boundary if stopped else None),
+        load_file(Step.STOP_MIRROR_MAKER, stopped.boundary if stopped else None),
     )
     return replace(
-        found,
+        plan_facts,
         cut_off=cut_off,
         fenced_at=fenced.fenced_at,
-        positions=kept(Step.DRAIN_CONSUMERS, drained.positions if drained else None),
-        boundary={} if left is None else _by_source(earlier, cut_off, frame_partitions(left, "offset")),
+        positions=load_file(Step.DRAIN_CONSUMERS, drained.positions if drained else None),
+        boundary={} if boundary is None else _ends_by_source(earlier, cut_off, frame_partitions(boundary, "offset")),
         missing={"holes": [*map(asdict, translated.holes)], "cut": [*map(asdict, translated.cut)]}
         if translated
         else {},
@@ -263,19 +277,19 @@ def _read(earlier: Run, found: ProvenFacts, fenced: ProducersFenced, done: list[
     )
 
 
-def _by_source(
+def _ends_by_source(
     earlier: Run, cut_off: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The target's ends by source partition; the stop of MirrorMaker 2 checked itself that the cut-off was drained."""
-    return {tp: ends[there] for tp, there in remote_partitions(earlier, cut_off).items() if there in ends}
+    """Target ends by source partition; stop_mirror_maker itself checked that the cut-off was drained."""
+    return {tp: ends[target_tp] for tp, target_tp in remote_partitions(earlier, cut_off).items() if target_tp in ends}
 
 
 def still_proven(procedure: Run, proven: ProvenFacts, seen: Mapping[TopicPartition, int], lost: bool) -> ProvenFacts:
-    """The same, unless what was seen of the source since speaks against it.
+    """The proofs, or a copy without them if later facts about the source contradict them.
 
     Args:
-        seen: log ends of the source as the recorder saw them last.
-        lost: whether it was found lost; if not, it is looked at again.
+        seen: source log ends of the recorder's last sample.
+        lost: whether the source was confirmed lost; if not, its fence and log ends are checked again.
     """
     if proven.procedure_id is None or not proven.cut_off:
         return proven
@@ -286,47 +300,49 @@ def still_proven(procedure: Run, proven: ProvenFacts, seen: Mapping[TopicPartiti
         return proven.without_proofs(f"the recorder saw log ends of the source beyond the cut-off: {first_few(grown)}")
     try:
         if not lost:
-            _look_again(procedure, proven.procedure_id)
+            _recheck_source(procedure, proven.procedure_id)
     except (Refusal, SystemUnavailable) as error:
         return proven.without_proofs(str(error))
     return proven
 
 
-def _look_again(procedure: Run, procedure_id: str) -> None:
-    """A source that was not found lost is fenced still, and ends where it was cut off."""
+def _recheck_source(procedure: Run, procedure_id: str) -> None:
+    """Check that a source not confirmed lost is still fenced and still ends at the cut-off."""
     earlier = procedure.require_other(procedure_id)
     earlier.systems.share_clients(procedure.systems)
     source_still_fenced(earlier)
     source_ends_are_cut_off(earlier)
 
 
-def with_what_was_proven(procedure: Run, known: LastKnown, proven: ProvenFacts) -> LastKnown:
-    """Complete what is known: the plan's topics, groups active before the stop, final positions for seen ones."""
+def with_what_was_proven(procedure: Run, last_known: LastKnown, proven: ProvenFacts) -> LastKnown:
+    """Add the plan's topics and groups active before the drain; frozen positions replace those last sampled."""
     if proven.procedure_id is None:
-        return known
-    counts = {topic: count for topic, (_, count, _) in known.topics.items()}
+        return last_known
+    counts = {topic: count for topic, (_, count, _) in last_known.topics.items()}
     topics = {
         topic: (name, max(count, counts.get(topic, 0)), topic_id)
         for topic, (name, count, topic_id) in proven.topics.items()
     }
-    positions = _final_positions(known.positions, proven.positions)
+    positions = _final_positions(last_known.positions, proven.positions)
     return replace(
-        known,
-        # Without a proven fence topics may have been made anew since the forecast.
-        topics=known.topics | topics if proven.cut_off else topics | known.topics,
+        last_known,
+        # Without a proven fence, topics may have been recreated since the forecast.
+        topics=last_known.topics | topics if proven.cut_off else topics | last_known.topics,
         positions=positions,
-        active=(known.active | proven.active) & frozenset(positions["group"]),
-        moving=known.moving if proven.positions is None else known.moving - frozenset(proven.positions["group"]),
+        active=(last_known.active | proven.active) & frozenset(positions["group"]),
+        moving=last_known.moving
+        if proven.positions is None
+        else last_known.moving - frozenset(proven.positions["group"]),
         missing=(
-            *(note for note in known.missing if note != NO_POSITION or not len(positions)),
+            *(note for note in last_known.missing if note != NO_POSITION or not len(positions)),
             *proven.doubts,
-            *_beyond_the_fence(procedure, proven),
+            *_unfenced_loss(procedure, proven),
         ),
     )
 
 
 def _final_positions(seen: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.DataFrame:
-    """Of a group that was frozen what was frozen and nothing else; of the others what was seen last."""
+    """Only frozen positions for groups that were frozen; last known positions for all other groups."""
     if frozen is None:
         return seen
     others = seen[~seen["group"].isin(set(frozen["group"]))]
@@ -337,7 +353,7 @@ def _final_positions(seen: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.Data
     )
 
 
-def _beyond_the_fence(procedure: Run, proven: ProvenFacts) -> Iterable[str]:
+def _unfenced_loss(procedure: Run, proven: ProvenFacts) -> Iterable[str]:
     if proven.cut_off:
         yield (
             f"what a super user of {procedure.request.source}, whom no fence stops, wrote there after"
@@ -346,10 +362,10 @@ def _beyond_the_fence(procedure: Run, proven: ProvenFacts) -> Iterable[str]:
 
 
 def plan_section(proven: ProvenFacts, drained: int) -> dict[str, Any] | None:
-    """For the plan: what is continued, and what is taken from it as proven; None where nothing is continued.
+    """The plan's section on the continued run and its proofs; None without a continued run.
 
     Args:
-        drained: how many partitions are drained by its proof.
+        drained: number of partitions that are drained by the continued run's proof.
     """
     if proven.procedure_id is None:
         return None
@@ -359,10 +375,10 @@ def plan_section(proven: ProvenFacts, drained: int) -> dict[str, Any] | None:
         "partitions": len(proven.cut_off),
         "drained": drained,
         "positions": None if proven.positions is None else len(proven.positions),
-        "missing": sum(one["records"] for found in proven.missing.values() for one in found),
+        "missing": sum(missing_range["records"] for ranges in proven.missing.values() for missing_range in ranges),
     }
 
 
 def epoch_milliseconds(at: str | None) -> int | None:
-    """A time as milliseconds since 1970."""
+    """An ISO 8601 time as milliseconds since 1970; None for None."""
     return None if at is None else int(datetime.fromisoformat(at).timestamp() * 1000)
