@@ -56,7 +56,7 @@ _STOP_GRACE_SECONDS = 5.0
 
 
 def ask_to_stop(procedure: Run) -> DrainHookAnswer:
-    """Ask the drain hook to stop clients and wait 5 s for its producers; the fence refuses any that still run."""
+    """Ask the drain hook to stop clients and wait up to 5 s for producers; the fence refuses remaining writes."""
 
     def stopping(hook: ApplicationDrain) -> DrainState:
         hook.ask_to_stop(procedure.id)

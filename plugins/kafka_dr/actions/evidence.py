@@ -34,7 +34,7 @@ def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
 
     Args:
         epoch: of the lease, 0 without a lease; a continued planned run is closed under the lease of the unplanned run
-            that continues it.
+            that continues the planned run.
     """
     closing_at = _closing_at(procedure, epoch)
     earlier_closings = [
@@ -54,13 +54,13 @@ def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
     """Append or find the entry up to which evidence is assembled: two closing processes write identical evidence."""
     entries = procedure.journal.entries(procedure.id)
     last = max((entry.sequence for entry in entries if entry.step != Step.CLOSE_PROCEDURE), default=0)
-    begun = [
+    closing_intents = [
         entry
         for entry in entries
         if entry.step == Step.CLOSE_PROCEDURE and entry.kind == Entry.INTENT and entry.sequence > last
     ]
-    if begun:
-        return begun[0]
+    if closing_intents:
+        return closing_intents[0]
     begins = ClosingBegun(after=last)
     return procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, begins.kind, epoch, begins.payload())
 

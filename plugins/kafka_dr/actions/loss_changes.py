@@ -87,8 +87,8 @@ def _accepted_ends(procedure: Run, until: int | None) -> dict[TopicPartition, in
 def _opened_at(procedure: Run) -> int | None:
     """First sequence number open_target did not evaluate; None before its intent. Later findings undo no opening."""
     intents = procedure.journal.entries(procedure.id, Step.OPEN_TARGET, Entry.INTENT)
-    begun = next(facts_of(intents, TargetToOpen), None)
-    if begun is None:
+    opening = next(facts_of(intents, TargetToOpen), None)
+    if opening is None:
         return None
-    entry, intent = begun
+    entry, intent = opening
     return entry.sequence if intent.looked_at_entry is None else intent.looked_at_entry + 1

@@ -36,7 +36,7 @@ _NAMED = 10
 
 
 def undone_procedure(procedure: Run) -> Run:
-    """Find the procedure whose commit is undone: the procedure named, or the last one that committed this way.
+    """Find the procedure whose commit is undone: the named procedure, or the last in this direction.
 
     Raises:
         NotReady: no procedure in this direction committed positions.

@@ -1,4 +1,4 @@
-"""Read-back after return_to_source: does the fence refuse no more, do records flow again, what remains changed."""
+"""Read-back after return_to_source: is the probe accepted again, do records flow again, which changes remain."""
 
 from __future__ import annotations
 
@@ -51,28 +51,28 @@ def probe_refused_by(procedure: Run) -> dict[str, str]:
         time.sleep(_POLL_SECONDS)
 
 
-def seen_flowing(procedure: Run, told: DrainHookAnswer) -> dict[str, Any]:
+def seen_flowing(procedure: Run, drain_answer: DrainHookAnswer) -> dict[str, Any]:
     """Count records written by clients and mirrored since the fence was lifted, or report why the count failed.
 
     Args:
-        told: the drain hook's answer; only with producers running, the first records are waited for up to 10 s.
+        drain_answer: the drain hook's answer; only with producers running, the first records are waited for up to 10 s.
 
     Returns {} without a forecast: no plan names the topics.
     """
     if procedure.progress.done(FailoverForecast) is None:
         return {}
     try:
-        return _count_new_records(procedure, told)
+        return _count_new_records(procedure, drain_answer)
     except SystemUnavailable as error:
         return {"records_not_seen": str(error)}
 
 
-def _count_new_records(procedure: Run, told: DrainHookAnswer) -> dict[str, int]:
+def _count_new_records(procedure: Run, drain_answer: DrainHookAnswer) -> dict[str, int]:
     partitions = partitions_of_plan(procedure)
     remote = remote_partitions(procedure, partitions)
     before = _sum_log_ends(procedure, remote)
     ends_at = time.monotonic() + (
-        _FIRST_RECORD_SECONDS if told.producers_running else procedure.request.deadlines.stable_seconds
+        _FIRST_RECORD_SECONDS if drain_answer.producers_running else procedure.request.deadlines.stable_seconds
     )
     while True:
         time.sleep(min(_POLL_SECONDS, procedure.request.deadlines.stable_seconds))

@@ -55,7 +55,7 @@ class OpenTransactions:
         """Name open transactions, abort them if allowed, and return a line that reports both.
 
         Args:
-            waiting: partition -> last stable offset, for partitions where it lies below the log end.
+            waiting: partition -> last stable offset, if the offset lies below the log end.
             ends: partition -> log end, of at least these partitions.
         """
         self._reports = []

@@ -278,8 +278,8 @@ def copied_anew(last_known: LastKnown) -> set[str]:
     return {*last_known.recorded.anew} & {*last_known.topics}
 
 
-def _differ(one: str | None, other: str | None) -> bool:
-    return one is not None and other is not None and one != other
+def _differ(first: str | None, second: str | None) -> bool:
+    return first is not None and second is not None and first != second
 
 
 def existing_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
@@ -300,7 +300,7 @@ def last_seen_frame(last_known: LastKnown, source: SourceNow, proven: ProvenFact
         }
         for name in ("source_end", "replicated", "sampled_at")
     }
-    # Connect's current offset is never below the offset it had when sampled.
+    # Connect's current offset is never below the sampled offset.
     fenced_at = dict.fromkeys(proven.cut_off, epoch_milliseconds(proven.fenced_at))
     columns: dict[str, Mapping[TopicPartition, int | None]] = {
         "source_end": recorded["source_end"] | proven.cut_off,

@@ -42,7 +42,7 @@ def plan_of(
     summary: dict[str, Any],
     loss: pd.DataFrame,
     ahead: pd.DataFrame,
-    seen: SourceLastSeen,
+    last_seen: SourceLastSeen,
     continues: dict[str, Any] | None = None,
 ) -> LossPlan:
     """The plan: lost records, groups and topics that move, and entries to remove on the target."""
@@ -76,18 +76,18 @@ def plan_of(
         unproven=last_known.missing,
         continues=continues,
         gone=last_known.gone,
-        seen=asdict(seen),
+        seen=asdict(last_seen),
         cool_down=procedure.progress.cool_down,
     )
 
 
 def with_rereads(
-    plan: LossPlan, told: dict[str, Any], by_group: pd.DataFrame, translated: pd.DataFrame | None
+    plan: LossPlan, figures: dict[str, Any], by_group: pd.DataFrame, translated: pd.DataFrame | None
 ) -> LossPlan:
     """The plan with bounds of re-reads per group, as far as known before MirrorMaker 2 is stopped.
 
     Args:
-        told: figures of the assessment for `rereads`, to which the largest bound is added.
+        figures: of the assessment for `rereads`, to which the largest bound is added.
         by_group: largest possible re-reads of each group, whatever its translated position.
         translated: rows of an early translation, None without; they apply if the target's logs do not grow any more.
     """
@@ -95,7 +95,7 @@ def with_rereads(
     early_bounds = {} if translated is None else bounds_by_group(translated[translated["target_position"].notna()])
     bounds |= {group: min(bound, bounds.get(group, bound)) for group, bound in early_bounds.items()}
     groups = tuple(replace(group, rereads=bounds.get(group.group)) for group in plan.groups)
-    return replace(plan, rereads=told | {"bound": max(bounds.values(), default=None)}, groups=groups)
+    return replace(plan, rereads=figures | {"bound": max(bounds.values(), default=None)}, groups=groups)
 
 
 def bounds_by_group(rows: pd.DataFrame) -> dict[str, int]:

@@ -284,17 +284,21 @@ def _ends_by_source(
     return {tp: ends[target_tp] for tp, target_tp in remote_partitions(earlier, cut_off).items() if target_tp in ends}
 
 
-def still_proven(procedure: Run, proven: ProvenFacts, seen: Mapping[TopicPartition, int], lost: bool) -> ProvenFacts:
+def still_proven(
+    procedure: Run, proven: ProvenFacts, sampled_ends: Mapping[TopicPartition, int], lost: bool
+) -> ProvenFacts:
     """The proofs, or a copy without them if later facts about the source contradict them.
 
     Args:
-        seen: source log ends of the recorder's last sample.
+        sampled_ends: source log ends of the recorder's last sample.
         lost: whether the source was confirmed lost; if not, its fence and log ends are checked again.
     """
     if proven.procedure_id is None or not proven.cut_off:
         return proven
     grown = [
-        f"{tp}: {proven.cut_off[tp]} -> {end}" for tp, end in sorted(seen.items()) if end > proven.cut_off.get(tp, end)
+        f"{tp}: {proven.cut_off[tp]} -> {end}"
+        for tp, end in sorted(sampled_ends.items())
+        if end > proven.cut_off.get(tp, end)
     ]
     if grown:
         return proven.without_proofs(f"the recorder saw log ends of the source beyond the cut-off: {first_few(grown)}")
@@ -341,14 +345,14 @@ def with_what_was_proven(procedure: Run, last_known: LastKnown, proven: ProvenFa
     )
 
 
-def _final_positions(seen: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.DataFrame:
+def _final_positions(sampled: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.DataFrame:
     """Only frozen positions for groups that were frozen; last known positions for all other groups."""
     if frozen is None:
-        return seen
-    others = seen[~seen["group"].isin(set(frozen["group"]))]
+        return sampled
+    others = sampled[~sampled["group"].isin(set(frozen["group"]))]
     return (
-        pd.concat([frozen[seen.columns], others], ignore_index=True)
-        .astype(seen.dtypes.to_dict())
+        pd.concat([frozen[sampled.columns], others], ignore_index=True)
+        .astype(sampled.dtypes.to_dict())
         .sort_values(["group", *PARTITION], ignore_index=True)
     )
 

@@ -30,11 +30,11 @@ def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
         )
 
 
-def _same_rows(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+def _same_rows(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     """Whether two frames have the same rows in any order, by 64-bit hashes: comparing tuples takes seconds."""
     normalised = [
         frame.astype({"group": object, "topic": object, "partition": "int64", "position": "int64"})
-        for frame in (one, other)
+        for frame in (first, second)
     ]
     first_hashes, second_hashes = (
         np.sort(pd.util.hash_pandas_object(frame, index=False).to_numpy()) for frame in normalised

@@ -64,7 +64,7 @@ def configs_of_clients_topics(procedure: Run, topics: list[str]) -> dict[str, Se
         return procedure.systems.source.configs(topics)
     remote = {topic: procedure.naming.remote(procedure.flow.source, topic) for topic in topics}
     copy_configs = procedure.systems.target.configs(list(remote.values()))
-    # A topic that never reached the target has no copy: it is created with the cluster's default configs.
+    # A topic that never reached the target has no copy: the topic is created with the cluster's default configs.
     return {topic: copy_configs.get(name, Settings({})) for topic, name in remote.items()}
 
 

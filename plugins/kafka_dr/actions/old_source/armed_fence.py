@@ -1,4 +1,4 @@
-"""Arm a fence: the watcher fences the source as soon as it answers."""
+"""Arm a fence: the watcher fences the source as soon as the source answers."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ def known_ends(procedure: Run) -> dict[TopicPartition, int]:
 def writes_after_failover(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
     """Records accepted since clients left: stable log ends of the fenced source above the inventory's ends."""
     ends = _stable_ends(procedure, list(topics))
-    known, problem = _known_ends(procedure)
-    rows = accepted_ranges(known, ends)
+    inventory_ends, problem = _known_ends(procedure)
+    rows = accepted_ranges(inventory_ends, ends)
     largest = sorted(rows, key=lambda row: (row.from_offset or 0) - row.to_offset)[:_NAMED]
     frame = pd.DataFrame(rows, columns=["topic", "partition", "from_offset", "to_offset"])
     return AcceptedRecords(
@@ -47,7 +47,7 @@ def writes_after_failover(procedure: Run, topics: Iterable[str]) -> AcceptedReco
         records_at_most=sum(row.to_offset - (row.from_offset or 0) for row in rows),
         partitions_written=len(rows),
         partitions_not_known_before=sum(row.from_offset is None for row in rows),
-        logs_shorter_than_known=shrunk_logs(known, ends)[:_NAMED],
+        logs_shorter_than_known=shrunk_logs(inventory_ends, ends)[:_NAMED],
         newest_records=newest_records(
             procedure, {TopicPartition(row.topic, row.partition): row.from_offset or 0 for row in largest}
         ),
