@@ -1,4 +1,4 @@
-"""Wait until groups have no members, and read committed positions that no consumer can change."""
+"""Wait until groups have no members, and read committed positions while no consumer commits."""
 
 from __future__ import annotations
 
@@ -32,9 +32,12 @@ READ_AGAIN_UP_TO = 50_000
 def excluded_now(procedure: Run) -> list[ExcludedNow]:
     """The excluded groups, each with its current number of members on the source."""
     excluded = excluded_groups(procedure)
-    active = active_groups(procedure.systems.source, [group.group for group in excluded])
+    active = active_groups(procedure.systems.source, [exclusion.group for exclusion in excluded])
     members = {name: len(info.members) for name, info in active.items()}
-    return [ExcludedNow(group.group, group.reason, group.policy, members.get(group.group, 0)) for group in excluded]
+    return [
+        ExcludedNow(exclusion.group, exclusion.reason, exclusion.policy, members.get(exclusion.group, 0))
+        for exclusion in excluded
+    ]
 
 
 def active_groups(cluster: KafkaCluster, groups: list[str]) -> dict[str, GroupInfo]:

@@ -51,5 +51,5 @@ def groups_now(procedure: Run) -> list[str]:
     positions = held_in_scope(
         procedure, group_views(procedure.systems.source), topics_with_positions(procedure), worker.config(name)
     )
-    excluded = {group.group for group in excluded_groups(procedure)}
+    excluded = {exclusion.group for exclusion in excluded_groups(procedure)}
     return sorted({*positions["group"].tolist(), *planned_groups(procedure)} - excluded)
