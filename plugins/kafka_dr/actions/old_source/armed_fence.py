@@ -39,7 +39,7 @@ def watcher_seen(procedure: Run) -> str:
     """Time of the watcher's last sign of life, ISO 8601 UTC.
 
     Raises:
-        NotReady: no sign for a minute: without a watcher no process would execute an armed fence.
+        NotReady: no sign for a minute: without a watcher no process would execute an armed fence or measure its window.
     """
     last, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), datetime.now(UTC)
     if last is None or (now - last).total_seconds() > _SILENT_SECONDS:

@@ -158,7 +158,7 @@ def _see_from_here(procedure: Run, seconds: float, tell: Tell) -> None:
 
 
 def _judge_missing_metadata(cluster: KafkaCluster, error: KafkaUnavailable) -> tuple[Sight, str]:
-    """GONE, unless any broker answered: a broker that denies us access is alive."""
+    """ANSWERS if any broker answered, even by denying access; UNKNOWN if TLS fails; else GONE."""
     complaints = cluster.complaints()
     if error.from_broker or complaints & _ACCESS_DENIED_ERRORS:
         return Sight.ANSWERS, f"a broker answered, with an error: {error.seen}"
