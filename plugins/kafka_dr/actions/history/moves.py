@@ -1,4 +1,4 @@
-"""Procedures of the pair that moved clients, and what they wrote to the journal."""
+"""Procedures of the pair that moved clients, and their facts in the journal."""
 
 from __future__ import annotations
 
@@ -17,51 +17,54 @@ F = TypeVar("F", bound=Fact)
 
 
 def completed_moves(procedure: Run) -> list[tuple[JournalEntry, Run]]:
-    """Procedures of the pair that opened their target and did not return, each with its opening, oldest first."""
+    """Procedures of the pair that opened their target and were not rolled back, with that intent, oldest first."""
     entries = procedure.journal.entries(step=Step.OPEN_TARGET, kind=Entry.INTENT)
     first = {entry.procedure_id: entry for entry in reversed(entries) if entry.procedure_id != procedure.id}
-    known = [(entry, procedure.other(name)) for name, entry in first.items()]
-    kept = [
-        (entry, one)
-        for entry, one in known
-        if one is not None and one.pair == procedure.pair and one.progress.done(SourceReturned) is None
+    openings = [(entry, procedure.other(name)) for name, entry in first.items()]
+    moves = [
+        (entry, move)
+        for entry, move in openings
+        if move is not None and move.pair == procedure.pair and move.progress.done(SourceReturned) is None
     ]
-    return sorted(kept, key=lambda both: both[0].sequence)
+    return sorted(moves, key=lambda item: item[0].sequence)
 
 
 class PairJournal:
-    """Facts of all procedures of the pair, this one included."""
+    """Facts of all procedures of the pair, including the given procedure; reads nothing before the first query."""
 
     def __init__(self, procedure: Run) -> None:
-        """Nothing is read yet."""
         self._procedure = procedure
-        self._known: dict[str, Run | None] = {procedure.id: procedure}
+        self._runs: dict[str, Run | None] = {procedure.id: procedure}
 
     def facts(
         self, fact: type[F], step: Step, after: int = 0, until: int | None = None
     ) -> list[tuple[JournalEntry, Run, F]]:
-        """Facts of a class that a step wrote between two entries, oldest first, with entry and writing procedure."""
+        """Facts of one class that a step wrote between two sequences (exclusive), with entry and procedure.
+
+        Returns:
+            (entry, procedure that wrote the entry, fact), oldest first.
+        """
         entries = self._procedure.journal.entries(step=step, kind=fact.kind)
         within = [entry for entry in entries if after < entry.sequence and (until is None or entry.sequence < until)]
         return [
-            (entry, writer, said)
-            for entry, said in facts_of(within, fact)
+            (entry, writer, written)
+            for entry, written in facts_of(within, fact)
             if (writer := self._writer(entry.procedure_id)) is not None and writer.pair == self._procedure.pair
         ]
 
     def same_way(self, fact: type[F], step: Step, after: int | None = None) -> list[tuple[JournalEntry, Run, F]]:
-        """As `facts`, of procedures in the same direction; without a number since clients changed sides last."""
+        """As `facts`, only of procedures in the same direction; by default since the last client move."""
         if after is None:
             moved = completed_moves(self._procedure)
             after = moved[-1][0].sequence if moved else 0
-        wanted = self._procedure.request
+        request = self._procedure.request
         return [
-            told
-            for told in self.facts(fact, step, after)
-            if (told[1].request.source, told[1].request.target) == (wanted.source, wanted.target)
+            row
+            for row in self.facts(fact, step, after)
+            if (row[1].request.source, row[1].request.target) == (request.source, request.target)
         ]
 
     def _writer(self, procedure_id: str) -> Run | None:
-        if procedure_id not in self._known:
-            self._known[procedure_id] = self._procedure.other(procedure_id)
-        return self._known[procedure_id]
+        if procedure_id not in self._runs:
+            self._runs[procedure_id] = self._procedure.other(procedure_id)
+        return self._runs[procedure_id]

@@ -1,4 +1,4 @@
-"""Where a flow was told to begin."""
+"""Seeded start offsets of a flow."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from kafka_dr.vocabulary import Step
 
 
 def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) -> tuple[dict[TopicPartition, int], bool]:
-    """Ends by the oldest note, and whether any note is whole; what only later notes hold was made by the flow.
+    """Log ends by the oldest note of each partition, and whether any note is whole.
+
+    A partition that only notes after a whole note contain was created by the flow, and is left out.
 
     Args:
-        notes: the journal's sequence, the ends, and whether these are all that the flow may write to.
+        notes: journal sequence, log ends, and whether the note is whole: covers all partitions the flow may write to.
     """
     ends: dict[TopicPartition, int] = {}
     newest_first = sorted(notes, key=itemgetter(0), reverse=True)
@@ -36,11 +38,11 @@ def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) ->
 
 
 class SeededOffset(NamedTuple):
-    """Where a flow was told to begin in one partition.
+    """Seeded start offset of a flow in one partition.
 
     Attributes:
-        replicated: last offset of the source that counts as copied; -1 for none.
-        target_end: where the target's log ended at least, when all that counts as copied was there.
+        replicated: last source offset that counts as copied; -1 for none.
+        target_end: lower bound of the target's log end once all records that count as copied were there.
     """
 
     replicated: int
@@ -48,7 +50,7 @@ class SeededOffset(NamedTuple):
 
 
 def seeded_offsets(procedure: Run) -> dict[TopicPartition, SeededOffset]:
-    """Where the flow was told to begin since clients came to its source; {} where no procedure brought them."""
+    """Seeded start offsets since clients moved to the flow's source; {} if no procedure moved clients there."""
     moved = completed_moves(procedure)
     if not moved or moved[-1][1].request.target != procedure.request.source:
         return {}
@@ -56,8 +58,8 @@ def seeded_offsets(procedure: Run) -> dict[TopicPartition, SeededOffset]:
     if names_separate_directions(procedure):
         return prefixed_seeded_offsets(procedure, last)
     replicated = seeded_by(last)
-    for _, teller, seeded in PairJournal(procedure).facts(FlowBackSeeded, Step.SEED_FLOW_BACK, opened.sequence):
-        replicated |= frame_partitions(teller.artifacts.load(seeded.seeds), "replicated")
+    for _, writer, seeded in PairJournal(procedure).facts(FlowBackSeeded, Step.SEED_FLOW_BACK, opened.sequence):
+        replicated |= frame_partitions(writer.artifacts.load(seeded.seeds), "replicated")
     ends = _ends_left(procedure, last)
     return {tp: SeededOffset(offset, ends[tp]) for tp, offset in replicated.items() if tp in ends}
 
@@ -71,7 +73,7 @@ def seeded_by(failover: Run) -> dict[TopicPartition, int]:
 
 
 def prefixed_seeded_offsets(procedure: Run, last: Run) -> dict[TopicPartition, SeededOffset]:
-    """Where the flow was told to begin in clients' own topics, behind what was stranded; {} without seeds or notes."""
+    """Seeded start offsets under prefixed naming, behind stranded records; {} without seeds or noted log ends."""
     replicated, noted = seeded_by(last), last.progress.facts(EndsNoted, Step.START_REVERSE_REPLICATION)
     if not replicated or not noted:
         return {}
@@ -81,7 +83,7 @@ def prefixed_seeded_offsets(procedure: Run, last: Run) -> dict[TopicPartition, S
 
 
 def _ends_left(procedure: Run, last: Run) -> dict[TopicPartition, int]:
-    """Target offsets below which all had been mirrored when clients left: proven by fence, or found on return."""
+    """Target offsets below which all was mirrored when clients left: the cut-off, or what this failback found."""
     if last.progress.done(ProducersFenced) is not None:
         return cut_off_of(last)
     found = procedure.progress.done(StrandedRecordsFound)

@@ -1,4 +1,4 @@
-"""The segments of both clusters' logs, written for the translation's job."""
+"""The segments of both clusters' logs, as input of the translation job."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ _NAMED = 10
 
 
 def write_lineage(procedure: Run, folder: Path, bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[str, str]:
-    """Write `segments` and `syncs_back` of a translation's input, if any log is more than a copy of the other.
+    """Write `segments` and `syncs_back` of a translation's input, unless every target log is one copy.
 
     Returns:
-        By partition, as text, why nobody knows where its older records are.
+        Partition as text -> why the segments of its older records are unknown.
     """
-    known = None if names_separate_directions(procedure) else History.of(procedure)
-    if known is None:
+    history = None if names_separate_directions(procedure) else History.of(procedure)
+    if history is None:
         return {}
     logs = logs_of(bounds, positions)
-    lineages = {tp: valid_lineage(known.lineage(tp), log) for tp, log in logs.items()}
-    if all(one == ONE_COPY for one in lineages.values()):
+    lineages = {tp: valid_lineage(history.lineage(tp), log) for tp, log in logs.items()}
+    if all(lineage == ONE_COPY for lineage in lineages.values()):
         return {}
     write_frame(folder, "segments", segments_frame(lineages, logs))
     write_frame(folder, "syncs_back", syncs_of_the_other_flow(procedure))
-    return {str(tp): one.unknown for tp, one in sorted(lineages.items()) if one.unknown}
+    return {str(tp): lineage.unknown for tp, lineage in sorted(lineages.items()) if lineage.unknown}
 
 
 def tell_unknown(procedure: Run, step: str, unknown: Mapping[str, str]) -> None:
-    """Put into the journal why older positions go to a safe place only, if any do."""
+    """Note in the journal the partitions without known older segments, and why; no note if there are none."""
     if unknown:
         why = dict(list(unknown.items())[:_NAMED])
         record_fact(procedure.authority, step, OlderRecordsUnknown(older_records_unknown=len(unknown), why=why))
 
 
 def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartition, LogGrowth]:
-    """The logs that a translation's bounds speak of, by the source's partition."""
+    """Log ends and highest position by source partition, from a translation's bounds and positions."""
     furthest = (
         positions.groupby(PARTITION_COLUMNS)["position"]
         .max()
@@ -75,18 +75,18 @@ def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartitio
 
 
 def valid_lineage(lineage: Lineage, log: LogGrowth) -> Lineage:
-    """The lineage if the logs are long enough and no stretch ends before it begins; else one without segments."""
-    whole = [
-        one._replace(
-            source_to=log.source_end if one.source_to is None else one.source_to,
-            target_to=log.target_end if one.target_to is None else one.target_to,
+    """The lineage, if no segment ends before its begin, and none begins behind a log end; else without segments."""
+    closed = [
+        segment._replace(
+            source_to=log.source_end if segment.source_to is None else segment.source_to,
+            target_to=log.target_end if segment.target_to is None else segment.target_to,
         )
-        for one in lineage.segments
+        for segment in lineage.segments
     ]
     backwards = [
-        one
-        for one in whole
-        for begin, end in ((one.source_from, one.source_to), (one.target_from, one.target_to))
+        segment
+        for segment in closed
+        for begin, end in ((segment.source_from, segment.source_to), (segment.target_from, segment.target_to))
         if end is not None and begin > end
     ]
     return (
