@@ -1,4 +1,4 @@
-"""The decision on stranded records: what was found, what the run was asked to do, a second person's answer."""
+"""The decision on stranded records: findings, the request's mode and decisions, a second person's approval."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafka_dr.vocabulary import Step
 
 
 def mode_of(procedure: Run) -> Mode:
-    """How the returned cluster gets what it lacks."""
+    """Mode of the failback as requested, append by default."""
     return Mode(procedure.request.choices.get("mode", Mode.APPEND))
 
 
@@ -24,12 +24,14 @@ def planned_return(procedure: Run) -> PlannedReturn:
     """Plan what the run does with the returned cluster's logs, from find_stranded_records and the request.
 
     Raises:
-        NotReady: what was asked for cannot be done with what was found.
+        NotReady: the requested mode or decisions are impossible for the stranded records found.
     """
     found, mode = procedure.progress.require(StrandedRecordsFound), mode_of(procedure)
     sizes = found if mode is Mode.RECREATE and isinstance(found, StrandedRecordsFoundWithSizes) else None
     stranded, gone = stranded_by_topic(found.topics, found.compacted), tuple(found.gone or ())
-    decisions, problems = decide_topics([one.topic for one in stranded], procedure.request.choices.get("stranded", {}))
+    decisions, problems = decide_topics(
+        [totals.topic for totals in stranded], procedure.request.choices.get("stranded", {})
+    )
     problems += impossible_decisions(
         mode, stranded, decisions, procedure.request.target, names_separate_directions(procedure), gone
     )
@@ -57,9 +59,12 @@ def planned_return(procedure: Run) -> PlannedReturn:
 
 
 def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list[str]:
-    """Topics with stranded records already written by another decision: these stay, and are never written twice."""
+    """Problems: topics some of whose stranded records were already written under another decision.
+
+    Written records stay, and no record is written twice, so a topic cannot change its decision.
+    """
     writers = Writers.of(procedure)
-    if all(one.id == procedure.id for one in writers.procedures):
+    if all(writer.id == procedure.id for writer in writers.procedures):
         return []
     written = written_with(procedure.systems.reader(procedure.request.source, READ_COMMITTED), writers.exports)
     return [
@@ -70,10 +75,10 @@ def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list
 
 
 def require_decided(procedure: Run) -> Approval | None:
-    """The valid approval of what is done with the returned cluster's logs; None where nothing had to be asked.
+    """The valid approval of the planned return; None if the planned return needs no approval.
 
     Raises:
-        ApprovalMissing: nobody gave one, or it is of something else.
+        ApprovalMissing: there is no approval, or the approval is of another plan.
     """
     procedure.progress.outcome_entry(Step.DECIDE_STRANDED_RECORDS)
     planned = planned_return(procedure)

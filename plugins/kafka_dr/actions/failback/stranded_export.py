@@ -1,4 +1,4 @@
-"""The export that find_stranded_records wrote: one Parquet file a partition, by the journal's receipts."""
+"""The export of find_stranded_records: one Parquet file a partition, listed by the journal's receipts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: Folders of an export: the records, and which of them no transaction has committed; a file a partition in each, under
-#: the same name.
+#: Folders of an export: stranded records, and offsets of uncommitted ones; a file a partition, same name in both.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
-#: What is written, committed together with it.
+#: Progress of replays; a progress record is committed in one transaction with the records that it counts.
 PROGRESS_TOPIC = "__switchback_replayed"
-#: Rows that become records at once; of large ones a row group holds fewer.
+#: Rows turned into records at once; row groups of large records hold fewer.
 _ROWS = 1_000
 
 
@@ -41,9 +40,11 @@ class ExportedPartition:
     """The stranded records of one partition of the returned cluster.
 
     Attributes:
-        since: records below this offset are exported for another reason: they were replicated once.
-        sha256: of the file, as the journal has it.
-        uncommitted_sha256: of the file that says which of the records no transaction has committed; None where all are.
+        since: the frontier; exported records below this offset had been replicated and are exported for other reasons.
+        file: the exported records, ascending by offset.
+        sha256: of `file`, as in the journal.
+        uncommitted_file: offsets of the exported records that no transaction has committed.
+        uncommitted_sha256: of `uncommitted_file`; None if all records are committed and there is no such file.
     """
 
     topic: str
@@ -56,11 +57,11 @@ class ExportedPartition:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where they stood."""
+        """Partition of the returned cluster that held the records."""
         return TopicPartition(self.topic, self.partition)
 
     def verify(self) -> None:
-        """Return if the files are those that the journal knows; Contradiction otherwise."""
+        """Raise Contradiction unless both files have the SHA-256 of the journal."""
         for path, digest in ((self.file, self.sha256), (self.uncommitted_file, self.uncommitted_sha256)):
             if digest is not None and _sha256(path) != digest:
                 raise Contradiction(
@@ -86,11 +87,11 @@ class ExportedPartition:
         ]
 
     def count(self) -> int:
-        """How many records the file holds."""
+        """Number of records in the file."""
         return int(pq.read_metadata(self.file).num_rows)
 
     def records(self, begin: int = 0) -> Iterator[Record]:
-        """Stranded records from an offset on, in the order of their offsets, a little at a time."""
+        """Stranded records from offset `begin` on, ascending by offset, read in batches."""
         first = max(begin, self.since)
         for batch in self._batches(first):
             for row in batch.to_pylist():
@@ -98,7 +99,7 @@ class ExportedPartition:
                     yield record_of_row(row)
 
     def key_marks(self) -> set[bytes]:
-        """What the keys are remembered by, of a whole partition."""
+        """Marks (beginnings of the SHA-256) of all keys in the partition's file."""
         table = pq.read_table(self.file, columns=["key_sha256"])
         return {mark_in(digest) for digest in table["key_sha256"].drop_null().unique().to_pylist()}
 
@@ -109,19 +110,19 @@ class ExportedPartition:
 
 
 def exported_by(procedure: Run) -> str:
-    """Procedure of the export: this one, unless find_stranded_records took over an earlier one's unfinished export."""
+    """Id of the procedure that exported: an earlier run if find_stranded_records took over its findings."""
     return procedure.progress.require(StrandedRecordsFound).export.procedure_id or procedure.id
 
 
 @dataclass(frozen=True)
 class Writers:
-    """Who has begun to write stranded records since clients came to the new primary, by the journal.
+    """Procedures that began to replay stranded records since the last client move, by the journal.
 
     Attributes:
-        procedures: oldest first, this one among them once it has begun.
-        exports: of which they write, each by the procedure that made it; last the one that this procedure reconciles.
-            An earlier run of the failback that looked itself has found the same records: what it has written is not
-            written again.
+        procedures: oldest first; includes this procedure once it has begun.
+        exports: ids of the procedures whose exports are replayed; last the export that this procedure reconciles.
+            An earlier run of the failback with an export of its own found the same records, so records that the
+            earlier run has written are not written again.
     """
 
     procedures: tuple[Run, ...]
@@ -129,7 +130,7 @@ class Writers:
 
     @classmethod
     def of(cls, procedure: Run) -> Writers:
-        """Read the notes of all who write."""
+        """Read the replay notes of all procedures of this direction."""
         own, begun = (
             exported_by(procedure),
             PairJournal(procedure).same_way(ReplayBegun, Step.RECONCILE_STRANDED_RECORDS),
@@ -140,17 +141,17 @@ class Writers:
 
 
 def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicPartition, int]:
-    """The first offset of each partition that is not written, as the committed transactions say.
+    """First unwritten offset of each stranded partition, by the committed progress records.
 
     Args:
-        committed: reads what is committed on the cluster that is written to.
-        exports: those that count, each by the procedure that made it.
+        committed: reader of committed records on the new primary.
+        exports: ids of the procedures whose exports count.
     """
-    done: dict[TopicPartition, int] = {}
+    first_unwritten: dict[TopicPartition, int] = {}
     for topic, partition, following, *_ in _progress_of(committed, exports):
-        where = TopicPartition(topic, partition)
-        done[where] = max(following, done.get(where, 0))
-    return done
+        tp = TopicPartition(topic, partition)
+        first_unwritten[tp] = max(following, first_unwritten.get(tp, 0))
+    return first_unwritten
 
 
 def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str, tuple[Decision, str]]:
@@ -163,7 +164,7 @@ def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str,
 
 def progress_record(export: str, writer: str, following: Mapping[TopicPartition, tuple[int, Decision]]) -> Outgoing:
     """Build an export's progress record: first unwritten offset and decision by partition, and the writer."""
-    rows = [[*where, offset, decision, writer] for where, (offset, decision) in following.items()]
+    rows = [[*tp, offset, decision, writer] for tp, (offset, decision) in following.items()]
     return Outgoing(PROGRESS_TOPIC, 0, export.encode(), json.dumps(rows).encode())
 
 
@@ -175,7 +176,7 @@ def _progress_of(committed: RecordReader, exports: Collection[str]) -> Iterator[
 
 
 def exported_partitions(procedure: Run) -> list[ExportedPartition]:
-    """The partitions that have an export, by topic and partition; what the files hold is not looked at."""
+    """The exported partitions, sorted by topic and partition; the files are not read or verified."""
     found = procedure.progress.require(StrandedRecordsFound)
     since = frame_partitions(procedure.artifacts.load(found.frontier), "source_end")
     folder = Path(procedure.topology.evidence) / exported_by(procedure) / found.export.folder
@@ -184,7 +185,7 @@ def exported_partitions(procedure: Run) -> list[ExportedPartition]:
 
 
 def record_of_row(row: dict[str, Any]) -> Record:
-    """A row of the export as the record that it was."""
+    """Turn a row of the export back into a record of the returned cluster."""
     headers = tuple(zip(row["header_names"], row["header_values"], strict=True))
     return Record(
         row["topic"],
@@ -199,17 +200,17 @@ def record_of_row(row: dict[str, Any]) -> Record:
 
 
 def _partition(row: Mapping[Hashable, Any], since: dict[TopicPartition, int], folder: Path) -> ExportedPartition:
-    where = TopicPartition(row["topic"], int(row["partition"]))
-    if where not in since:
+    tp = TopicPartition(row["topic"], int(row["partition"]))
+    if tp not in since:
         raise Contradiction(
-            f"Nobody knows which of the exported records of {where} are stranded",
+            f"Nobody knows which of the exported records of {tp} are stranded",
             "find_stranded_records told no frontier of it",
             "Start a new run: what was replicated once must not be written again.",
         )
     uncommitted = row.get("uncommitted_sha256")
     return ExportedPartition(
-        *where,
-        since[where],
+        *tp,
+        since[tp],
         folder / STRANDED / row["file"],
         row["sha256"],
         folder / UNCOMMITTED / row["file"],
@@ -218,7 +219,7 @@ def _partition(row: Mapping[Hashable, Any], since: dict[TopicPartition, int], fo
 
 
 def _last_offset(file: pq.ParquetFile, number: int) -> int:
-    """The last offset of a row group, by its statistics."""
+    """The last offset of a row group by its statistics; 2^63-1 without statistics."""
     index = file.schema_arrow.get_field_index("offset")
     statistics = file.metadata.row_group(number).column(index).statistics
     return statistics.max if statistics is not None and statistics.has_min_max else 2**63 - 1

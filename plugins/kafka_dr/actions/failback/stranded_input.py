@@ -1,4 +1,4 @@
-"""The input of find_stranded_records."""
+"""The input of the job find_stranded_records."""
 
 from __future__ import annotations
 
@@ -37,25 +37,24 @@ from kafka_dr.procedure.entries import (
 )
 from kafka_dr.procedure.run import Run
 
-#: Most records of a partition and side that are compared: a worker of Spark takes some 150 bytes for each while it
-#: reads.
+#: Most records compared per partition and cluster; a Spark worker needs some 150 bytes for each while reading.
 _COMPARED_AT_MOST = 5_000_000
-#: How long a task of Spark may read: so long, and a second more for so many records of both logs.
+#: Reading deadline of a Spark task: seconds, plus one second per so many records of both logs.
 _READ_SECONDS, _READ_A_SECOND = 60, 20_000
 _NO_SYNCS = pd.DataFrame(columns=[*PARTITION_COLUMNS, "upstream", "downstream", "sequence"]).astype(
     {"partition": "int32"} | dict.fromkeys(("upstream", "downstream", "sequence"), "int64")
 )
-_NOTHING_KEPT = pd.DataFrame(columns=[*PARTITION_COLUMNS, "offset"]).astype(
+_NO_KEPT_RECORDS = pd.DataFrame(columns=[*PARTITION_COLUMNS, "offset"]).astype(
     {"topic": object, "partition": "int32", "offset": "int64"}
 )
 
 
-def write_inputs(folder: Path, procedure: Run, failover: Run, there: ReturnedClusterLogs) -> dict[str, Any]:
-    """What find_stranded_records reads; answers what its job.json says."""
-    both, assessed = StrandedBounds(procedure, failover, there), failover.progress.done(DataLossAssessed)
-    bounds = both.bounds()
+def write_inputs(folder: Path, procedure: Run, failover: Run, logs: ReturnedClusterLogs) -> dict[str, Any]:
+    """Write the job's input files; return the parameters for its job.json."""
+    log_bounds, assessed = StrandedBounds(procedure, failover, logs), failover.progress.done(DataLossAssessed)
+    bounds = log_bounds.bounds()
     write_frame(folder, "bounds", bounds)
-    write_frame(folder, "returned", both.returned())
+    write_frame(folder, "returned", log_bounds.returned())
     kept = kept_before(procedure) if will_be_deleted(procedure) else pd.DataFrame()
     if len(kept):
         write_frame(folder, "kept", kept)
@@ -66,9 +65,7 @@ def write_inputs(folder: Path, procedure: Run, failover: Run, there: ReturnedClu
     offsets = (bounds["cut_off"] - bounds["source_start"]).sum() + (bounds["boundary"] - bounds["target_start"]).clip(
         lower=0
     ).sum()
-    offsets += (
-        sum(max(end - there.resumes[tp], 0) for tp, end in there.ends.items()) if will_be_deleted(procedure) else 0
-    )
+    offsets += sum(max(end - logs.resumes[tp], 0) for tp, end in logs.ends.items()) if will_be_deleted(procedure) else 0
     seconds = _READ_SECONDS + int(offsets) // _READ_A_SECOND
     return {
         "isolation": procedure.reversed.flow.isolation,
@@ -81,69 +78,66 @@ def write_inputs(folder: Path, procedure: Run, failover: Run, there: ReturnedClu
 
 
 class StrandedBounds:
-    """Both logs of each partition, as the job wants them."""
+    """Bounds of both logs of each partition, as the job reads them."""
 
-    def __init__(self, procedure: Run, failover: Run, there: ReturnedClusterLogs) -> None:
-        """Ask the other cluster for the copies."""
-        self._procedure, self._failover, self._there = procedure, failover, there
-        infos = procedure.systems.source.topics({copy.topic for copy in there.remote.values()})
-        known = {*there.boundary, *(there.remote[tp] for tp in there.copied_back)}
-        # Also of topics that were born since: what was copied from them is deleted, too.
+    def __init__(self, procedure: Run, failover: Run, logs: ReturnedClusterLogs) -> None:
+        """Read the bounds of the copies on the other cluster."""
+        self._procedure, self._failover, self._logs = procedure, failover, logs
+        infos = procedure.systems.source.topics({copy.topic for copy in logs.remote.values()})
+        comparable = {*logs.boundary, *(logs.remote[tp] for tp in logs.copied_back)}
+        # Including topics created after the failover: their copies on the returned cluster are deleted, too.
         self._all_copies = {
             tp: copy
-            for tp, copy in there.remote.items()
+            for tp, copy in logs.remote.items()
             if copy.topic in infos and copy.partition in infos[copy.topic].partitions
         }
-        self._copies = {tp: copy for tp, copy in self._all_copies.items() if copy in known}
+        self._copies = {tp: copy for tp, copy in self._all_copies.items() if copy in comparable}
         self._starts, self._ends = (
             ask(list(self._all_copies.values()))
             for ask in (procedure.systems.source.starts, procedure.systems.source.ends)
         )
-        self._begins, self._copied = begun_at(procedure, failover, there)
-        self._partitions = pd.DataFrame(list(there.remote), columns=PARTITION_COLUMNS).astype(
+        self._flow_starts, self._first_copies = begun_at(procedure, failover, logs)
+        self._partitions = pd.DataFrame(list(logs.remote), columns=PARTITION_COLUMNS).astype(
             {"topic": object, "partition": "int32"}
         )
 
     def bounds(self) -> pd.DataFrame:
-        """One row a partition; cut-off: its end now; boundary: its copy's end before clients wrote there."""
-        there, source, target = self._there, self._procedure.systems.source, self._procedure.systems.target
-        configs = target.configs(sorted({tp.topic for tp in there.remote}))
+        """One row a partition; cut_off: log end before the flow back; boundary: copy's end before clients wrote."""
+        logs, source, target = self._logs, self._procedure.systems.source, self._procedure.systems.target
+        configs = target.configs(sorted({tp.topic for tp in logs.remote}))
         return bounds_of(
-            there.remote,
-            source_start={tp: min(start, there.resumes[tp]) for tp, start in there.starts.items()},
-            cut_off=there.resumes,
+            logs.remote,
+            source_start={tp: min(start, logs.resumes[tp]) for tp, start in logs.starts.items()},
+            cut_off=logs.resumes,
             target_start={copy: self._starts[copy] for copy in self._copies.values()},
-            # A copy that was made anew since ends below the old boundary.
+            # A copy that was recreated after the failover may end below the boundary.
             boundary={
-                copy: min(there.boundary.get(copy, self._ends[copy]), self._ends[copy])
-                for copy in self._copies.values()
+                copy: min(logs.boundary.get(copy, self._ends[copy]), self._ends[copy]) for copy in self._copies.values()
             },
             source_configs=configs,
-            target_configs=source.configs(sorted({copy.topic for copy in there.remote.values()})),
+            target_configs=source.configs(sorted({copy.topic for copy in logs.remote.values()})),
             restamped=append_time_in(configs),
             recreated=recreated_since_failover(self._procedure, self._failover),
         )
 
     def returned(self) -> pd.DataFrame:
-        """What else is known of each."""
-        there, replicated = self._there, self._failover.progress.require(MirrorMakerStopped).replicated
+        """One row a partition with further offsets for the job; null if unknown."""
+        logs, replicated = self._logs, self._failover.progress.require(MirrorMakerStopped).replicated
         columns = {
-            "source_from": {tp: self._begins[tp] if tp in self._copied else 0 for tp in there.remote},
-            "target_from": {tp: self._copied.get(tp, 0) for tp in there.remote},
-            "proven_end": there.proven,
+            "source_from": {tp: self._flow_starts[tp] if tp in self._first_copies else 0 for tp in logs.remote},
+            "target_from": {tp: self._first_copies.get(tp, 0) for tp in logs.remote},
+            "proven_end": logs.proven,
             "replicated": (frame_partitions(self._failover.artifacts.load(replicated), "offset") if replicated else {}),
-            "stable_end": {tp: min(end, there.resumes[tp]) for tp, end in there.stable.items()},
+            "stable_end": {tp: min(end, logs.resumes[tp]) for tp, end in logs.stable.items()},
             "target_end": {tp: self._ends[copy] for tp, copy in self._all_copies.items()},
-            "decided_to": {tp: self._begins.get(tp, 0) for tp in there.remote},
-            "deleted_to": there.ends if will_be_deleted(self._procedure) else {},
+            "decided_to": {tp: self._flow_starts.get(tp, 0) for tp in logs.remote},
+            "deleted_to": logs.ends if will_be_deleted(self._procedure) else {},
             "written_from": {
-                tp: max(there.boundary.get(copy, 0), self._starts[copy]) for tp, copy in self._all_copies.items()
+                tp: max(logs.boundary.get(copy, 0), self._starts[copy]) for tp, copy in self._all_copies.items()
             },
         }
-        places = self._partitions.itertuples(index=False, name=None)
-        return self._with(self._partitions, columns).assign(
-            copied_back=[place in there.copied_back for place in places]
-        )
+        rows = self._partitions.itertuples(index=False, name=None)
+        return self._with(self._partitions, columns).assign(copied_back=[row in logs.copied_back for row in rows])
 
     @staticmethod
     def _with(frame: pd.DataFrame, columns: dict[str, dict[TopicPartition, int]]) -> pd.DataFrame:
@@ -153,68 +147,74 @@ class StrandedBounds:
 
 
 def begun_at(
-    procedure: Run, failover: Run, there: ReturnedClusterLogs
+    procedure: Run, failover: Run, logs: ReturnedClusterLogs
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where the old flow began in each log when clients came, and its first copies on the other cluster, if known.
+    """Start of the old flow (returned cluster -> other) when clients last came to the returned cluster.
 
-    What stands below came from the other cluster, or was decided on then; where all of the log will be deleted, it is
-    looked at again. Where names part the directions the flow went on behind its older copies: they are known by where
-    it was told to begin then.
+    Records below the start came from the other cluster, or were decided on by the failback of that time. If the whole
+    log will be deleted all records are compared again. If names separate directions the old flow continued behind its
+    older copies; only its seeded start offset then says where its new copies begin.
+
+    Returns:
+        By partition of the returned cluster: start offset; offset of the first copy on the other cluster, if known.
     """
-    before = None if will_be_deleted(procedure) else opened_before(procedure, failover)
-    if before is None:
+    earlier = None if will_be_deleted(procedure) else opened_before(procedure, failover)
+    if earlier is None:
         return {}, {}
-    begins = {tp: end for tp, end in ends_at_opening(before).items() if tp in there.remote}
+    flow_starts = {tp: end for tp, end in ends_at_opening(earlier).items() if tp in logs.remote}
     if names_separate_directions(procedure):
-        # A failover in mode recreate had the copies made anew from the log's beginning, what was kept there among them.
-        begun = {} if mode_of(failover) is Mode.RECREATE else begun_then(procedure.reversed, before)
-        return begins, {
-            tp: begun[tp].target_end
-            for tp, begin in begins.items()
-            if tp in begun and begun[tp].replicated + 1 == begin
+        # If the move away was a failback in mode recreate, it recreated the copies from the log's beginning, with the
+        # stranded records that had been kept.
+        seeded = {} if mode_of(failover) is Mode.RECREATE else begun_then(procedure.reversed, earlier)
+        return flow_starts, {
+            tp: seeded[tp].target_end
+            for tp, start in flow_starts.items()
+            if tp in seeded and seeded[tp].replicated + 1 == start
         }
-    if before.progress.done(ProducersFenced) is None:
-        return begins, {}
-    cut_off = cut_off_of(before)
-    return begins, {tp: cut_off[there.remote[tp]] for tp in begins if there.remote[tp] in cut_off}
+    if earlier.progress.done(ProducersFenced) is None:
+        return flow_starts, {}
+    cut_off = cut_off_of(earlier)
+    return flow_starts, {tp: cut_off[logs.remote[tp]] for tp in flow_starts if logs.remote[tp] in cut_off}
 
 
 def kept_before(procedure: Run) -> pd.DataFrame:
-    """Records of the returned cluster that earlier failbacks exported and left where they were: topic, partition,
-    offset. No flow has mirrored them since: each was told to begin behind them.
+    """Records of the returned cluster that earlier failbacks exported and kept: topic, partition, offset.
 
-    Of a topic that was made anew since, on either side, none; nor of an export that is not there any more.
+    No flow has mirrored these records since: each flow was seeded behind them. Topics recreated since on either
+    cluster, and exports whose files are missing or changed, are left out.
     """
-    there, found = procedure.request.target, [_NOTHING_KEPT]
-    for _, one in completed_moves(procedure):
-        if mode_of(one) is Mode.RECREATE:
-            found = [_NOTHING_KEPT]
-        elif one.request.target == there and one.progress.done(StrandedRecordsFound) is not None:
-            found.append(_left_by(one))
-    return pd.concat(found, ignore_index=True)
+    returned, kept = procedure.request.target, [_NO_KEPT_RECORDS]
+    for _, move in completed_moves(procedure):
+        if mode_of(move) is Mode.RECREATE:
+            kept = [_NO_KEPT_RECORDS]
+        elif move.request.target == returned and move.progress.done(StrandedRecordsFound) is not None:
+            kept.append(_kept_by(move))
+    return pd.concat(kept, ignore_index=True)
 
 
-def _left_by(failback: Run) -> pd.DataFrame:
+def _kept_by(failback: Run) -> pd.DataFrame:
     seeded = failback.progress.done(FlowBackSeeded)
     ids = seeded.topic_ids if seeded else {}
-    now = {name: info.topic_id for name, info in failback.systems.target.topics(sorted(ids)).items()}
+    current_ids = {name: info.topic_id for name, info in failback.systems.target.topics(sorted(ids)).items()}
     try:
-        files = [one for one in exported_partitions(failback) if now.get(one.topic, "") == ids.get(one.topic)]
-        for one in files:
-            one.verify()
+        exported = [
+            part for part in exported_partitions(failback) if current_ids.get(part.topic, "") == ids.get(part.topic)
+        ]
+        for part in exported:
+            part.verify()
     except Contradiction:
-        return _NOTHING_KEPT
-    offsets = {one.topic_partition: one.offsets() for one in files}
+        return _NO_KEPT_RECORDS
+    offsets = {part.topic_partition: part.offsets() for part in exported}
     rows = [
-        pd.DataFrame({"topic": tp.topic, "partition": tp.partition, "offset": some})
-        for tp, some in offsets.items()
-        if len(some)
+        pd.DataFrame({"topic": tp.topic, "partition": tp.partition, "offset": stranded})
+        for tp, stranded in offsets.items()
+        if len(stranded)
     ]
-    return pd.concat([_NOTHING_KEPT, *rows], ignore_index=True).astype(_NOTHING_KEPT.dtypes.to_dict())
+    return pd.concat([_NO_KEPT_RECORDS, *rows], ignore_index=True).astype(_NO_KEPT_RECORDS.dtypes.to_dict())
 
 
 def recreated_since_failover(procedure: Run, failover: Run) -> set[str]:
-    """Topics of the returned cluster that have another id than when clients left."""
+    """Topics of the returned cluster whose ids differ from those at the failover."""
     ids = failover.progress.move().planned.topic_ids
     return {
         topic for topic, info in procedure.systems.target.topics(sorted(ids)).items() if info.topic_id != ids[topic]

@@ -1,4 +1,4 @@
-"""Find records of the returned cluster that were never replicated, and export them before anything changes."""
+"""The outcome of the search for stranded records: totals by topic, frontier, export, or an earlier outcome."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ROW = {
     "last_at": "Int64",
     "exact": "bool",
 }
-#: What is exported: which column counts it, which one names its file, and what the receipt holds.
+#: Export -> the column that counts its records, the column that names its file, and the columns of its receipt.
 _EXPORTED = {
     "files": ("records", "file", "file", "sha256", "uncommitted_sha256"),
     "older": ("older", "older_file", "older_file", "older_sha256"),
@@ -49,20 +49,20 @@ _EXPORTED = {
 
 
 def compares_whole_logs(procedure: Run) -> bool:
-    """Whether also what was proven is compared: because it was asked for, or because the old log will be deleted."""
+    """Whether records proven to be replicated are compared, too: on request, or if the old log will be deleted."""
     return procedure.request.choices.get("compare") == "whole" or will_be_deleted(procedure)
 
 
 def will_be_deleted(procedure: Run) -> bool:
-    """Whether clients' logs on the returned cluster will be deleted, with what the flow back added to them."""
+    """Whether clients' topics on the returned cluster will be deleted, with all that the flow back added to them."""
     return mode_of(procedure) is Mode.RECREATE and not names_separate_directions(procedure)
 
 
 def last_failover(procedure: Run) -> Run:
-    """The procedure that took clients from the returned cluster to where they are now.
+    """The procedure that moved clients from the returned cluster to where they are now.
 
     Raises:
-        Refusal: no procedure of the journal did, or another one took them elsewhere since.
+        Refusal: the journal's last client move is another, or there is none.
     """
     moved, request = completed_moves(procedure), procedure.request
     last = moved[-1][1] if moved else None
@@ -82,28 +82,33 @@ def last_failover(procedure: Run) -> Run:
 
 
 def opened_before(procedure: Run, failover: Run) -> Run | None:
-    """The procedure that brought clients to the returned cluster before the failover; None if they began there."""
-    before = [one for _, one in completed_moves(procedure) if one.id != failover.id]
-    earlier = [one for one in before if one.request.target == failover.request.source]
+    """The procedure that moved clients to the returned cluster before the failover; None if clients began there."""
+    moves = [move for _, move in completed_moves(procedure) if move.id != failover.id]
+    earlier = [move for move in moves if move.request.target == failover.request.source]
     return earlier[-1] if earlier else None
 
 
 def figures_of(
-    procedure: Run, failover: Run, there: ReturnedClusterLogs, rows: pd.DataFrame, folder: str, digest: str | None
+    procedure: Run, failover: Run, logs: ReturnedClusterLogs, rows: pd.DataFrame, folder: str, digest: str | None
 ) -> StrandedRecordsFound:
-    """The outcome: what is stranded by topic, and receipts of what was exported and of where each log ends."""
+    """The outcome: stranded records by topic, and receipts of the export, of the frontier and of log ends.
+
+    Args:
+        rows: the search's result, one row a partition.
+        digest: of the job's result; None if Spark did not run.
+    """
     rows = rows.astype(_ROW)
-    # Below source_end all is on the other cluster, from source_tail on nothing is; what is stranded in between was
-    # overtaken by what was mirrored behind it.
-    mirrored = [place not in there.copied_back for place in rows[PARTITION_COLUMNS].itertuples(index=False, name=None)]
+    # All records below source_end are on the other cluster, and none from source_tail on. Between the two, stranded
+    # records stand before records that were mirrored.
+    mirrored = [row not in logs.copied_back for row in rows[PARTITION_COLUMNS].itertuples(index=False, name=None)]
     frontier = rows.loc[mirrored, [*PARTITION_COLUMNS, "frontier", "resumes", "from_offset"]].rename(
         columns={"frontier": "source_end", "resumes": "source_resumes", "from_offset": "source_tail"}
     )
-    topics = by_topic(rows, there.gone)
-    told = {
+    topics = by_topic(rows, logs.gone)
+    digested = {
         "rows": digest,
         "frontier": frontier.to_numpy().tolist(),
-        "gone": sorted([*tp, count] for tp, count in there.gone.items()),
+        "gone": sorted([*tp, count] for tp, count in logs.gone.items()),
     }
     files = {
         name: procedure.artifacts.save(
@@ -114,27 +119,27 @@ def figures_of(
     return with_sizes(
         copy_sizes(procedure, failover),
         after=failover.id,
-        digest=digest_of(told),
+        digest=digest_of(digested),
         topics=topics,
-        compacted=sorted(compacted_of(procedure, there) & {one.topic for one in topics}),
-        **{name: sum(getattr(one, name) for one in topics) for name in (*COUNTS, "inexact")},
-        first_at=min((one.first_at for one in topics if one.first_at is not None), default=None),
-        last_at=max((one.last_at for one in topics if one.last_at is not None), default=None),
+        compacted=sorted(compacted_of(procedure, logs) & {totals.topic for totals in topics}),
+        **{name: sum(getattr(totals, name) for totals in topics) for name in (*COUNTS, "inexact")},
+        first_at=min((totals.first_at for totals in topics if totals.first_at is not None), default=None),
+        last_at=max((totals.last_at for totals in topics if totals.last_at is not None), default=None),
         frontier=procedure.artifacts.save("frontier", frontier),
         export=StrandedExport(folder, files["files"], files["older"]),
-        returned_ends=procedure.artifacts.save("returned_ends", partitions_frame(there.ends, "offset")),
+        returned_ends=procedure.artifacts.save("returned_ends", partitions_frame(logs.ends, "offset")),
     )
 
 
 def with_sizes(sizes: dict[str, Any], **found: Any) -> StrandedRecordsFound:
-    """What was found, with how much is copied, and deleted where the sizes say that."""
-    shape = StrandedRecordsFoundWithSizes if "bytes_there" in found | sizes else StrandedRecordsFound
-    return shape(**found | sizes)
+    """The outcome with sizes; its class depends on whether the sizes include bytes."""
+    outcome_class = StrandedRecordsFoundWithSizes if "bytes_there" in found | sizes else StrandedRecordsFound
+    return outcome_class(**found | sizes)
 
 
-def compacted_of(procedure: Run, there: ReturnedClusterLogs) -> set[str]:
-    """Topics of the returned cluster that are compacted there, or whose copies are."""
-    names = {tp.topic: copy.topic for tp, copy in there.remote.items()}
+def compacted_of(procedure: Run, logs: ReturnedClusterLogs) -> set[str]:
+    """Topics of the returned cluster that are compacted there or on the other cluster."""
+    names = {tp.topic: copy.topic for tp, copy in logs.remote.items()}
     copies = compacted_in(procedure.systems.source.configs(sorted(set(names.values()))))
     return compacted_in(procedure.systems.target.configs(sorted(names))) | {
         topic for topic, copy in names.items() if copy in copies
@@ -142,33 +147,38 @@ def compacted_of(procedure: Run, there: ReturnedClusterLogs) -> set[str]:
 
 
 def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[StrandedTopic]:
-    """Of each topic with stranded, older or lacking records: how many, how large and from when."""
+    """Totals of each topic that has stranded, older, lacking or inexact records.
+
+    Args:
+        rows: the search's result, one row a partition.
+        gone: partitions that the returned cluster lacks -> number of offsets in their copies.
+    """
     lost = pd.DataFrame(
         [{**dict.fromkeys(COUNTS, 0), "topic": tp.topic, "lacking": count, "exact": True} for tp, count in gone.items()]
     )
-    both = pd.concat([rows, lost.astype({"lacking": "int64"})], ignore_index=True) if len(lost) else rows
-    told = both.assign(inexact=(~both["exact"].astype(bool)).astype("int64")).groupby("topic", sort=True)
+    all_rows = pd.concat([rows, lost.astype({"lacking": "int64"})], ignore_index=True) if len(lost) else rows
+    grouped = all_rows.assign(inexact=(~all_rows["exact"].astype(bool)).astype("int64")).groupby("topic", sort=True)
     sums = (
-        told[[*COUNTS, "inexact"]]
+        grouped[[*COUNTS, "inexact"]]
         .sum()
         .astype("int64")
-        .join(told.agg(first_at=("first_at", "min"), last_at=("last_at", "max")).astype("Int64"))
+        .join(grouped.agg(first_at=("first_at", "min"), last_at=("last_at", "max")).astype("Int64"))
     )
-    some = sums[(sums[["records", "lacking", "older", "inexact"]] > 0).any(axis=1)]
-    counts = some.reset_index().astype(object).replace({pd.NA: None})
+    counted = sums[(sums[["records", "lacking", "older", "inexact"]] > 0).any(axis=1)]
+    counts = counted.reset_index().astype(object).replace({pd.NA: None})
     topics: list[dict[Any, Any]] = counts.to_dict("records")
     return [StrandedTopic(**topic) for topic in topics]
 
 
 def found_before_deleting(procedure: Run) -> Run | None:
-    """The run since the last failover that found stranded records, then deleted topics; None where none did."""
+    """The first failback run since the failover that began to delete topics; None if there is none."""
     deleting = PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS)
-    # One that died before it had deleted anything has left all records where they were.
-    return next((one for _, one, _ in deleting if one.id == procedure.id or deleted_since(procedure, one)), None)
+    # An earlier run that died before its first deletion does not count: all records are still in the logs.
+    return next((run for _, run, _ in deleting if run.id == procedure.id or deleted_since(procedure, run)), None)
 
 
 def taken_over(procedure: Run, finder: Run) -> StrandedRecordsFound:
-    """What was found before topics were deleted; the records are in its export, and nowhere else."""
+    """Outcome of the run that deleted topics, for this run; only that run's export still has the records."""
     found = finder.progress.require(StrandedRecordsFound)
     if finder.id == procedure.id:
         return found
@@ -195,7 +205,9 @@ def taken_over(procedure: Run, finder: Run) -> StrandedRecordsFound:
 
 
 def deleted_since(procedure: Run, finder: Run) -> list[str]:
-    """Topics of the returned cluster noted for deletion that now have another id or are gone, sorted."""
+    """Topics that `finder` noted for deletion and that now have another id or do not exist, sorted."""
     noted = noted_topics(finder) or {}
     infos = procedure.systems.target.topics(noted)
-    return sorted(name for name, was in noted.items() if name not in infos or infos[name].topic_id != was.topic_id)
+    return sorted(
+        name for name, before in noted.items() if name not in infos or infos[name].topic_id != before.topic_id
+    )
