@@ -1,4 +1,4 @@
-"""How much a failback deletes and copies, for the second person who decides how the logs come back."""
+"""How much a failback deletes and copies, for the approver of the decision on stranded records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafka_dr.procedure.run import Run
 
 
 def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dict[str, Any]:
-    """Estimate records to copy back; in mode recreate also bytes and deletions. None where unknown, with the reason.
+    """Estimate records to copy back; in mode recreate also bytes copied and deleted; None if unknown, and why.
 
     Args:
         gone: topics of the returned cluster whose old log an earlier run has deleted.
@@ -33,7 +33,7 @@ def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dic
 
 
 def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gone: Collection[str]) -> int | None:
-    """Offsets the returned cluster lacks, markers and cleaned ones included; None if the flow's worker is silent."""
+    """Offsets the returned cluster lacks, markers and compacted ones included; None if Connect does not answer."""
     infos = procedure.systems.source.topics(scope)
     partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
     starts, ends = procedure.systems.source.starts(partitions), procedure.systems.source.ends(partitions)
@@ -41,7 +41,7 @@ def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gon
         return sum(ends[tp] - starts[tp] for tp in partitions)
     flow = procedure.flow
     try:
-        kept = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
+        in_connect = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
     except (SystemUnavailable, BadInput):
         return None
     shared = (
@@ -49,10 +49,11 @@ def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gon
         if names_separate_directions(procedure)
         else {tp: end for tp, end in ends_at_opening(failover).items() if scope.get(tp.topic) not in gone}
     )
-    done = {
-        tp: max(starts[tp], shared.get(tp, 0), -1 if (last := kept.get(tp)) is None else last + 1) for tp in partitions
+    copied_to = {
+        tp: max(starts[tp], shared.get(tp, 0), -1 if (last := in_connect.get(tp)) is None else last + 1)
+        for tp in partitions
     }
-    return sum(max(0, ends[tp] - done[tp]) for tp in partitions)
+    return sum(max(0, ends[tp] - copied_to[tp]) for tp in partitions)
 
 
 def _bytes(procedure: Run, scope: Mapping[str, str]) -> dict[str, Any]:
@@ -60,17 +61,17 @@ def _bytes(procedure: Run, scope: Mapping[str, str]) -> dict[str, Any]:
     if jars is None:
         return _unknown("the topology names no `kafka_tools`")
     try:
-        there, here = (
-            sum(_tool(procedure, jars, alias).sizes(topics).values())
-            for alias, topics in ((procedure.request.target, scope.values()), (procedure.request.source, scope))
+        deleted, copied = (
+            sum(_tool(procedure, jars, cluster).sizes(topics).values())
+            for cluster, topics in ((procedure.request.target, scope.values()), (procedure.request.source, scope))
         )
     except (SystemUnavailable, BadInput) as error:
         return _unknown(str(error))
-    return {"bytes_there": there, "bytes_to_copy": here, "bytes_unknown": None}
+    return {"bytes_there": deleted, "bytes_to_copy": copied, "bytes_unknown": None}
 
 
-def _unknown(why: str) -> dict[str, Any]:
-    return {"bytes_there": None, "bytes_to_copy": None, "bytes_unknown": why}
+def _unknown(reason: str) -> dict[str, Any]:
+    return {"bytes_there": None, "bytes_to_copy": None, "bytes_unknown": reason}
 
 
 def _tool(procedure: Run, jars: str, alias: str) -> LogDirTool:

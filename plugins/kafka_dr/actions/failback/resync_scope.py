@@ -1,4 +1,4 @@
-"""Shared by a failback's steps: what the flow back mirrors, the failover before it, and refusals."""
+"""Scope of the flow back (source -> returned cluster), the failover before the failback, and shared refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ASK_SECONDS = 10.0
 
 
 def refuse_dedicated(procedure: Run) -> None:
-    """Refuse a pair with a dedicated flow: in dedicated mode no offset can be set, and nothing can be resumed."""
+    """Refuse a pair with a flow in dedicated mode: its offsets cannot be set, its connectors cannot be resumed."""
     dedicated = [
         f"{flow.source}->{flow.target}"
         for flow in (procedure.flow, procedure.reverse_flow)
@@ -37,25 +37,25 @@ def refuse_dedicated(procedure: Run) -> None:
 
 
 def failed_over(procedure: Run) -> Run:
-    """The procedure that took clients from the returned cluster to the present one, by find_stranded_records.
+    """The procedure that moved clients off the returned cluster, as find_stranded_records named it.
 
     Raises:
-        Contradiction: the journal does not know it, or it moved clients the other way.
+        Contradiction: the procedure is not in the journal, or moved clients in the other direction.
     """
     name = procedure.progress.require(StrandedRecordsFound).after
-    found = procedure.other(name)
-    ends = (procedure.request.target, procedure.request.source)
-    if found is None or (found.request.source, found.request.target) != ends:
+    failover = procedure.other(name)
+    direction = (procedure.request.target, procedure.request.source)
+    if failover is None or (failover.request.source, failover.request.target) != direction:
         raise Contradiction(
             f"{name} is not the failover that this run goes back from",
             (
                 "the journal does not know it"
-                if found is None
-                else f"it went from {found.request.source} to {found.request.target}"
+                if failover is None
+                else f"it went from {failover.request.source} to {failover.request.target}"
             ),
             "Look at the journal; start a new run.",
         )
-    return found
+    return failover
 
 
 def topics_back(procedure: Run) -> dict[str, str]:
@@ -64,80 +64,80 @@ def topics_back(procedure: Run) -> dict[str, str]:
 
 
 def partitions_of(procedure: Run, topics: Iterable[str]) -> list[TopicPartition]:
-    """All partitions of those of the topics that are on the returned cluster, sorted."""
+    """All partitions of those topics that exist on the returned cluster, sorted."""
     infos = procedure.systems.target.topics(sorted(set(topics)))
     return [TopicPartition(topic, p) for topic, info in sorted(infos.items()) for p in sorted(info.partitions)]
 
 
 def written_since(procedure: Run, ends: dict[TopicPartition, int]) -> list[str]:
-    """Partitions of the returned cluster with records above these ends, with the newest; no transaction ends."""
+    """Partitions of the returned cluster with records since these ends, each with its newest; no markers."""
     now = procedure.systems.target.ends(list(ends))
     return newest_records(procedure.reversed, {tp: end for tp, end in ends.items() if now[tp] > end})
 
 
 def refuse_replaced(procedure: Run) -> None:
-    """Topics that the flow back fills are those in which it was told where to begin; no other procedure has told it.
+    """Refuse if a topic of the returned cluster was deleted or recreated after this run seeded the flow back.
 
     Raises:
-        Contradiction: one was deleted since, by hand or by a process that came too late: what had been copied to it is
-            gone.
+        Contradiction: a topic has another id or is gone, and its copied records with it: deleted manually, or by a
+            superseded process.
     """
     seeded = procedure.progress.done(FlowBackSeeded)
     ids = seeded.topic_ids if seeded else {}
     infos = procedure.systems.target.topics(ids) if ids else {}
-    other = [name for name, topic_id in sorted(ids.items()) if name not in infos or infos[name].topic_id != topic_id]
-    if other:
-        told = first_few(other)
+    replaced = [name for name, topic_id in sorted(ids.items()) if name not in infos or infos[name].topic_id != topic_id]
+    if replaced:
+        names = first_few(replaced)
         raise Contradiction(
             "Topics of the returned cluster were deleted since the flow back was told where to begin",
-            told,
+            names,
             "Find who deleted them; then start a new run with mode recreate, which copies them whole.",
         )
 
 
 def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
-    """Refuse prepared topics that are gone though the flow back fills them; return ids of all it fills.
+    """Refuse if a prepared topic that the flow back fills is gone; return topic -> id of the existing topics.
 
-    Those that were born since, by clients or for a quarantine, MirrorMaker 2 makes and fills from their beginnings.
+    Topics created since by clients, or for a quarantine, are created by MirrorMaker 2 and mirrored from the beginning.
 
     Raises:
-        Contradiction: one is gone. MirrorMaker 2 would make it again, and nobody would see that its beginning is not
-            copied.
+        Contradiction: a prepared topic is gone. MirrorMaker 2 would recreate the topic without its older records,
+            unnoticed.
     """
     names = sorted(topics_back(procedure).values())
     infos = procedure.systems.target.topics(names)
-    lacking = sorted(set(prepared).intersection(names).difference(infos))
-    if lacking:
-        told = first_few(lacking)
+    missing = sorted(set(prepared).intersection(names).difference(infos))
+    if missing:
+        listed = first_few(missing)
         raise Contradiction(
             "Topics of the returned cluster are gone since they were prepared",
-            told,
+            listed,
             "Find who deleted them; then start a new run, which makes them again.",
         )
     return {name: infos[name].topic_id for name in names if name in infos}
 
 
 def flow_runs(procedure: Run, flow: Flow) -> bool:
-    """Whether a flow's source connector is there and anything but STOPPED without tasks."""
+    """Whether a flow's source connector exists and is not STOPPED without tasks."""
     worker, name = procedure.mirror_maker(flow), flow.connectors.source
     return name in worker.connectors() and not worker.status(name).stopped
 
 
 def stop_flows(procedure: Run, step: str, flows: Iterable[Flow]) -> dict[str, str]:
-    """Have connectors of these flows STOPPED without tasks; states by connector.
+    """Stop the connectors of these flows and wait until they are STOPPED without tasks; connector -> state.
 
-    A process that comes too late resumes nothing: a flow that stands does no harm while clients stay where they are.
+    A superseded process need not resume them: a stopped flow does no harm as long as clients do not move.
 
     Raises:
-        DeadlinePassed: some did not stop in time.
+        DeadlinePassed: a connector did not stop in time.
     """
     states: dict[str, str] = {}
     for flow in flows:
         procedure.authority.hold()
         states |= stop_flow(procedure.reversed, step, flow, _ASK_SECONDS, procedure.request.deadlines.stop_seconds)
-    left = [f"{name}: {state}" for name, state in states.items() if state != STOPPED]
-    if left:
+    unstopped = [f"{name}: {state}" for name, state in states.items() if state != STOPPED]
+    if unstopped:
         raise DeadlinePassed(
-            "MirrorMaker 2 did not stop", "; ".join(left), "Look at its worker's log; then start a new run."
+            "MirrorMaker 2 did not stop", "; ".join(unstopped), "Look at its worker's log; then start a new run."
         )
     return states

@@ -1,4 +1,4 @@
-"""Where the logs of the returned cluster end, and from where on they are its own."""
+"""The returned cluster's logs: their bounds, their copies on the other cluster, and what was proven of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FILES = ["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"]
 
 
 def deleted_copies(procedure: Run) -> list[TopicPartition]:
-    """Returned cluster's copies of the new primary's own topics that the run deletes; none under identity naming."""
+    """Copies on the returned cluster of the new primary's topics that the run deletes; [] under identity naming."""
     if mode_of(procedure) is not Mode.RECREATE or not names_separate_directions(procedure):
         return []
     return partitions_of(procedure, topics_back(procedure).values())
@@ -36,16 +36,18 @@ def deleted_copies(procedure: Run) -> list[TopicPartition]:
 
 @dataclass(frozen=True)
 class ReturnedClusterLogs:
-    """The returned cluster's logs now, by its partitions.
+    """The returned cluster's current logs, by its partitions.
 
     Attributes:
-        remote: each one's copy on the other cluster.
-        resumes: where each ended before the flow back wrote to it.
-        proven: below which offset everything was on the other cluster when clients left; only after a failover whose
-            source was healthy.
-        gone: copies whose partition the returned cluster does not have any more, with how many offsets each holds.
-        copied_back: those that hold copies of the other cluster's own topics, and will be deleted; never stranded,
-            looked through for what is there only.
+        starts, ends: log start and log end.
+        stable: last stable offset.
+        remote: partition -> its copy on the other cluster.
+        resumes: log end before the flow back wrote to the partition.
+        proven: the cut-off: all records below it were on the other cluster; {} after an unplanned failover.
+        boundary: by partition of the other cluster, its log end before clients wrote there.
+        gone: partitions that the returned cluster no longer has -> number of offsets in their copies.
+        copied_back: copies of the other cluster's own topics that will be deleted; their records are never stranded,
+            but are searched for records that only the returned cluster still holds.
     """
 
     starts: dict[TopicPartition, int]
@@ -60,32 +62,32 @@ class ReturnedClusterLogs:
 
     @classmethod
     def of(cls, procedure: Run, failover: Run) -> ReturnedClusterLogs:
-        """Ask the returned cluster, and the journal what was proven of it."""
-        there = procedure.reversed
-        infos = there.systems.source.topics()
+        """Read the logs from the returned cluster, and the proven offsets from the journal."""
+        reversed_run = procedure.reversed
+        infos = reversed_run.systems.source.topics()
         copied = deleted_copies(procedure)
         partitions = [
             *(
                 TopicPartition(topic, p)
-                for topic in sorted(mirrored_of(there, infos))
+                for topic in sorted(mirrored_of(reversed_run, infos))
                 for p in sorted(infos[topic].partitions)
             ),
             *copied,
         ]
         with run_concurrently() as start:
             starts, stable = (
-                start(there.systems.source.starts, partitions),
-                start(there.systems.source.ends, partitions, "read_committed"),
+                start(reversed_run.systems.source.starts, partitions),
+                start(reversed_run.systems.source.ends, partitions, "read_committed"),
             )
-            ends = there.systems.source.ends(partitions)
-        boundary, remote = boundary_of(failover), remote_partitions(there, partitions)
+            ends = reversed_run.systems.source.ends(partitions)
+        boundary, remote = boundary_of(failover), remote_partitions(reversed_run, partitions)
         noted = resumed_at(procedure, failover, remote)
         return cls(
             starts=starts.result(),
             ends=ends,
             stable=stable.result(),
             remote=remote,
-            # A log that lost its tail ends before.
+            # A log that lost its tail ends before the noted end.
             resumes={tp: min(end, noted.get(tp, end)) for tp, end in ends.items()},
             proven={} if failover.progress.done(ProducersFenced) is None else cut_off_of(failover),
             boundary=boundary,
@@ -95,13 +97,13 @@ class ReturnedClusterLogs:
 
     @property
     def nothing_beyond(self) -> bool:
-        """Whether every log ends at its proven end when clients left, and no copies are to be looked through."""
+        """Whether every log ends at its proven end (the cut-off), and no copies need to be searched."""
         return not self.copied_back and self.resumes == {tp: self.proven.get(tp, 0) for tp in self.resumes}
 
     def untouched(self) -> pd.DataFrame:
-        """Rows of logs that end where they were proven to end."""
+        """The search's result if `nothing_beyond`: one row a partition, without stranded records."""
         frame = partitions_frame(self.resumes, "resumes")
-        told = {
+        columns = {
             "frontier": frame["resumes"],
             "from_offset": frame["resumes"],
             **dict.fromkeys(COUNTS, 0),
@@ -111,29 +113,31 @@ class ReturnedClusterLogs:
             "evidence": "it ends where clients left it",
             **dict.fromkeys(_FILES),
         }
-        return frame.assign(**told)
+        return frame.assign(**columns)
 
 
 def resumed_at(
     procedure: Run, failover: Run, remote: dict[TopicPartition, TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The returned cluster's log ends before the flow back first ran; {} if it never did, or writes to own topics.
+    """The returned cluster's log ends before the flow back first ran; {} if not run, or names separate directions.
 
-    0 of a partition that was not there then and is on the other cluster: the flow has made it.
+    0 for a partition without a noted end that exists on the other cluster: the flow back created the partition.
     """
     if names_separate_directions(procedure):
         return {}
     opened = failover.journal.entries(failover.id, Step.OPEN_TARGET, Entry.INTENT)[0].sequence
     journal = PairJournal(procedure)
-    told = [
+    notes = [
         (entry.sequence, frame_partitions(writer.artifacts.load(note.ends_before), "offset"), note.all_noted)
         for step in EndsNoted.steps
         for entry, writer, note in journal.facts(EndsNoted, step, opened)
     ]
-    noted, whole = first_noted(told)
+    noted, whole = first_noted(notes)
     infos = procedure.systems.source.topics({copy.topic for copy in remote.values()}) if whole else {}
-    made = [tp for tp, copy in remote.items() if copy.topic in infos and copy.partition in infos[copy.topic].partitions]
-    return dict.fromkeys(made, 0) | {tp: end for tp, end in noted.items() if tp in remote}
+    created = [
+        tp for tp, copy in remote.items() if copy.topic in infos and copy.partition in infos[copy.topic].partitions
+    ]
+    return dict.fromkeys(created, 0) | {tp: end for tp, end in noted.items() if tp in remote}
 
 
 def gone_from(
@@ -142,7 +146,7 @@ def gone_from(
     remote: dict[TopicPartition, TopicPartition],
     boundary: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """Partitions that the failover moved and the returned cluster lacks, by names there -> offsets in their copies."""
+    """Partitions of the failover that the returned cluster lacks, named as there -> offsets in their copies."""
     planned = {
         TopicPartition(moved.remote, p): TopicPartition(moved.topic, p)
         for moved in failover.progress.move().planned.topics
@@ -150,6 +154,6 @@ def gone_from(
     }
     missing = [copy for copy, original in planned.items() if copy in boundary and original not in remote]
     infos = procedure.systems.source.topics({copy.topic for copy in missing})
-    there = [copy for copy in missing if copy.topic in infos and copy.partition in infos[copy.topic].partitions]
-    starts = procedure.systems.source.starts(there) if there else {}
-    return {planned[copy]: max(0, boundary[copy] - starts[copy]) for copy in there}
+    existing = [copy for copy in missing if copy.topic in infos and copy.partition in infos[copy.topic].partitions]
+    starts = procedure.systems.source.starts(existing) if existing else {}
+    return {planned[copy]: max(0, boundary[copy] - starts[copy]) for copy in existing}
