@@ -1,8 +1,7 @@
-"""Replay stranded records that were decided on: write each once, and prove it by reading all of them back.
+"""Replay stranded records as decided: write each record once, and prove it by reading all of them back.
 
-What is written and how far it is stands in one transaction: the records, and beside them a record that says so. A
-process that was killed leaves its last one to be ended by the process that it was handed to; the next one fences off
-whatever is still open, reads how far the last committed one came, and goes on.
+Each transaction holds stranded records and one progress record. If a process is killed, its writer process still ends
+the last transaction; the next process fences the old writer, reads the last committed progress, and continues.
 """
 
 from __future__ import annotations
@@ -50,17 +49,17 @@ from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound, StrandedRecordsReconciled
 from kafka_dr.procedure.run import Run
 
-#: A writer that is fenced off by an older process, which woke up late, takes its place again.
-_TAKEN_AGAIN = 3
-_TOLD_EVERY = 5.0
-#: Partitions read back at once: of each some records of the export are held.
+#: Attempts to write; an older process that woke up late may have fenced this process's writer.
+_ATTEMPTS = 3
+_LOG_EVERY_SECONDS = 5.0
+#: Partitions read back at once; of each, some records of the export are in memory.
 _AT_ONCE = 16
 _READ_SECONDS, _READ_A_SECOND = 120.0, 5_000
 _NAMED = 10
 
 
 class ReplayProof(NamedTuple):
-    """What was read back of a part, and what was left out of it on purpose, by fate."""
+    """What was read back of a part, and by fate how many of its records were not written on purpose."""
 
     part: ReplayPart
     found: Found
@@ -68,61 +67,61 @@ class ReplayProof(NamedTuple):
 
 
 class Replay:
-    """The writing of one export, by one process, and its proof."""
+    """Writes the decided records of one export in one process, and proves the result."""
 
-    def __init__(self, procedure: Run, parts: list[ReplayPart], step: str, tell: Callable[[str], None]) -> None:
-        self._procedure, self._parts, self._step, self._tell = procedure, parts, step, tell
-        self._of, self._exports = exported_by(procedure), Writers.of(procedure).exports
+    def __init__(self, procedure: Run, parts: list[ReplayPart], step: str, log: Callable[[str], None]) -> None:
+        self._procedure, self._parts, self._step, self._log = procedure, parts, step, log
+        self._export_id, self._exports = exported_by(procedure), Writers.of(procedure).exports
         self.transactional_id = f"__switchback-replay-{procedure.pair}"
         self._writer = replay_writer(
             procedure, self.transactional_id, min(LARGEST_BATCH, *(part.largest for part in parts))
         )
         self._committed = procedure.systems.reader(procedure.request.source, READ_COMMITTED)
-        self._written, self._interrupted, self._told_at = 0, False, time.monotonic()
-        self._seen: Counter[TopicPartition] = Counter()
+        self._written, self._interrupted, self._logged_at = 0, False, time.monotonic()
+        self._read_back: Counter[TopicPartition] = Counter()
 
     def run(self) -> None:
-        """Write what is not written yet.
+        """Write all records that are not written yet.
 
         Raises:
-            Superseded: a newer process goes on.
+            Superseded: a newer process has taken over.
         """
-        for attempt in range(_TAKEN_AGAIN):
+        for attempt in range(_ATTEMPTS):
             try:
                 self._write_all()
                 return  # noqa: TRY300 (an else would stand behind twenty lines)
             except Superseded:
-                # The broker knows no epochs of ours: an older process may have fenced this one off. It cannot go on;
-                # this one can.
+                # The broker does not know the lease's epochs: an older process may have fenced this process's writer.
+                # The older process fails at its next check of the lease, so this process may fence again.
                 self._interrupted = True
                 self._procedure.authority.hold()
-                if attempt + 1 == _TAKEN_AGAIN:
+                if attempt + 1 == _ATTEMPTS:
                     raise
             finally:
                 self._writer.close()
 
-    def _write_down(self) -> None:
-        """Note for the proof, before writing, where the places end, and that this process writes, too."""
+    def _note_begun(self) -> None:
+        """Note in the journal, before writing, the target logs' ends (for the proof) and that this process writes."""
         self._make_topics()
         noted = self._ends_noted()
-        ends = {place: end for place, end in self._ends().items() if place not in noted}
-        kept = self._procedure.artifacts.save("replay_ends_before", partitions_frame(ends, "offset")) if ends else None
-        record_fact(self._procedure.authority, self._step, ReplayBegun(replaying=self._of, ends_before=kept))
+        new = {place: end for place, end in self._ends().items() if place not in noted}
+        receipt = self._procedure.artifacts.save("replay_ends_before", partitions_frame(new, "offset")) if new else None
+        record_fact(self._procedure.authority, self._step, ReplayBegun(replaying=self._export_id, ends_before=receipt))
 
     def _make_topics(self) -> None:
-        """The topic of our own, and those for the quarantine."""
+        """Create the progress topic and the quarantine topics."""
         source = self._procedure.systems.source
         source.create_topic(PROGRESS_TOPIC, 1, configs=KEPT_FOR_EVER)
-        # Sorted, so that the last one of a topic has its largest partition.
+        # Sorted, so that the last part of a topic has the topic's largest partition.
         quarantines = {
             part.place.topic: part.place.partition + 1
             for part in sorted(self._parts, key=lambda part: part.place)
             if part.decision is Decision.QUARANTINE
         }
-        there = source.topics(quarantines) if quarantines else {}
+        existing = source.topics(quarantines) if quarantines else {}
         for topic, partitions in quarantines.items():
             self._procedure.authority.hold()
-            if topic in there:
+            if topic in existing:
                 source.create_partitions(topic, partitions)
             else:
                 source.create_topic(topic, partitions, configs=KEPT_WHOLE)
@@ -131,7 +130,7 @@ class Replay:
         return self._procedure.systems.source.ends([part.place for part in self._parts])
 
     def _ends_noted(self) -> dict[TopicPartition, int]:
-        """Where the places ended before anything of this export was written to them, by whichever run came first."""
+        """Log ends of the places before any of these exports was written there; the oldest run's note counts."""
         noted: dict[TopicPartition, int] = {}
         writers = Writers.of(self._procedure)
         for writer in writers.procedures:
@@ -144,9 +143,9 @@ class Replay:
 
     def _write_all(self) -> None:
         self._writer.fence()
-        # After the fence, so that an older process that woke up late writes nothing.
+        # The lease is checked after the fence, so that an older process that woke up late writes nothing.
         self._procedure.authority.hold()
-        self._write_down()
+        self._note_begun()
         done = self.progress()
         plain = [part for part in self._parts if not part.compacted]
         self._write_parts(plain, done, frozenset)
@@ -158,7 +157,7 @@ class Replay:
                 self._write_parts([part], done, later.look)
 
     def progress(self) -> dict[TopicPartition, int]:
-        """The first offset of each partition that is not written, as the committed transactions say."""
+        """First unwritten offset of each stranded partition, by the committed progress records."""
         return written_of(self._committed, self._exports)
 
     def _write_parts(
@@ -168,10 +167,10 @@ class Replay:
             ((part, record) for record in part.stranded.records(done.get(part.origin, 0))) for part in parts
         )
         now = time.time()
-        for together in cut_into_transactions(
+        for transaction in cut_into_transactions(
             rows, lambda row: bytes_of(row[1]), lambda row: row[0].doubtful(row[1], now)
         ):
-            self._write(together, written_later())
+            self._write(transaction, written_later())
 
     def _write(self, rows: list[tuple[ReplayPart, Record]], written_later: Any) -> None:
         chosen = [(part, record) for part, record in rows if part.fate(record, written_later) is Fate.WRITTEN]
@@ -187,7 +186,7 @@ class Replay:
             self._interrupted = True
             raise
         self._written += len(chosen)
-        self._tell_now_and_then()
+        self._log_progress()
 
     def _outgoing(self, part: ReplayPart, record: Record) -> Outgoing:
         origin = Origin(self._procedure.request.target, *part.origin, record.offset)
@@ -195,25 +194,27 @@ class Replay:
             *part.place,
             record.key,
             record.value,
-            with_origin_headers(record.headers, origin, self._of),
+            with_origin_headers(record.headers, origin, self._export_id),
             part.stamp(record),
         )
 
     def _progress_record(self, rows: list[tuple[ReplayPart, Record]]) -> Outgoing:
         return progress_record(
-            self._of, self._procedure.id, {part.origin: (record.offset + 1, part.decision) for part, record in rows}
+            self._export_id,
+            self._procedure.id,
+            {part.origin: (record.offset + 1, part.decision) for part, record in rows},
         )
 
-    def _tell_now_and_then(self) -> None:
-        if time.monotonic() - self._told_at > _TOLD_EVERY:
-            self._told_at = time.monotonic()
-            self._tell(
+    def _log_progress(self) -> None:
+        if time.monotonic() - self._logged_at > _LOG_EVERY_SECONDS:
+            self._logged_at = time.monotonic()
+            self._log(
                 f"{count_of(self._written, 'record')} written by this process, of"
                 f" {sum(part.stranded.count() for part in self._parts):,} that were exported"
             )
 
     def _clients_since(self, place: TopicPartition) -> int:
-        """Where clients began to write on the new primary, after the failover that stranded the records."""
+        """Offset from which clients wrote on the new primary after the failover that stranded the records."""
         after = self._procedure.progress.require(StrandedRecordsFound).after
         failover = self._procedure.other(after)
         if failover is None:
@@ -227,12 +228,12 @@ class Replay:
     # -- proof ---------------------------------------------------------------------------------------------------
 
     def prove(self) -> list[ReplayProof]:
-        """Read all places back as readers of committed records see them, and compare with the export."""
+        """Read all places back, committed records only, and compare them with the export."""
         spans = self._spans()
-        return [one for parts in in_batches(self._parts, _AT_ONCE) for one in self._proven(parts, spans)]
+        return [proof for parts in in_batches(self._parts, _AT_ONCE) for proof in self._prove_parts(parts, spans)]
 
     def _spans(self) -> dict[TopicPartition, OffsetSpan]:
-        """From where each place ended before, or clients wrote since in compacted ones, to its end."""
+        """Offsets to read back: from the noted end (compacted: from the clients' first offset) to the log end."""
         noted, ends = self._ends_noted(), self._ends()
         starts = self._procedure.systems.source.starts(list(ends))
         begin = {
@@ -242,7 +243,7 @@ class Replay:
         self._shortened = {place for place in ends if starts[place] > noted.get(place, 0)}
         return {place: OffsetSpan(max(begin[place], starts[place]), end) for place, end in ends.items()}
 
-    def _proven(self, parts: list[ReplayPart], spans: Mapping[TopicPartition, OffsetSpan]) -> list[ReplayProof]:
+    def _prove_parts(self, parts: list[ReplayPart], spans: Mapping[TopicPartition, OffsetSpan]) -> list[ReplayProof]:
         left_out = {part.origin: Counter[Fate]() for part in parts}
         by_origin = {
             part.origin: ReadBack(_expected(part, left_out[part.origin]), part.compacted, part.place in self._shortened)
@@ -250,30 +251,30 @@ class Replay:
         }
         watched = {part.place: by_origin[part.origin] for part in parts if part.compacted}
         for record in self._committed_in({part.place: spans[part.place] for part in parts}):
-            self._take(record, by_origin, watched)
+            self._assign(record, by_origin, watched)
         return [ReplayProof(part, by_origin[part.origin].end(), left_out[part.origin]) for part in parts]
 
     def _committed_in(self, spans: dict[TopicPartition, OffsetSpan]) -> Iterator[Record]:
-        """What committed transactions wrote; those that are open there are waited for."""
+        """Committed records in these spans; waits for open transactions to end."""
         return self._committed.scan(spans, _reading_seconds(spans))
 
-    def _take(
+    def _assign(
         self, record: Record, by_origin: Mapping[TopicPartition, ReadBack], watched: Mapping[TopicPartition, ReadBack]
     ) -> None:
-        found = without_origin_headers(record.headers, self._exports)
-        if found is None:
+        replayed = without_origin_headers(record.headers, self._exports)
+        if replayed is None:
             if record.topic_partition in watched:
                 watched[record.topic_partition].written(mark_of(record.key))
             return
-        origin, headers = found
+        origin, headers = replayed
         if origin.topic_partition in by_origin:
-            self._seen[record.topic_partition] += 1
+            self._read_back[record.topic_partition] += 1
             by_origin[origin.topic_partition].replayed(_as_seen(record, origin, headers))
 
     def aborted(self) -> dict[TopicPartition, int]:
-        """By place, how many records aborted transactions left there; only readers of uncommitted records see them.
+        """Place -> number of records left by aborted transactions; only readers of uncommitted records see them.
 
-        Where one process wrote everything at its first try there are none, and the logs are not read again.
+        If one process wrote all records at its first attempt there are none, and the logs are not read.
         """
         begun = self._procedure.progress.facts(ReplayBegun)
         if len(begun) < 2 and not self._interrupted and self._exports == (self._procedure.id,):
@@ -283,7 +284,9 @@ class Replay:
         for record in reader.scan(spans, _reading_seconds(spans), take=record_of):
             counts[record.topic_partition] += without_origin_headers(record.headers, self._exports) is not None
         return {
-            place: count - self._seen[place] for place, count in sorted(counts.items()) if count > self._seen[place]
+            place: count - self._read_back[place]
+            for place, count in sorted(counts.items())
+            if count > self._read_back[place]
         }
 
 
@@ -295,10 +298,10 @@ class LaterKeys:
     ) -> None:
         self._procedure, self._reader, self._place, self._exports = procedure, reader, part.place, exports
         self._read_to, self._marks = begin, part.stranded.key_marks()
-        self._found: set[bytes | None] = set()
+        self._written_later: set[bytes | None] = set()
 
     def look(self) -> set[bytes | None]:
-        """Look at what was added since the last look, up to the end as it is now; open transactions are waited for."""
+        """Marks of keys written later, up to the current log end; reads only new records, waits for transactions."""
         end = self._procedure.systems.source.ends([self._place])[self._place]
         if end > self._read_to:
             spans = {self._place: OffsetSpan(self._read_to, end)}
@@ -307,9 +310,9 @@ class LaterKeys:
                 for record in self._reader.scan(spans, _reading_seconds(spans), take=record_of)
                 if without_origin_headers(record.headers, self._exports) is None
             )
-            self._found |= self._marks.intersection(marks)
+            self._written_later |= self._marks.intersection(marks)
             self._read_to = end
-        return self._found
+        return self._written_later
 
 
 def replay_writer(procedure: Run, transactional_id: str, batch_bytes: int) -> ReplayProcess:
@@ -328,7 +331,7 @@ def _reading_seconds(spans: Mapping[TopicPartition, OffsetSpan]) -> float:
 
 
 def _expected(part: ReplayPart, left_out: Counter[Fate]) -> Iterator[Expected]:
-    """What should stand on the new primary; what was left out for what it is, is counted."""
+    """Records expected on the new primary; counts in `left_out` those that are not to be written."""
     for record in part.stranded.records():
         fate = part.fate(record)
         if fate is Fate.WRITTEN:
@@ -349,8 +352,8 @@ def _as_seen(record: Record, origin: Origin, headers: tuple[tuple[str, bytes | N
 
 
 def refuse_unproven(procedure: Run, proven: Iterable[ReplayProof]) -> None:
-    """Refuse unless all that was exported stands where it should, once, as it was."""
-    wrong = [f"{one.part.place}: {'; '.join(one.found.problems)}" for one in proven if one.found.problems]
+    """Refuse unless each record to be written is in its place, once and unchanged."""
+    wrong = [f"{proof.part.place}: {'; '.join(proof.found.problems)}" for proof in proven if proof.found.problems]
     if wrong:
         raise Contradiction(
             f"Replayed records are not on {procedure.request.source} as they were exported",
@@ -362,18 +365,18 @@ def refuse_unproven(procedure: Run, proven: Iterable[ReplayProof]) -> None:
 def figures_of(
     procedure: Run, proven: list[ReplayProof], aborted: Mapping[TopicPartition, int], transactional_id: str | None
 ) -> StrandedRecordsReconciled:
-    """What was done, summed; by partition in a file."""
+    """The outcome: sums over all partitions, and a file with one row a partition."""
     rows = pd.DataFrame(
-        [_row(one, aborted) for one in proven], columns=["topic", "partition", "decision", "place", *_COUNTED]
+        [_row(proof, aborted) for proof in proven], columns=["topic", "partition", "decision", "place", *_COUNTED]
     ).astype({"partition": "int32"} | dict.fromkeys(_COUNTED, "int64"))
     sums = {name: int(rows[name].sum()) for name in _COUNTED if name != "read_back"}
-    by = {
+    read_back = {
         decision: int(rows.loc[rows["decision"] == decision, "read_back"].sum())
         for decision in (Decision.REPLAY, Decision.QUARANTINE)
     }
     return StrandedRecordsReconciled(
-        replayed=by[Decision.REPLAY],
-        quarantined=by[Decision.QUARANTINE],
+        replayed=read_back[Decision.REPLAY],
+        quarantined=read_back[Decision.QUARANTINE],
         **sums,
         aborted_are_mirrored=bool(aborted) and procedure.flow.isolation != READ_COMMITTED,
         export_of=exported_by(procedure),
@@ -385,15 +388,15 @@ def figures_of(
 _COUNTED = ("read_back", "overwritten", "overtaken", "uncommitted", "keyless", "expired", "restamped", "aborted")
 
 
-def _row(one: ReplayProof, aborted: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    found, left_out = one.found, one.left_out
+def _row(proof: ReplayProof, aborted: Mapping[TopicPartition, int]) -> dict[str, Any]:
+    found, left_out = proof.found, proof.left_out
     return {
-        "topic": one.part.origin.topic,
-        "partition": one.part.origin.partition,
-        "decision": str(one.part.decision),
-        "place": one.part.place.topic,
+        "topic": proof.part.origin.topic,
+        "partition": proof.part.origin.partition,
+        "decision": str(proof.part.decision),
+        "place": proof.part.place.topic,
         **{name: getattr(found, name) for name in ("read_back", "overwritten", "overtaken", "expired", "restamped")},
         "uncommitted": left_out[Fate.UNCOMMITTED],
         "keyless": left_out[Fate.KEYLESS],
-        "aborted": aborted.get(one.part.place, 0),
+        "aborted": aborted.get(proof.part.place, 0),
     }

@@ -1,4 +1,4 @@
-"""Which stranded records are written again, and where."""
+"""Which stranded records are replayed or quarantined, and to which partition."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from kafka_dr.hooks.brokers.record import Record
 from kafka_dr.procedure.entries import StrandedRecordsFound
 from kafka_dr.procedure.run import Run
 
-#: How far replays are, in a topic of our own on the new primary. It is read whole, and kept for ever: it is small.
+#: Settings of the progress topic on the new primary; the topic is small, read whole, and never expires.
 KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-#: A quarantine takes what the topic took, and two headers more.
+#: Settings of a quarantine topic: it must accept each record of the original topic, plus two headers.
 KEPT_WHOLE = {**KEPT_FOR_EVER, "max.message.bytes": str(2**31 - 1)}
 _QUARANTINE = ".stranded"
 LARGEST_BATCH, LARGEST_DEFAULT, _ANY = 1_000_000, 1_048_588, 2**63 - 1
-#: The two headers that are added, of the longest names; a batch of the record alone still has room for them.
+#: Upper bound in bytes of the two added headers, with the longest topic and procedure names.
 _MARKS_BYTES = 1_000
 
 
 @dataclass(frozen=True)
 class ReplayPart:
-    """One partition's stranded records, and where they go.
+    """One partition's stranded records, and the partition of the new primary to write them to.
 
     Attributes:
         place: topic and partition on the new primary.
         decision: replay or quarantine.
-        compacted: a value is dropped where its key was written later on the new primary.
-        needs_key: the topic there takes no record without a key.
-        restamps: the broker there sets the timestamps.
-        largest: bytes that a batch may have there.
-        older: how many milliseconds before its writing a record's timestamp may lie there.
-        newer: and after it.
+        compacted: whether a value is dropped if its key was written later on the new primary.
+        needs_key: whether the place's topic refuses records without a key.
+        restamps: whether the place's broker sets the timestamps.
+        largest: largest batch of the place's topic, in bytes.
+        older: how far a timestamp may lie before the time of writing, in milliseconds.
+        newer: how far a timestamp may lie after the time of writing, in milliseconds.
     """
 
     stranded: ExportedPartition
@@ -63,19 +63,19 @@ class ReplayPart:
 
     @property
     def origin(self) -> TopicPartition:
-        """Where the records stood."""
+        """Partition of the returned cluster that held the records."""
         return self.stranded.topic_partition
 
     def fate(self, record: Record, written_later: Any = frozenset()) -> Fate:
-        """What becomes of one of them."""
+        """What becomes of a record: written, or the reason why not."""
         return fate_of(record.offset, record.key, self.stranded.uncommitted, self.needs_key, written_later)
 
     def stamp(self, record: Record) -> int | None:
-        """The timestamp that a record can be given again; the client takes 0 for none."""
+        """Timestamp to write, in milliseconds since 1970; None if there is none, as the client takes 0 for none."""
         return record.timestamp if record.timestamp is not None and record.timestamp > 0 else None
 
     def doubtful(self, record: Record, now: float) -> bool:
-        """Whether the new primary may refuse a record for its size, uncompressed, or its age; `now` in s since 1970."""
+        """Whether the new primary may refuse a record for its uncompressed size or age; `now`: epoch seconds."""
         age = now * 1000 - (self.stamp(record) or now * 1000)
         return bytes_of(record) > self.largest or not -self.newer < age < self.older
 
@@ -83,37 +83,41 @@ class ReplayPart:
 def decided_on(procedure: Run) -> list[tuple[ExportedPartition, Decision]]:
     """Partitions whose records are to be written, with decisions; files are verified against the journal."""
     decisions = planned_return(procedure).decisions
-    wanted = {
+    writing = {
         topic: decision for topic, decision in decisions.items() if decision in (Decision.REPLAY, Decision.QUARANTINE)
     }
-    if not wanted:
+    if not writing:
         return []
-    there = [one for one in exported_partitions(procedure) if one.topic in wanted]
-    for one in there:
-        one.verify()
-    return [(one, wanted[one.topic]) for one in there if one.count()]
+    exported = [partition for partition in exported_partitions(procedure) if partition.topic in writing]
+    for partition in exported:
+        partition.verify()
+    return [(partition, writing[partition.topic]) for partition in exported if partition.count()]
 
 
-def place_of(one: ExportedPartition, decision: Decision) -> TopicPartition:
-    """Where records go: clients write to topics under their own names, whatever MirrorMaker 2 calls its copies."""
-    return TopicPartition(one.topic if decision is Decision.REPLAY else one.topic + _QUARANTINE, one.partition)
+def place_of(exported: ExportedPartition, decision: Decision) -> TopicPartition:
+    """Partition to write to: the topic of the same name, where clients write, or its quarantine topic."""
+    return TopicPartition(
+        exported.topic if decision is Decision.REPLAY else exported.topic + _QUARANTINE, exported.partition
+    )
 
 
 def parts_of(procedure: Run) -> list[ReplayPart]:
-    """What is to be written and where, as the topics of the new primary are now.
+    """Partitions to write, with the current settings of the new primary's topics.
 
     Raises:
-        NotReady: a topic or partition is not there any more, or a quarantine cannot be made.
+        NotReady: a topic or partition does not exist any more, or a quarantine topic cannot be created.
     """
     wanted = decided_on(procedure)
     if not wanted:
         return []
     refuse_without_place(procedure, wanted)
     compacted = set(procedure.progress.require(StrandedRecordsFound).compacted)
-    configs = procedure.systems.source.configs({place_of(*one).topic for one in wanted})
+    configs = procedure.systems.source.configs({place_of(*pair).topic for pair in wanted})
     parts = [
-        _part(one, decision, configs.get(place_of(one, decision).topic, KEPT_WHOLE), one.topic in compacted)
-        for one, decision in wanted
+        _part(
+            exported, decision, configs.get(place_of(exported, decision).topic, KEPT_WHOLE), exported.topic in compacted
+        )
+        for exported, decision in wanted
     ]
     unfit = sorted({part.place.topic for part in parts if part.decision is Decision.QUARANTINE and part.needs_key})
     if unfit:
@@ -125,11 +129,11 @@ def parts_of(procedure: Run) -> list[ReplayPart]:
     return parts
 
 
-def _part(one: ExportedPartition, decision: Decision, config: Mapping[str, str], compacted: bool) -> ReplayPart:
+def _part(exported: ExportedPartition, decision: Decision, config: Mapping[str, str], compacted: bool) -> ReplayPart:
     needs_key = "compact" in config.get("cleanup.policy", "")
     return ReplayPart(
-        stranded=one,
-        place=place_of(one, decision),
+        stranded=exported,
+        place=place_of(exported, decision),
         decision=decision,
         compacted=decision is Decision.REPLAY and (compacted or needs_key),
         needs_key=needs_key,
@@ -142,20 +146,20 @@ def _part(one: ExportedPartition, decision: Decision, config: Mapping[str, str],
 
 def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartition, Decision]]) -> None:
     """Refuse replay to a deleted topic or one with fewer partitions, and a quarantine with an illegal name."""
-    everything = [(place_of(one, decision), decision) for one, decision in wanted]
-    places = [place for place, decision in everything if decision is Decision.REPLAY]
+    decided = [(place_of(exported, decision), decision) for exported, decision in wanted]
+    places = [place for place, decision in decided if decision is Decision.REPLAY]
     topics = procedure.systems.source.topics({place.topic for place in places}) if places else {}
-    gone = [
+    missing = [
         place for place in places if place.topic not in topics or place.partition not in topics[place.topic].partitions
     ]
-    if gone:
-        seen = f"{len(gone)} partitions are not on {procedure.request.source}: {first_few(gone)}"
+    if missing:
+        detail = f"{len(missing)} partitions are not on {procedure.request.source}: {first_few(missing)}"
         raise NotReady(
             "Stranded records are to be replayed to topics that are not there",
-            seen,
+            detail,
             "Make these topics with as many partitions and start a new run; or one with another decision for them.",
         )
-    illegal = [problem for place, _ in everything if (problem := topic_problem(place.topic))]
+    illegal = [problem for place, _ in decided if (problem := topic_problem(place.topic))]
     if illegal:
         raise NotReady(
             "A topic for the quarantine would have no legal name",
@@ -165,5 +169,5 @@ def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartitio
 
 
 def bytes_of(record: Record) -> int:
-    """Bytes of a record's key, value and headers."""
+    """Upper bound of a record's bytes: key, value, headers, and the two headers added on replay."""
     return size_of(record.key, record.value, record.headers) + _MARKS_BYTES

@@ -1,4 +1,4 @@
-"""Make the returned cluster's topics like those of the new primary."""
+"""Align the returned cluster's topics with the new primary's: existence, partitions, settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import TopicsToCreate
 from kafka_dr.procedure.run import Run
 
-#: Settings that decide what becomes of a record; where they differ, the two logs would not stay alike.
+#: Settings that decide what becomes of a record; if they differ, the two logs diverge.
 _DECIDING = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
 _SYNC = "sync.topic.configs.enabled"
 _NAMED = 10
@@ -26,10 +26,10 @@ def make_alike(
     """Create missing topics with the new primary's settings, and add missing partitions; return both lists, sorted.
 
     Args:
-        before: what those that were deleted had there beside.
+        before: deleted topics as they were: replicas and cluster-specific settings, used again on creation.
 
     Raises:
-        NotReady: a topic has more partitions on the returned cluster, or would treat its records otherwise.
+        NotReady: a topic has more partitions on the returned cluster, or other settings in `_DECIDING`.
     """
     here, there = procedure.systems.source.topics(scope), procedure.systems.target.topics(scope.values())
     counts = {scope[topic]: len(info.partitions) for topic, info in here.items()}
@@ -37,29 +37,29 @@ def make_alike(
         procedure, {name: (counts[name], len(info.partitions)) for name, info in there.items() if name in counts}
     )
     refuse_other_settings(procedure, scope)
-    lacking = {topic: scope[topic] for topic in here if scope[topic] not in there}
+    missing = {topic: scope[topic] for topic in here if scope[topic] not in there}
     smaller = sorted(name for name, info in there.items() if len(info.partitions) < counts.get(name, 0))
-    if lacking or smaller:
-        making = TopicsToCreate(creates_topics=sorted(lacking.values()), grows_topics=smaller)
-        record_fact(procedure.authority, step, making)
-    configs = procedure.systems.source.configs(lacking)
-    for topic, name in sorted(lacking.items()):
-        was = before.get(name, _UNKNOWN)
+    if missing or smaller:
+        intent = TopicsToCreate(creates_topics=sorted(missing.values()), grows_topics=smaller)
+        record_fact(procedure.authority, step, intent)
+    configs = procedure.systems.source.configs(missing)
+    for topic, name in sorted(missing.items()):
+        deleted = before.get(name, _UNKNOWN)
         procedure.authority.hold()
         procedure.systems.target.create_topic(
             name,
             counts[name],
-            was.replicas or -1,
-            {**portable_configs(configs[topic]), **was.settings},
+            deleted.replicas or -1,
+            {**portable_configs(configs[topic]), **deleted.settings},
         )
     for name in smaller:
         procedure.authority.hold()
         procedure.systems.target.create_partitions(name, counts[name])
-    return sorted(lacking.values()), smaller
+    return sorted(missing.values()), smaller
 
 
 def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
-    """Refuse topics with more partitions on the returned cluster: none can be taken away, keys would move."""
+    """Refuse topics with more partitions on the returned cluster: partitions cannot be removed, keys would move."""
     wider = [
         f"{name}: {here} on {procedure.request.source}, {there} on {procedure.request.target}"
         for name, (here, there) in sorted(counts.items())
@@ -74,20 +74,20 @@ def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
 
 
 def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
-    """Where MirrorMaker 2 does not copy settings, those that decide what becomes of a record must be equal already."""
+    """Refuse other settings in `_DECIDING` on the returned cluster, if MirrorMaker 2 does not copy settings."""
     flow = procedure.flow
     if procedure.mirror_maker(flow).config(flow.connectors.source).get(_SYNC, "true") != "false":
         return
     differ = [line for line in settings_that_differ(procedure, scope) if line["setting"] in _DECIDING]
     if differ:
-        told = "; ".join(
+        named = "; ".join(
             f"{line['topic']} {line['setting']}: {line['here']} on {procedure.request.source}, {line['there']} on"
             f" {procedure.request.target}"
             for line in differ[:_NAMED]
         )
         raise NotReady(
             "Topics would treat their records otherwise on the returned cluster",
-            told,
+            named,
             f"The flow does not copy settings ({_SYNC}=false): make them equal, then start a new run.",
         )
 
@@ -95,13 +95,13 @@ def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
 def settings_that_differ(procedure: Run, scope: Mapping[str, str]) -> list[dict[str, Any]]:
     """Portable settings that differ between topic and copy: topic, setting, here, there; null if it has none."""
     here, there = procedure.systems.source.configs(scope), procedure.systems.target.configs(scope.values())
-    found = []
+    differing = []
     for topic, name in sorted(scope.items()):
         if topic in here and name in there:
-            mine, theirs = portable_configs(here[topic]), portable_configs(there[name])
-            found += [
-                {"topic": name, "setting": key, "here": mine.get(key), "there": theirs.get(key)}
-                for key in sorted(mine.keys() | theirs.keys())
-                if mine.get(key) != theirs.get(key)
+            source_settings, target_settings = portable_configs(here[topic]), portable_configs(there[name])
+            differing += [
+                {"topic": name, "setting": key, "here": source_settings.get(key), "there": target_settings.get(key)}
+                for key in sorted(source_settings.keys() | target_settings.keys())
+                if source_settings.get(key) != target_settings.get(key)
             ]
-    return found
+    return differing

@@ -1,8 +1,8 @@
-"""Prepare the returned cluster's topics for the flow back: add what is missing, or make all of them anew.
+"""Delete the returned cluster's topics in mode recreate, so that the flow back fills them from the beginning.
 
-Nothing is deleted unless a second person decided on it, the export of what would be lost was read again, both flows
-stand, and no record came since it was made. What is deleted stands in the journal before, each topic with its id, so
-that one that was made anew already is never deleted again.
+Topics are deleted only after a second person's approval, with the export verified, both flows stopped, and no new
+record since the export. The journal lists the topics with their ids before the deletion, so that a topic that was
+already recreated is never deleted again.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from kafka_dr.procedure.entries import StrandedRecordsFound, TopicsToCreate, Top
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: Settings of the topic as it was on the returned cluster that mean nothing on another one.
+#: Settings with a meaning on the topic's own cluster only; taken from the deleted topic, not from the new primary.
 _OF_THE_CLUSTER = ("min.insync.replicas", "unclean.leader.election.enable")
-#: Folder of an export with what was replicated once.
+#: Folder of an export with records that had been replicated, and that the new primary no longer has.
 _OLDER = "older"
 _DELETE_SECONDS = 120.0
 _DELETED_AT_ONCE = 500
@@ -41,11 +41,11 @@ _DELETED_AT_ONCE = 500
 
 @dataclass(frozen=True)
 class TopicBefore:
-    """What a topic of the returned cluster was before it was deleted.
+    """A topic of the returned cluster before its deletion.
 
     Attributes:
-        replicas: copies of each partition; 0 where nobody knows.
-        settings: its own settings that only that cluster has.
+        replicas: replication factor; 0 if unknown.
+        settings: the topic's own settings of `_OF_THE_CLUSTER`.
     """
 
     topic_id: str
@@ -54,10 +54,10 @@ class TopicBefore:
 
 
 class TopicRecreation:
-    """Topics of the returned cluster that are deleted and made anew, by their names there.
+    """The deletion of the returned cluster's topics before they are created again.
 
     Attributes:
-        before: what they were when they were looked at first.
+        before: topic name there -> the topic as first noted; {} before a note.
     """
 
     def __init__(self, procedure: Run, step: str, scope: Mapping[str, str]) -> None:
@@ -66,28 +66,28 @@ class TopicRecreation:
         self.before, self._noted = noted or {}, noted is not None
 
     def delete(self) -> dict[str, Any]:
-        """Stop both flows, look again, then delete what still is as it was; and what MirrorMaker 2 remembers of it.
+        """Stop both flows, check again, delete topics that still have the noted id, and MirrorMaker 2's state of them.
 
         Raises:
-            Contradiction: the export is not what the journal knows.
-            Refusal: records came since it was made.
+            Contradiction: a file of the export is missing, or not as in the journal.
+            Refusal: records were written since the export.
         """
         flows = [self._procedure.reversed.flow, self._procedure.flow]
         verified = verify_export(self._procedure)
         stopped = stop_flows(self._procedure, self._step, flows)
-        old = self._old()
+        old = self._topics_to_delete()
         self._refuse_written(old)
         if not self._noted:
             self.before, self._noted = self._note(old), True
         stale = stale_places(self._procedure)
-        for some in in_batches(old, _DELETED_AT_ONCE):
+        for batch in in_batches(old, _DELETED_AT_ONCE):
             self._procedure.authority.hold()
-            # A process that comes late must not delete what a newer one has made by the same name.
-            self._procedure.systems.target.delete_topics(self._as_they_were(some), _DELETE_SECONDS)
+            # A superseded process must not delete a topic that a newer process has created under the same name.
+            self._procedure.systems.target.delete_topics(self._with_noted_id(batch), _DELETE_SECONDS)
         for cluster, names in stale:
             self._procedure.authority.hold()
             cluster.delete_topics(names, _DELETE_SECONDS)
-        self._forget_offsets()
+        self._clear_offsets()
         return {
             "export_verified": verified,
             "stopped": stopped,
@@ -96,7 +96,7 @@ class TopicRecreation:
         }
 
     def refuse_filled(self) -> None:
-        """Require topics made anew to have new ids and no record: the flow back fills them from the beginning."""
+        """Refuse a recreated topic with its old id, or with records: the flow back fills it from the beginning."""
         refuse_lacking(self._procedure, self._scope.values())
         infos = self._procedure.systems.target.topics(self.before)
         same = [name for name, info in infos.items() if info.topic_id == self.before[name].topic_id]
@@ -109,13 +109,13 @@ class TopicRecreation:
                 "Find who made or wrote them; then start a new run.",
             )
 
-    def _old(self) -> list[str]:
-        """Topics that are there and were not made anew yet."""
+    def _topics_to_delete(self) -> list[str]:
+        """Existing topics that were not recreated yet."""
         names = self._scope.values()
-        return self._as_they_were(names) if self._noted else sorted(self._procedure.systems.target.topics(names))
+        return self._with_noted_id(names) if self._noted else sorted(self._procedure.systems.target.topics(names))
 
-    def _as_they_were(self, names: Iterable[str]) -> list[str]:
-        """Those that have the id which was noted before anything was deleted, sorted."""
+    def _with_noted_id(self, names: Iterable[str]) -> list[str]:
+        """The topics that still have the id noted before the deletion, sorted."""
         infos = self._procedure.systems.target.topics(names)
         return sorted(
             name for name, info in infos.items() if name in self.before and info.topic_id == self.before[name].topic_id
@@ -123,16 +123,16 @@ class TopicRecreation:
 
     def _refuse_written(self, old: list[str]) -> None:
         found = self._procedure.progress.require(StrandedRecordsFound)
-        seen = frame_partitions(self._procedure.artifacts.load(found.returned_ends), "offset")
-        there = partitions_of(self._procedure, set(old) - self._replaced(old))
+        ends = frame_partitions(self._procedure.artifacts.load(found.returned_ends), "offset")
+        partitions = partitions_of(self._procedure, set(old) - self._recreated_earlier(old))
         if exported_by(self._procedure) != self._procedure.id:
-            # What was not there when an earlier run looked was made by it, or by the flow back that it started.
+            # A partition without a noted end was created by the earlier run, or by the flow back that it started.
             counts = {
                 self._scope[topic]: len(info.partitions)
                 for topic, info in self._procedure.systems.source.topics(self._scope).items()
             }
-            there = [tp for tp in there if tp in seen or tp.partition >= counts.get(tp.topic, 0)]
-        written = written_since(self._procedure, {tp: seen.get(tp, 0) for tp in there})
+            partitions = [tp for tp in partitions if tp in ends or tp.partition >= counts.get(tp.topic, 0)]
+        written = written_since(self._procedure, {tp: ends.get(tp, 0) for tp in partitions})
         if written:
             raise Refusal(
                 "Records came to the returned cluster since they were looked through",
@@ -141,8 +141,8 @@ class TopicRecreation:
                 " looks again.",
             )
 
-    def _replaced(self, old: list[str]) -> set[str]:
-        """Topics that an earlier run made anew since the search for stranded records: they hold copies only."""
+    def _recreated_earlier(self, old: list[str]) -> set[str]:
+        """Topics that an earlier run recreated after the search for stranded records: they hold copies only."""
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()
@@ -151,7 +151,7 @@ class TopicRecreation:
         return {name for name, info in infos.items() if name in noted and noted[name].topic_id != info.topic_id}
 
     def _note(self, old: list[str]) -> dict[str, TopicBefore]:
-        """What they are, in the journal before anything is deleted."""
+        """Write topics with their ids and settings to the journal, before any deletion."""
         infos, configs = self._procedure.systems.target.topics(old), self._procedure.systems.target.configs(old)
         before = {
             name: TopicBefore(
@@ -160,29 +160,30 @@ class TopicRecreation:
             for name in old
         }
         rows = [
-            (name, was.topic_id, was.replicas, json.dumps(was.settings, sort_keys=True)) for name, was in before.items()
+            (name, topic.topic_id, topic.replicas, json.dumps(topic.settings, sort_keys=True))
+            for name, topic in before.items()
         ]
         frame = pd.DataFrame(rows, columns=["topic", "topic_id", "replicas", "settings"]).astype(
             {"topic": str, "topic_id": str, "replicas": "int32", "settings": str}
         )
         self._procedure.authority.hold()
-        deleting = TopicsToDelete(deletes_topics=self._procedure.artifacts.save("deleted_topics", frame))
-        record_fact(self._procedure.authority, self._step, deleting)
+        intent = TopicsToDelete(deletes_topics=self._procedure.artifacts.save("deleted_topics", frame))
+        record_fact(self._procedure.authority, self._step, intent)
         return before
 
-    def _forget_offsets(self) -> None:
-        """Remove the flow back's offsets: it begins anew. Before the logs are gone this would fill them twice."""
+    def _clear_offsets(self) -> None:
+        """Set the flow back's offsets to null: full mirroring. Only after the deletion, else records come twice."""
         flow = self._procedure.flow
         worker, name = self._procedure.systems.connect_worker(flow), flow.connectors.source
-        known = worker.offsets(name).of(flow.source)
-        nothing = {tp: None for tp, offset in known.items() if tp.topic in self._scope and offset is not None}
-        if nothing:
+        in_connect = worker.offsets(name).of(flow.source)
+        cleared = {tp: None for tp, offset in in_connect.items() if tp.topic in self._scope and offset is not None}
+        if cleared:
             self._procedure.authority.hold()
-            worker.change_offsets(name, flow.source, nothing)
+            worker.change_offsets(name, flow.source, cleared)
 
 
 def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
-    """What a procedure meant to delete, as it was then, by its first intent in the journal; None before that."""
+    """Topics of a procedure's first intent to delete, as they were then; None without an intent."""
     noted = procedure.progress.facts(TopicsToDelete)
     if not noted:
         return None
@@ -193,27 +194,27 @@ def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
 
 
 def settings_before_deletion(procedure: Run) -> dict[str, TopicBefore]:
-    """Topics noted for deletion by this failback's runs since clients left, each as its oldest note has it."""
-    found: dict[str, TopicBefore] = {}
+    """Topics that failback runs since the last client move noted for deletion, each as in its oldest note."""
+    oldest: dict[str, TopicBefore] = {}
     for _, writer, _ in PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS):
-        found = (noted_topics(writer) or {}) | found
-    return found
+        oldest = (noted_topics(writer) or {}) | oldest
+    return oldest
 
 
 def verify_export(procedure: Run) -> int:
-    """Read every file of the export again, stranded and older records; count the files.
+    """Verify every file of the export, stranded and older records; return how many there are.
 
     Raises:
-        Contradiction: a file is missing, or is not what the journal knows.
+        Contradiction: a file is missing, or its SHA-256 is not that of the journal.
     """
     files = [*exported_partitions(procedure), *exported_older(procedure)]
-    for one in files:
-        one.verify()
+    for exported in files:
+        exported.verify()
     return len(files)
 
 
 def exported_older(procedure: Run) -> list[ExportedPartition]:
-    """Files of records that were replicated once, and that the new primary has deleted since."""
+    """Exported records that had been replicated, and that the new primary has deleted since."""
     export = procedure.progress.require(StrandedRecordsFound).export
     folder = Path(procedure.topology.evidence) / exported_by(procedure) / export.folder / _OLDER
     rows = procedure.artifacts.load(export.older).to_dict("records") if export.older else []
@@ -231,9 +232,9 @@ def exported_older(procedure: Run) -> list[ExportedPartition]:
 
 
 def stale_places(procedure: Run) -> list[tuple[Any, list[str]]]:
-    """MirrorMaker 2's internal topics (offset syncs, checkpoints) about deleted logs, by cluster.
+    """MirrorMaker 2's internal topics (offset syncs, checkpoints) about deleted logs: (cluster, topics) pairs.
 
-    Where each direction has topics of its own, those of the flow from the returned cluster go on to be true.
+    If names separate directions, the internal topics of the flow from the returned cluster remain valid.
     """
     flow, old = procedure.flow, procedure.reversed.flow
     stale = _internal(procedure, flow) | (set() if names_separate_directions(procedure) else _internal(procedure, old))
@@ -248,22 +249,22 @@ def _internal(procedure: Run, flow: Flow) -> set[tuple[str, str]]:
 
 
 def replicas_of(info: TopicInfo) -> int:
-    """Copies that each partition of a topic has, by the one with fewest; 0 where nobody knows."""
+    """Replication factor of a topic: the smallest of its partitions; 0 if unknown."""
     return min(map(len, info.replicas.values()), default=0)
 
 
 def settings_of_the_cluster(configs: Any) -> dict[str, str]:
-    """A topic's own settings that mean something on its cluster only, and are kept when it is made anew there."""
+    """A topic's own settings with a meaning on its cluster only; set again when the topic is recreated."""
     own: Collection[str] = getattr(configs, "overrides", ())
     return {key: configs[key] for key in _OF_THE_CLUSTER if key in own}
 
 
 def made_by(procedure: Run, step: str) -> set[str]:
-    """Topics of the returned cluster that this procedure made, by its intents, those of killed tries included."""
-    return {name for making in procedure.progress.facts(TopicsToCreate, step) for name in making.creates_topics}
+    """Topics of the returned cluster that this procedure created, by its intents, killed tries included."""
+    return {name for intent in procedure.progress.facts(TopicsToCreate, step) for name in intent.creates_topics}
 
 
 def ids_frame(procedure: Run, names: Iterable[str]) -> pd.DataFrame:
-    """Ids that topics of the returned cluster have now, sorted by their names."""
+    """Current topic ids on the returned cluster: topic, topic_id; sorted by topic."""
     ids = {name: info.topic_id for name, info in procedure.systems.target.topics(names).items()}
     return pd.DataFrame(sorted(ids.items()), columns=["topic", "topic_id"]).astype(str)
