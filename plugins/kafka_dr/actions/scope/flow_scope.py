@@ -1,4 +1,4 @@
-"""What a flow replicates, and where a source's records are on the target."""
+"""Topics that a flow replicates, and the target partitions with a source partition's records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_dr.procedure.run import Run
 
 
 def scope_now(procedure: Run, topics: Iterable[str], **timeout: float) -> dict[str, str]:
-    """As of `scope_of`, by what the flow's worker says now."""
+    """As `scope_of`, with the current configuration and version of the flow's worker."""
     worker = procedure.mirror_maker(procedure.flow)
     config = worker.config(procedure.flow.connectors.source, **timeout)
     return scope_of(procedure, topics, config, worker.worker(**timeout).version)
@@ -24,8 +24,8 @@ def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], v
     """Source topics that the flow replicates -> their names on the target; heartbeats are not clients' topics.
 
     Args:
-        config: the source connector's.
-        version: the worker's; empty where nobody told it.
+        config: the source connector's configuration.
+        version: the worker's version; empty if unknown.
     """
     naming, flow = procedure.naming, procedure.flow
     selects = topic_filter_of(config, naming, flow.target, version)
@@ -37,10 +37,10 @@ def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], v
 
 
 def copies_of_target(procedure: Run, topics: Iterable[str]) -> dict[str, str]:
-    """Source topics that are copies under names of their own -> the target's topics that they are copies of.
+    """Source topics that are prefixed copies of the target's topics -> these topics of the target.
 
-    Groups that an earlier failover had brought read the older records there; on the target these are in the topics that
-    they come from.
+    Groups that came with an earlier failover read older records in the copies; on the target the same records are in
+    the original topics.
     """
     naming, alias = procedure.naming, procedure.flow.target
     return {
@@ -52,21 +52,21 @@ def copies_of_target(procedure: Run, topics: Iterable[str]) -> dict[str, str]:
 
 
 def existing_originals(copies: Mapping[str, str], there: Iterable[str]) -> dict[str, str]:
-    """Those of the copies whose topic the target still has."""
-    known = set(there)
-    return {copy: topic for copy, topic in copies.items() if topic in known}
+    """The copies whose original topic still exists on the target (`there`)."""
+    existing = set(there)
+    return {copy: topic for copy, topic in copies.items() if topic in existing}
 
 
 def remote_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
-    """Source partition -> the target's partition with its records: its copy, or if it is a copy, its original."""
-    alias, wanted = procedure.flow.source, list(partitions)
-    topics = {tp.topic for tp in wanted}
+    """Source partition -> target partition with the same records: its copy; for a copy, its original."""
+    alias, partitions = procedure.flow.source, list(partitions)
+    topics = {tp.topic for tp in partitions}
     names = {topic: procedure.naming.remote(alias, topic) for topic in topics} | copies_of_target(procedure, topics)
-    return {tp: TopicPartition(names[tp.topic], tp.partition) for tp in wanted}
+    return {tp: TopicPartition(names[tp.topic], tp.partition) for tp in partitions}
 
 
 def names_separate_directions(procedure: Run) -> bool:
-    """Whether each direction has topics of its own, so that none has to be told where to begin."""
+    """Whether each direction of replication writes to topics of its own, so that no start offset must be seeded."""
     return procedure.topology.naming.policy != "identity"
 
 
@@ -74,12 +74,12 @@ _CONFIG_SECONDS = 2.0
 
 
 def mirrored_now(procedure: Run) -> set[str]:
-    """Topics that the source has now and the flow mirrors."""
+    """The source's current topics that the flow mirrors."""
     return mirrored_of(procedure, procedure.systems.source.topics())
 
 
 def mirrored_of(procedure: Run, topics: Iterable[str]) -> set[str]:
-    """Those of the source's topics that the flow mirrors, by its worker's configuration, else by the stated one."""
+    """The given source topics that the flow mirrors, by its worker's configuration, else by the topology file."""
     topics = list(topics)
     try:
         return set(scope_now(procedure, topics, timeout=_CONFIG_SECONDS))

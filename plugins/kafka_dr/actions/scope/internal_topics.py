@@ -21,23 +21,23 @@ from kafka_dr.hooks.brokers.record import key_and_value, record_of
 from kafka_dr.procedure.run import Run
 
 _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
-#: The share of a topic's records that may be foreign. Above it nobody can tell what else in the topic is wrong.
+#: Largest share of unreadable records in an internal topic; above this share the readable records are not trusted.
 _FOREIGN = 0.001
 
 
 def offset_syncs_of(procedure: Run) -> pd.DataFrame:
-    """Every offset sync that survives, in the order written: topic, partition, upstream, downstream, sequence."""
+    """All offset syncs in the topic, in the order written: topic, partition, upstream, downstream, sequence."""
     return _syncs_in(procedure, *syncs_place(procedure, procedure.flow))
 
 
 def syncs_place(procedure: Run, flow: Flow) -> tuple[str, str]:
-    """Where a flow keeps its offset syncs, by its worker's configuration: the cluster's alias, and the topic there."""
-    return _kept_at(
+    """Cluster alias and topic of a flow's offset syncs, by its worker's configuration."""
+    return _syncs_topic(
         procedure, flow, procedure.mirror_maker(flow).config(flow.connectors.source).get(_LOCATION, "source")
     )
 
 
-def _kept_at(procedure: Run, flow: Flow, location: str) -> tuple[str, str]:
+def _syncs_topic(procedure: Run, flow: Flow, location: str) -> tuple[str, str]:
     naming, on_target = procedure.naming, location == "target"
     return (
         (flow.target, naming.offset_syncs_topic(flow.source))
@@ -47,35 +47,35 @@ def _kept_at(procedure: Run, flow: Flow, location: str) -> tuple[str, str]:
 
 
 def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
-    """Offset syncs left on the target, as of `offset_syncs_of`; empty if MirrorMaker 2 keeps them on the source.
+    """Offset syncs on the target, columns as of `offset_syncs_of`; empty if MirrorMaker 2 stores them on the source.
 
-    A topic of this name may be there all the same: the flow the other way keeps its own under it, on its source.
+    A topic of this name may exist nevertheless: the opposite flow stores its own offset syncs under the same name.
 
     Args:
-        missing: is told how many records could not be read.
+        missing: gets a line with the number of unreadable records, if any.
 
     Raises:
-        Contradiction: they are too many.
+        Contradiction: too many records are unreadable.
     """
     flow = procedure.flow
     topic = procedure.naming.offset_syncs_topic(flow.source)
-    kept_there = syncs_location(procedure) == "target" and topic in procedure.systems.target.topics([topic])
-    return _syncs_in(procedure, flow.target, topic, missing) if kept_there else _syncs_frame([], [])
+    stored_on_target = syncs_location(procedure) == "target" and topic in procedure.systems.target.topics([topic])
+    return _syncs_in(procedure, flow.target, topic, missing) if stored_on_target else _syncs_frame([], [])
 
 
 def syncs_of_the_other_flow(procedure: Run) -> pd.DataFrame:
-    """Surviving offset syncs of the flow target->source, as of `offset_syncs_of`; upstream is the target's offset.
+    """Offset syncs of the flow target->source, as of `offset_syncs_of`; upstream is the target's offset.
 
-    None where there is no such flow, nobody says where it keeps them, only the lost source has them, or this flow keeps
-    its own in the same topic.
+    Empty if there is no such flow, the location of its syncs is unknown, only the lost source has them, or this flow
+    stores its own syncs in the same topic.
     """
-    other, nothing = procedure.reverse_flow, _syncs_frame([], [])
-    if other is None:
+    reverse, nothing = procedure.reverse_flow, _syncs_frame([], [])
+    if reverse is None:
         return nothing
-    there, here = syncs_location(procedure.reversed), syncs_location(procedure)
-    if there is None or here is None:
+    other_location, own_location = syncs_location(procedure.reversed), syncs_location(procedure)
+    if other_location is None or own_location is None:
         return nothing
-    place, own = _kept_at(procedure, other, there), _kept_at(procedure, procedure.flow, here)
+    place, own = _syncs_topic(procedure, reverse, other_location), _syncs_topic(procedure, procedure.flow, own_location)
     on_source = place[0] == procedure.request.source
     if place == own or (on_source and procedure.progress.without_source):
         return nothing
@@ -85,7 +85,7 @@ def syncs_of_the_other_flow(procedure: Run) -> pd.DataFrame:
 
 
 def syncs_location(procedure: Run) -> str | None:
-    """Where the flow keeps offset syncs, by its worker's configuration, else as stated; None where neither says."""
+    """Where the flow stores offset syncs (source or target), by worker, else by topology; None if unknown."""
     flow = procedure.flow
     try:
         return (
@@ -108,7 +108,7 @@ def _syncs_in(procedure: Run, alias: str, topic: str, missing: list[str] | None 
 
 
 def tell_foreign(topic: str, foreign: int, read: int, missing: list[str]) -> None:
-    """Tell how many of a topic's records are none of MirrorMaker 2's; as of `syncs_on_target`."""
+    """Report unreadable records of an internal topic in `missing`; raises as of `syncs_on_target`."""
     if foreign > _FOREIGN * read:
         raise Contradiction(
             f"{topic} holds too much that MirrorMaker 2 did not write",
@@ -129,7 +129,7 @@ def _syncs_frame(syncs: list[OffsetSync], sequence: list[int]) -> pd.DataFrame:
 
 
 def checkpoints_of(procedure: Run) -> pd.DataFrame:
-    """Newest checkpoint per group and target partition: group, topic, partition, mirror_maker_position."""
+    """Newest checkpoint by group and target partition: group, topic, partition, mirror_maker_position."""
     return checkpoints_frame(_newest_checkpoints(procedure, None, {}))
 
 
@@ -138,12 +138,14 @@ def checkpoints_with_origin(
 ) -> pd.DataFrame:
     """Source positions stated by the newest checkpoints: group, topic (of the source), partition, position.
 
-    Args, Raises: as of `syncs_on_target`; beside them:
-        read_to: how far the recorder read them; where given, only what was written since counts.
+    Args, Raises: as of `syncs_on_target`, and:
+        read_to: partition of the checkpoints topic -> first offset to read (up to there the recorder has read).
     """
-    found = _newest_checkpoints(procedure, missing, read_to or {})
-    frame = position_rows((found.group, found.topic, found.partition, found.upstream))
-    origin = {topic: upstream for topic in set(found.topic) if (upstream := origin_of(procedure, topic)) is not None}
+    checkpoints = _newest_checkpoints(procedure, missing, read_to or {})
+    frame = position_rows((checkpoints.group, checkpoints.topic, checkpoints.partition, checkpoints.upstream))
+    origin = {
+        topic: upstream for topic in set(checkpoints.topic) if (upstream := origin_of(procedure, topic)) is not None
+    }
     return (
         frame[frame["topic"].isin(origin)]
         .assign(topic=lambda rows: rows["topic"].map(origin).astype(object))
@@ -152,7 +154,7 @@ def checkpoints_with_origin(
 
 
 def origin_of(procedure: Run, topic: str) -> str | None:
-    """A target topic's name on the source; None for topics of other origin, as the target's own (default names)."""
+    """A target topic's name on the source; None if the topic is not the flow's, as the target's own topics."""
     naming, source = procedure.naming, procedure.flow.source
     upstream = naming.upstream(topic)
     return upstream if upstream is not None and naming.remote(source, upstream) == topic else None
@@ -161,20 +163,20 @@ def origin_of(procedure: Run, topic: str) -> str | None:
 def _newest_checkpoints(
     procedure: Run, missing: list[str] | None, read_to: Mapping[RowPlace, int]
 ) -> CheckpointColumns:
-    """Of each group and partition; none where the topic is missing."""
+    """Newest checkpoint of each group and partition; empty if the topic does not exist."""
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
-    there = procedure.systems.target.topics([topic]).get(topic)
-    if there is None:
+    info = procedure.systems.target.topics([topic]).get(topic)
+    if info is None:
         return newest_checkpoints([])
-    begin = {TopicPartition(topic, p): read_to.get(RowPlace(there.topic_id, topic, p), 0) for p in there.partitions}
+    begin = {TopicPartition(topic, p): read_to.get(RowPlace(info.topic_id, topic, p), 0) for p in info.partitions}
     records = list(procedure.systems.reader(procedure.flow.target).read_all(topic, take=key_and_value, begin=begin))
-    found = newest_checkpoints(records)
+    checkpoints = newest_checkpoints(records)
     if missing is not None:
-        tell_foreign(topic, found.malformed, len(records), missing)
-    return found
+        tell_foreign(topic, checkpoints.malformed, len(records), missing)
+    return checkpoints
 
 
-def checkpoints_frame(found: CheckpointColumns) -> pd.DataFrame:
+def checkpoints_frame(checkpoints: CheckpointColumns) -> pd.DataFrame:
     """Checkpoints as a frame."""
-    frame = position_rows((found.group, found.topic, found.partition, found.downstream))
+    frame = position_rows((checkpoints.group, checkpoints.topic, checkpoints.partition, checkpoints.downstream))
     return frame.rename(columns={"position": "mirror_maker_position"}).astype({"mirror_maker_position": "Int64"})

@@ -25,42 +25,42 @@ def topics_of(procedure: Run) -> list[str]:
 
 
 def topics_with_positions(procedure: Run) -> set[str]:
-    """Topics on the source whose positions move: the plan's, and those that are copies of the target's."""
+    """Source topics whose positions move: the plan's topics, and copies of the target's topics."""
     return {*topics_of(procedure), *procedure.progress.move().planned.copies}
 
 
 def cut_off_of(procedure: Run) -> dict[TopicPartition, int]:
-    """Where the source's logs stood still behind the fence."""
+    """The cut-off: the source's stable log ends behind the fence, by partition."""
     return frame_partitions(procedure.artifacts.load(procedure.progress.require(ProducersFenced).cut_off), "offset")
 
 
 def boundary_of(procedure: Run) -> dict[TopicPartition, int]:
-    """Where the target's logs ended once MirrorMaker 2 was stopped."""
+    """The boundary: the target's log ends after MirrorMaker 2 stopped, by partition."""
     return frame_partitions(procedure.artifacts.load(procedure.progress.require(MirrorMakerStopped).boundary), "offset")
 
 
 def ends_left(procedure: Run) -> dict[TopicPartition, int]:
-    """The boundary, and once groups are committed the ends of the topics that clients will write to."""
+    """The boundary; once groups are committed, also the log ends of the topics that clients will write to."""
     committed = procedure.progress.done(GroupsCommitted)
     local = None if committed is None else procedure.artifacts.load(committed.local_ends)
     return boundary_of(procedure) | ({} if local is None else frame_partitions(local, "offset"))
 
 
 def boundary_moved(procedure: Run) -> list[str]:
-    """Partitions of the target, clients' future topics included, whose log ends moved since they were left."""
-    left = ends_left(procedure)
-    ends = procedure.systems.target.ends(list(left))
-    return [f"{tp}: {left[tp]} -> {ends[tp]}" for tp in sorted(left) if ends[tp] != left[tp]]
+    """Target partitions, clients' future topics included, whose log ends moved since `ends_left`, as text."""
+    noted = ends_left(procedure)
+    ends = procedure.systems.target.ends(list(noted))
+    return [f"{tp}: {noted[tp]} -> {ends[tp]}" for tp in sorted(noted) if ends[tp] != noted[tp]]
 
 
 def groups_of(procedure: Run) -> list[str]:
-    """Groups to wait for: the plan's, after the freeze with those born since; no excluded groups."""
+    """Groups to wait for: the plan's, after the freeze also groups created since; no excluded groups."""
     frozen = procedure.progress.done(ConsumersDrained)
     return list(frozen.groups) if frozen else planned_groups(procedure)
 
 
 def planned_groups(procedure: Run) -> list[str]:
-    """The groups that the approver saw: the plan's."""
+    """The plan's groups, as the approver saw them."""
     return [planned.group for planned in procedure.progress.move().planned.groups]
 
 
@@ -70,13 +70,13 @@ def excluded_groups(procedure: Run) -> Sequence[PlannedExclusion]:
 
 
 def fenced_groups(procedure: Run) -> list[str]:
-    """All groups whose reads are fenced on the source: those that are waited for, and the excluded ones."""
-    return sorted({*groups_of(procedure), *(one.group for one in excluded_groups(procedure))})
+    """All groups whose reads are fenced on the source: groups to wait for, and excluded groups."""
+    return sorted({*groups_of(procedure), *(exclusion.group for exclusion in excluded_groups(procedure))})
 
 
 def refuse_changed_topics(procedure: Run) -> None:
-    """The plan's topics are what the flow replicates now: same names, ids and partition counts."""
-    planned = {one.topic: (one.topic_id, one.partitions) for one in procedure.progress.move().planned.topics}
+    """Refuse unless the flow replicates the plan's topics: same names, ids and partition counts."""
+    planned = {row.topic: (row.topic_id, row.partitions) for row in procedure.progress.move().planned.topics}
     infos = procedure.systems.source.topics()
     now = {t: (infos[t].topic_id, len(infos[t].partitions)) for t in scope_now(procedure, infos)}
     changed = sorted(t for t in planned.keys() | now.keys() if planned.get(t) != now.get(t))

@@ -1,4 +1,4 @@
-"""Committed positions as frames: ten thousand groups hold a million positions while clients stand still."""
+"""Committed positions as frames: a million positions of ten thousand groups are read during the downtime."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ def in_order(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def rank_names(names: pd.Series) -> tuple[np.ndarray, list[str]]:
-    """Each name's rank among the distinct names, and these in order.
+    """Each name's rank among the distinct names, and the sorted distinct names.
 
-    pandas' own factorize, and with it groupby and drop_duplicates, takes names for equal that are alike up to a NUL
-    character.
+    Not pandas' factorize (nor groupby, drop_duplicates): it treats names as equal that are equal up to a NUL character.
     """
     listed = names.tolist()
     distinct = sorted(set(listed))
@@ -46,17 +45,17 @@ def rank_names(names: pd.Series) -> tuple[np.ndarray, list[str]]:
 
 
 def with_partition_column(frame: pd.DataFrame, values: Mapping[TopicPartition, int | None], name: str) -> pd.DataFrame:
-    """The rows with one value of their partition more; unknown where the partition has none."""
-    known = pd.DataFrame([(*tp, value) for tp, value in values.items()], columns=["topic", "partition", name]).astype(
+    """Add a column with each row's value by partition (Int64); null if the partition has none."""
+    column = pd.DataFrame([(*tp, value) for tp, value in values.items()], columns=["topic", "partition", name]).astype(
         {"topic": object, "partition": "int32", name: "Int64"}
     )
-    return frame.merge(known, on=["topic", "partition"], how="left")
+    return frame.merge(column, on=["topic", "partition"], how="left")
 
 
 def by_group(frame: pd.DataFrame) -> Iterator[tuple[str, dict[TopicPartition, int]]]:
-    """A sorted frame's positions as one mapping a group."""
+    """A sorted frame's positions, group by group: (group, partition -> position)."""
     groups, topics, numbers, offsets = (frame[name].tolist() for name in COLUMNS)
-    # Few partitions recur in many groups: each is made once.
+    # Few distinct partitions recur in many groups: one object for each.
     places = {pair: TopicPartition._make(pair) for pair in set(zip(topics, numbers, strict=True))}
     partitions = list(map(places.__getitem__, zip(topics, numbers, strict=True)))
     edges = (

@@ -1,4 +1,4 @@
-"""What topics' settings mean for mirroring: compaction, timestamps, what can be carried over."""
+"""Topic settings that matter for mirroring: compaction, timestamps, settings valid on another cluster."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from kafka_dr.procedure.run import Run
 
 
 def timestamps_comparable(procedure: Run) -> dict[str, bool]:
-    """By source topic: whether records keep their timestamps (the target topic does not stamp its own)."""
+    """Source topic -> whether copies keep their timestamps (the target topic does not use LogAppendTime)."""
     topics = topics_of(procedure)
     names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
-    stamped = append_time_in(procedure.systems.target.configs(list(names.values())))
-    return {t: remote not in stamped for t, remote in names.items()}
+    append_time = append_time_in(procedure.systems.target.configs(list(names.values())))
+    return {t: remote not in append_time for t, remote in names.items()}
 
 
 def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Topics that the cleaner compacts, of those with these settings."""
+    """The compacted topics among those with these settings."""
     return {topic for topic, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")}
 
 
 def append_time_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Topics whose records get their time from the broker, so that a copy has another one."""
+    """Topics with LogAppendTime among those with these settings; their copies have other timestamps."""
     return {topic for topic, config in configs.items() if uses_append_time(config)}
 
 
 def uses_append_time(config: Mapping[str, str]) -> bool:
-    """Whether a topic with these settings gives records the time at which it took them."""
+    """Whether a topic with these settings uses LogAppendTime: the broker sets timestamps."""
     return config.get("message.timestamp.type", "CreateTime") != "CreateTime"
 
 
@@ -36,7 +36,7 @@ _NOT_PORTABLE = ("replicas", "min.insync.replicas", "unclean.leader.election.ena
 
 
 def portable_configs(configs: Settings) -> dict[str, str]:
-    """A topic's own settings that mean the same on another cluster."""
+    """A topic's overridden settings that mean the same on another cluster."""
     return {
         k: v
         for k, v in configs.items()
