@@ -31,8 +31,8 @@ _TAILS_SECONDS = 3.0
 class CatchUp:
     """Measures how far the flow back is behind the new primary's log ends of a moment noted in the journal.
 
-    Connect's committed offsets are used. They are up to one flush old, so they may be too low, never too high. That
-    suffices while clients are working; the proof record by record comes later, behind the fence.
+    Connect's committed offsets are used. These offsets are up to one flush old: possibly too low, never too high. Such
+    precision suffices while clients are working; the proof record by record comes later, behind the fence.
     """
 
     def __init__(self, procedure: Run, step: str) -> None:
@@ -76,7 +76,7 @@ class CatchUp:
             )
 
     def _noted_ends(self) -> tuple[float, dict[TopicPartition, int]]:
-        """This try's newest note of the new primary's log ends (made now if there is none): its time and the ends."""
+        """Time and ends of this try's newest note of the new primary's log ends; writes a note if there is none."""
         began = self._procedure.progress.clock(self._step)
         notes = [row for row in self._notes() if row[0].at.timestamp() >= began]
         entry, note = notes[-1] if notes else self._note()

@@ -1,4 +1,4 @@
-"""Replay stranded records as decided: write each record once, and prove it by reading all of them back.
+"""Replay stranded records as decided: write each record once, and prove this by reading all records back.
 
 Each transaction holds stranded records and one progress record. If a process is killed, its writer process still ends
 the last transaction; the next process fences the old writer, reads the last committed progress, and continues.
@@ -59,7 +59,7 @@ _NAMED = 10
 
 
 class ReplayProof(NamedTuple):
-    """What was read back of a part, and by fate how many of its records were not written on purpose."""
+    """Result of reading a part back, and the number of records deliberately not written, by fate."""
 
     part: ReplayPart
     found: Found
@@ -130,7 +130,7 @@ class Replay:
         return self._procedure.systems.source.ends([part.place for part in self._parts])
 
     def _ends_noted(self) -> dict[TopicPartition, int]:
-        """Log ends of the places before any of these exports was written there; the oldest run's note counts."""
+        """Log ends of the places before the first record of any of these exports; the oldest run's note counts."""
         noted: dict[TopicPartition, int] = {}
         writers = Writers.of(self._procedure)
         for writer in writers.procedures:
@@ -291,7 +291,7 @@ class Replay:
 
 
 class LaterKeys:
-    """Keys of a compacted topic's stranded records that clients wrote on the new primary since they went there."""
+    """Keys of a compacted topic's stranded records that clients wrote on the new primary since the failover."""
 
     def __init__(
         self, procedure: Run, reader: RecordReader, part: ReplayPart, exports: Collection[str], begin: int
@@ -331,7 +331,7 @@ def _reading_seconds(spans: Mapping[TopicPartition, OffsetSpan]) -> float:
 
 
 def _expected(part: ReplayPart, left_out: Counter[Fate]) -> Iterator[Expected]:
-    """Records expected on the new primary; counts in `left_out` those that are not to be written."""
+    """Records expected on the new primary; counts the other records in `left_out`, by fate."""
     for record in part.stranded.records():
         fate = part.fate(record)
         if fate is Fate.WRITTEN:

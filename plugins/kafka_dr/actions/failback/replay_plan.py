@@ -38,7 +38,7 @@ _MARKS_BYTES = 1_000
 
 @dataclass(frozen=True)
 class ReplayPart:
-    """One partition's stranded records, and the partition of the new primary to write them to.
+    """One partition's stranded records, and the partition of the new primary that receives them.
 
     Attributes:
         place: topic and partition on the new primary.
@@ -71,7 +71,7 @@ class ReplayPart:
         return fate_of(record.offset, record.key, self.stranded.uncommitted, self.needs_key, written_later)
 
     def stamp(self, record: Record) -> int | None:
-        """Timestamp to write, in milliseconds since 1970; None if there is none, as the client takes 0 for none."""
+        """Timestamp to write, in milliseconds since 1970; None without one, and for 0: the client takes 0 for none."""
         return record.timestamp if record.timestamp is not None and record.timestamp > 0 else None
 
     def doubtful(self, record: Record, now: float) -> bool:

@@ -21,7 +21,7 @@ _ASK_SECONDS = 10.0
 
 
 def refuse_dedicated(procedure: Run) -> None:
-    """Refuse a pair with a flow in dedicated mode: its offsets cannot be set, its connectors cannot be resumed."""
+    """Refuse a pair with a flow in dedicated mode: offsets cannot be set there, nor connectors resumed."""
     dedicated = [
         f"{flow.source}->{flow.target}"
         for flow in (procedure.flow, procedure.reverse_flow)
@@ -79,8 +79,8 @@ def refuse_replaced(procedure: Run) -> None:
     """Refuse if a topic of the returned cluster was deleted or recreated after this run seeded the flow back.
 
     Raises:
-        Contradiction: a topic has another id or is gone, and its copied records with it: deleted manually, or by a
-            superseded process.
+        Contradiction: a topic has another id or is gone, so that its copied records are lost; it was deleted manually
+            or by a superseded process.
     """
     seeded = procedure.progress.done(FlowBackSeeded)
     ids = seeded.topic_ids if seeded else {}
@@ -124,9 +124,9 @@ def flow_runs(procedure: Run, flow: Flow) -> bool:
 
 
 def stop_flows(procedure: Run, step: str, flows: Iterable[Flow]) -> dict[str, str]:
-    """Stop the connectors of these flows and wait until they are STOPPED without tasks; connector -> state.
+    """Stop the connectors of these flows and wait for STOPPED without tasks; connector -> state.
 
-    A superseded process need not resume them: a stopped flow does no harm as long as clients do not move.
+    A superseded process does not resume the connectors: a stopped flow does no harm as long as clients do not move.
 
     Raises:
         DeadlinePassed: a connector did not stop in time.

@@ -48,7 +48,7 @@ class SeedRecord:
     Attributes:
         replicated: last offset that counts as copied, by partition of the new primary; -1 for none.
         topic_ids: topic ids on the returned cluster when seeded; a topic with another id now was recreated.
-        ran: whether the flow was started after the seed; then the offsets in Connect say how far it is.
+        ran: whether the flow was started after the seed, so that Connect's offsets say how far the flow is.
     """
 
     replicated: dict[TopicPartition, int]
@@ -69,7 +69,7 @@ def seeds_since_failover(procedure: Run) -> SeedRecord:
 
 
 def earlier_seeds(procedure: Run, failover: Run) -> list[tuple[JournalEntry, Run, FlowBackSeeded]]:
-    """Outcomes of seed_flow_back since the failover, same direction, this run's own included, oldest first."""
+    """Outcomes of seed_flow_back since the failover, in the run's direction, oldest first; includes this run."""
     return PairJournal(procedure).same_way(FlowBackSeeded, Step.SEED_FLOW_BACK, _opened_at(failover))
 
 
@@ -135,7 +135,7 @@ def _start_offset(procedure: Run, seeds: SeedRecord, tp: TopicPartition, now: in
 
 
 def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
-    """Refuse a log of the new primary that ends before its end at the failover: it is not the log of that time."""
+    """Refuse logs of the new primary that end before their ends at the failover: recreated or truncated logs."""
     ends = procedure.systems.source.ends(list(at_opening))
     cut = [f"{tp}: {at_opening[tp]} -> {ends[tp]}" for tp in sorted(at_opening) if ends[tp] < at_opening[tp]]
     if cut:
@@ -149,7 +149,7 @@ def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
 def recreated_topics(procedure: Run, seeds: SeedRecord) -> set[str]:
     """Topics of the new primary whose copies were recreated since the last seed, by prepare_topics or manually.
 
-    A run that was killed after deleting or creating topics has no outcome; its intents name the topics.
+    A run that was killed after deleting or creating topics has no outcome; its intents name these topics.
     """
     scope, ids, seeded_at = topics_back(procedure), topic_ids(procedure), last_seed_sequence(procedure)
     journal = PairJournal(procedure)

@@ -1,4 +1,4 @@
-"""The returned cluster's logs: their bounds, their copies on the other cluster, and what was proven of them."""
+"""The returned cluster's logs: bounds, copies on the other cluster, and proven offsets."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class ReturnedClusterLogs:
         stable: last stable offset.
         remote: partition -> its copy on the other cluster.
         resumes: log end before the flow back wrote to the partition.
-        proven: the cut-off: all records below it were on the other cluster; {} after an unplanned failover.
-        boundary: by partition of the other cluster, its log end before clients wrote there.
+        proven: the failover's cut-off, below which all records were replicated; {} after an unplanned failover.
+        boundary: partition of the other cluster -> its log end before clients wrote to the partition.
         gone: partitions that the returned cluster no longer has -> number of offsets in their copies.
         copied_back: copies of the other cluster's own topics that will be deleted; their records are never stranded,
-            but are searched for records that only the returned cluster still holds.
+            and are searched only for records that the other cluster no longer has.
     """
 
     starts: dict[TopicPartition, int]

@@ -26,9 +26,9 @@ def planned_return(procedure: Run) -> PlannedReturn:
     Raises:
         NotReady: the requested mode or decisions are impossible for the stranded records found.
     """
-    found, mode = procedure.progress.require(StrandedRecordsFound), mode_of(procedure)
-    sizes = found if mode is Mode.RECREATE and isinstance(found, StrandedRecordsFoundWithSizes) else None
-    stranded, gone = stranded_by_topic(found.topics, found.compacted), tuple(found.gone or ())
+    findings, mode = procedure.progress.require(StrandedRecordsFound), mode_of(procedure)
+    sizes = findings if mode is Mode.RECREATE and isinstance(findings, StrandedRecordsFoundWithSizes) else None
+    stranded, gone = stranded_by_topic(findings.topics, findings.compacted), tuple(findings.gone or ())
     decisions, problems = decide_topics(
         [totals.topic for totals in stranded], procedure.request.choices.get("stranded", {})
     )
@@ -47,11 +47,11 @@ def planned_return(procedure: Run) -> PlannedReturn:
         target=procedure.request.target,
         reason=procedure.request.reason,
         mode=mode,
-        found=found.digest,
+        found=findings.digest,
         stranded=stranded,
         decisions=decisions,
         deleted=sizes.bytes_there if sizes else None,
-        copied=found.records_to_copy,
+        copied=findings.records_to_copy,
         copied_bytes=sizes.bytes_to_copy if sizes else None,
         apart=names_separate_directions(procedure),
         gone=gone,
@@ -68,9 +68,9 @@ def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list
         return []
     written = written_with(procedure.systems.reader(procedure.request.source, READ_COMMITTED), writers.exports)
     return [
-        f"{topic}: {writer} has written some of its records with {was}; decide the same"
-        for topic, (was, writer) in sorted(written.items())
-        if decisions.get(topic, was) is not was
+        f"{topic}: {writer} has written some of its records with {earlier}; decide the same"
+        for topic, (earlier, writer) in sorted(written.items())
+        if decisions.get(topic, earlier) is not earlier
     ]
 
 

@@ -110,7 +110,7 @@ class ExportedPartition:
 
 
 def exported_by(procedure: Run) -> str:
-    """Id of the procedure that exported: an earlier run if find_stranded_records took over its findings."""
+    """Id of the procedure that wrote the export: this run, or the earlier run whose findings were taken over."""
     return procedure.progress.require(StrandedRecordsFound).export.procedure_id or procedure.id
 
 
@@ -119,7 +119,7 @@ class Writers:
     """Procedures that began to replay stranded records since the last client move, by the journal.
 
     Attributes:
-        procedures: oldest first; includes this procedure once it has begun.
+        procedures: oldest first; includes this procedure after its own note.
         exports: ids of the procedures whose exports are replayed; last the export that this procedure reconciles.
             An earlier run of the failback with an export of its own found the same records, so records that the
             earlier run has written are not written again.
@@ -177,10 +177,10 @@ def _progress_of(committed: RecordReader, exports: Collection[str]) -> Iterator[
 
 def exported_partitions(procedure: Run) -> list[ExportedPartition]:
     """The exported partitions, sorted by topic and partition; the files are not read or verified."""
-    found = procedure.progress.require(StrandedRecordsFound)
-    since = frame_partitions(procedure.artifacts.load(found.frontier), "source_end")
-    folder = Path(procedure.topology.evidence) / exported_by(procedure) / found.export.folder
-    rows = procedure.artifacts.load(found.export.files).sort_values(["topic", "partition"]).to_dict("records")
+    findings = procedure.progress.require(StrandedRecordsFound)
+    since = frame_partitions(procedure.artifacts.load(findings.frontier), "source_end")
+    folder = Path(procedure.topology.evidence) / exported_by(procedure) / findings.export.folder
+    rows = procedure.artifacts.load(findings.export.files).sort_values(["topic", "partition"]).to_dict("records")
     return [_partition(row, since, folder) for row in rows]
 
 

@@ -153,7 +153,7 @@ def begun_at(
 
     Records below the start came from the other cluster, or were decided on by the failback of that time. If the whole
     log will be deleted all records are compared again. If names separate directions the old flow continued behind its
-    older copies; only its seeded start offset then says where its new copies begin.
+    older copies, and only its seeded start offset says where the new copies begin.
 
     Returns:
         By partition of the returned cluster: start offset; offset of the first copy on the other cluster, if known.
@@ -163,8 +163,8 @@ def begun_at(
         return {}, {}
     flow_starts = {tp: end for tp, end in ends_at_opening(earlier).items() if tp in logs.remote}
     if names_separate_directions(procedure):
-        # If the move away was a failback in mode recreate, it recreated the copies from the log's beginning, with the
-        # stranded records that had been kept.
+        # A failback in mode recreate (here `failover`) copied the log again from its beginning, with the stranded
+        # records that had been kept.
         seeded = {} if mode_of(failover) is Mode.RECREATE else begun_then(procedure.reversed, earlier)
         return flow_starts, {
             tp: seeded[tp].target_end
@@ -214,7 +214,7 @@ def _kept_by(failback: Run) -> pd.DataFrame:
 
 
 def recreated_since_failover(procedure: Run, failover: Run) -> set[str]:
-    """Topics of the returned cluster whose ids differ from those at the failover."""
+    """Topics of the returned cluster whose ids changed since the failover."""
     ids = failover.progress.move().planned.topic_ids
     return {
         topic for topic, info in procedure.systems.target.topics(sorted(ids)).items() if info.topic_id != ids[topic]

@@ -62,19 +62,19 @@ def last_failover(procedure: Run) -> Run:
     """The procedure that moved clients from the returned cluster to where they are now.
 
     Raises:
-        Refusal: the journal's last client move is another, or there is none.
+        Refusal: the journal has no client move, or the last client move went elsewhere.
     """
     moved, request = completed_moves(procedure), procedure.request
     last = moved[-1][1] if moved else None
     if last is None or (last.request.source, last.request.target) != (request.target, request.source):
-        seen = (
+        detail = (
             "no procedure of the journal opened it"
             if last is None
             else f"{last.id} took clients from {last.request.source} to {last.request.target}"
         )
         raise Refusal(
             f"Nobody knows how clients came from {request.target} to {request.source}",
-            seen,
+            detail,
             "Look where clients are, and name that cluster as the source; clients that were moved without any procedure"
             " have to be moved back like that.",
         )
@@ -131,10 +131,10 @@ def figures_of(
     )
 
 
-def with_sizes(sizes: dict[str, Any], **found: Any) -> StrandedRecordsFound:
-    """The outcome with sizes; its class depends on whether the sizes include bytes."""
-    outcome_class = StrandedRecordsFoundWithSizes if "bytes_there" in found | sizes else StrandedRecordsFound
-    return outcome_class(**found | sizes)
+def with_sizes(sizes: dict[str, Any], **figures: Any) -> StrandedRecordsFound:
+    """The outcome with sizes: `StrandedRecordsFoundWithSizes` if the figures include bytes."""
+    outcome_class = StrandedRecordsFoundWithSizes if "bytes_there" in figures | sizes else StrandedRecordsFound
+    return outcome_class(**figures | sizes)
 
 
 def compacted_of(procedure: Run, logs: ReturnedClusterLogs) -> set[str]:
@@ -179,20 +179,20 @@ def found_before_deleting(procedure: Run) -> Run | None:
 
 def taken_over(procedure: Run, finder: Run) -> StrandedRecordsFound:
     """Outcome of the run that deleted topics, for this run; only that run's export still has the records."""
-    found = finder.progress.require(StrandedRecordsFound)
+    findings = finder.progress.require(StrandedRecordsFound)
     if finder.id == procedure.id:
-        return found
+        return findings
 
     def copied(name: str, receipt: Receipt) -> Receipt:
         return procedure.artifacts.save(name, finder.artifacts.load(receipt))
 
-    export, gone = found.export, deleted_since(procedure, finder)
+    export, gone = findings.export, deleted_since(procedure, finder)
     return with_sizes(
-        copy_sizes(procedure, procedure.require_other(found.after), gone),
-        **vars(found)
+        copy_sizes(procedure, procedure.require_other(findings.after), gone),
+        **vars(findings)
         | {
-            "frontier": copied("frontier", found.frontier),
-            "returned_ends": copied("returned_ends", found.returned_ends),
+            "frontier": copied("frontier", findings.frontier),
+            "returned_ends": copied("returned_ends", findings.returned_ends),
             "gone": gone,
             "export": replace(
                 export,

@@ -26,7 +26,7 @@ def make_alike(
     """Create missing topics with the new primary's settings, and add missing partitions; return both lists, sorted.
 
     Args:
-        before: deleted topics as they were: replicas and cluster-specific settings, used again on creation.
+        before: deleted topics, whose replication factor and cluster-specific settings are used again on creation.
 
     Raises:
         NotReady: a topic has more partitions on the returned cluster, or other settings in `_DECIDING`.
@@ -93,7 +93,7 @@ def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
 
 
 def settings_that_differ(procedure: Run, scope: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Portable settings that differ between topic and copy: topic, setting, here, there; null if it has none."""
+    """Portable settings that differ between topic and copy: topic, setting, here, there; None if not set."""
     here, there = procedure.systems.source.configs(scope), procedure.systems.target.configs(scope.values())
     differing = []
     for topic, name in sorted(scope.items()):

@@ -57,7 +57,7 @@ class TopicRecreation:
     """The deletion of the returned cluster's topics before they are created again.
 
     Attributes:
-        before: topic name there -> the topic as first noted; {} before a note.
+        before: topic of the returned cluster -> the topic as first noted; {} without a note.
     """
 
     def __init__(self, procedure: Run, step: str, scope: Mapping[str, str]) -> None:
@@ -66,7 +66,7 @@ class TopicRecreation:
         self.before, self._noted = noted or {}, noted is not None
 
     def delete(self) -> dict[str, Any]:
-        """Stop both flows, check again, delete topics that still have the noted id, and MirrorMaker 2's state of them.
+        """Stop both flows, check again, delete topics that still have their noted ids, and MirrorMaker 2's state.
 
         Raises:
             Contradiction: a file of the export is missing, or not as in the journal.
@@ -122,8 +122,8 @@ class TopicRecreation:
         )
 
     def _refuse_written(self, old: list[str]) -> None:
-        found = self._procedure.progress.require(StrandedRecordsFound)
-        ends = frame_partitions(self._procedure.artifacts.load(found.returned_ends), "offset")
+        findings = self._procedure.progress.require(StrandedRecordsFound)
+        ends = frame_partitions(self._procedure.artifacts.load(findings.returned_ends), "offset")
         partitions = partitions_of(self._procedure, set(old) - self._recreated_earlier(old))
         if exported_by(self._procedure) != self._procedure.id:
             # A partition without a noted end was created by the earlier run, or by the flow back that it started.
@@ -142,7 +142,7 @@ class TopicRecreation:
             )
 
     def _recreated_earlier(self, old: list[str]) -> set[str]:
-        """Topics that an earlier run recreated after the search for stranded records: they hold copies only."""
+        """Topics that an earlier run recreated after the search for stranded records, so with copies only."""
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()
@@ -183,7 +183,7 @@ class TopicRecreation:
 
 
 def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
-    """Topics of a procedure's first intent to delete, as they were then; None without an intent."""
+    """Topics of a procedure's first intent to delete, as noted in the intent; None without an intent."""
     noted = procedure.progress.facts(TopicsToDelete)
     if not noted:
         return None
@@ -202,7 +202,7 @@ def settings_before_deletion(procedure: Run) -> dict[str, TopicBefore]:
 
 
 def verify_export(procedure: Run) -> int:
-    """Verify every file of the export, stranded and older records; return how many there are.
+    """Verify every file of the export, stranded and older records; return the number of record files.
 
     Raises:
         Contradiction: a file is missing, or its SHA-256 is not that of the journal.

@@ -3,7 +3,7 @@
 Invariants
 1. Only procedures that opened their target count. Their offsets come from their own receipts, and from what a later
    failback found.
-2. If a receipt is missing or contradicts another receipt, its offsets and all older segments are unknown.
+2. If a receipt is missing or contradicts another receipt, the receipt's offsets and all older segments are unknown.
 3. If no procedure moved clients, or names separate directions, no segments are written for the translation job.
 """
 
@@ -97,11 +97,11 @@ class ClientMove:
 
     Attributes:
         planned: whether everything below the cut-off was proven to be on the target.
-        cut_off: the source's log ends; None without a receipt, or if its file is missing.
-        boundary: the target's log ends; None likewise.
+        cut_off: the source's log ends; None without a receipt or its file.
+        boundary: the target's log ends; None without a receipt or its file.
         found: what a later failback found in the old source's log: the offset from which no record was mirrored, and
-            the offset at which the flow back's copies begin; None if no failback searched, or its receipt is missing.
-        noted: the old source's log ends before the flow back first wrote to them; partitions without a note are absent.
+            the offset at which the flow back's copies begin; None if no failback searched, or without its receipt.
+        noted: the old source's log ends before the flow back's first write; only partitions with a note.
         anew: topics of the target that were recreated before this move.
         ids: topic -> topic id on the source.
         begun: seeded start offsets of the flow from this move's target; empty unless names separate directions.
@@ -190,8 +190,8 @@ class ClientMove:
     def _source_resumes(self, tp: TopicPartition) -> int | None:
         """Offset in the old source's log at which the flow back's copies begin; None if unknown."""
         found = (self.found or {}).get(tp)
-        by_trust = (self.noted.get(tp), None if found is None else found[1], (self.cut_off or {}).get(tp))
-        return next((offset for offset in by_trust if offset is not None), None)
+        candidates = (self.noted.get(tp), None if found is None else found[1], (self.cut_off or {}).get(tp))
+        return next((offset for offset in candidates if offset is not None), None)
 
 
 def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[TopicPartition, int] | None:

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Fact)
 
 
 def completed_moves(procedure: Run) -> list[tuple[JournalEntry, Run]]:
-    """Procedures of the pair that opened their target and were not rolled back, with that intent, oldest first."""
+    """Procedures of the pair with an open_target intent and no rollback, each with that entry, oldest first."""
     entries = procedure.journal.entries(step=Step.OPEN_TARGET, kind=Entry.INTENT)
     first = {entry.procedure_id: entry for entry in reversed(entries) if entry.procedure_id != procedure.id}
     openings = [(entry, procedure.other(name)) for name, entry in first.items()]

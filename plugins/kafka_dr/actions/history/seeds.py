@@ -86,5 +86,5 @@ def _ends_left(procedure: Run, last: Run) -> dict[TopicPartition, int]:
     """Target offsets below which all was mirrored when clients left: the cut-off, or what this failback found."""
     if last.progress.done(ProducersFenced) is not None:
         return cut_off_of(last)
-    found = procedure.progress.done(StrandedRecordsFound)
-    return {} if found is None else frame_partitions(procedure.artifacts.load(found.frontier), "source_tail")
+    findings = procedure.progress.done(StrandedRecordsFound)
+    return {} if findings is None else frame_partitions(procedure.artifacts.load(findings.frontier), "source_tail")

@@ -36,7 +36,7 @@ def in_order(frame: pd.DataFrame) -> pd.DataFrame:
 def rank_names(names: pd.Series) -> tuple[np.ndarray, list[str]]:
     """Each name's rank among the distinct names, and the sorted distinct names.
 
-    Not pandas' factorize (nor groupby, drop_duplicates): it treats names as equal that are equal up to a NUL character.
+    Without pandas' factorize, groupby, drop_duplicates: pandas treats names as equal that are equal up to a NUL.
     """
     listed = names.tolist()
     distinct = sorted(set(listed))
