@@ -1,1 +1,1 @@
-"""The flight recorder: one long-lived process a flow, on the target's side."""
+"""The flight recorder: one long-lived process per flow, near the target cluster."""

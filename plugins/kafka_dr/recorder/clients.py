@@ -1,4 +1,4 @@
-"""What the recorder reads with, and what one look saw of a cluster."""
+"""The recorder's clients of both clusters and of Connect, and one sample's view of a cluster."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from kafka_dr.hooks.brokers.record import OffsetSpan
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
-#: A system that does not answer must not keep the next sample waiting.
+#: A system that does not answer must not delay the next sample.
 ASK_SECONDS = 4.0
 
 
-#: The flow back has its worker on the source's side, which may be gone as a whole.
+#: The reverse flow's worker runs near the source: the whole site may be down.
 _FLOW_BACK_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class FlowBack:
-    """The flow the other way, where it writes into the very topics that this one reads.
+    """The reverse flow, if it writes into the topics that the recorded flow mirrors.
 
     Attributes:
-        worker: None where MirrorMaker 2 runs in dedicated mode.
+        worker: None if MirrorMaker 2 runs in dedicated mode.
     """
 
     worker: MirrorMaker | None
     connector: str
 
     def may_mirror(self) -> bool | None:
-        """Whether it may be mirroring now; None where nobody can be asked.
+        """Whether the reverse flow may be mirroring now; None in dedicated mode, where no worker can be asked.
 
         Raises:
-            ConnectUnavailable: its worker does not answer.
+            ConnectUnavailable: the worker does not answer.
         """
         if self.worker is None:
             return None
@@ -47,11 +47,11 @@ class FlowBack:
 
 @dataclass
 class Access:
-    """What the recorder reads with; everything on the source may fail at any time.
+    """The recorder's clients; any request to the source may fail at any time.
 
     Attributes:
-        worker: None where MirrorMaker 2 runs in dedicated mode, and nothing can be asked of it.
-        flow_back: None where no flow writes back into the topics that this one reads.
+        worker: None if MirrorMaker 2 runs in dedicated mode, without a REST interface.
+        flow_back: None if no flow writes back into the topics that the recorded flow mirrors.
     """
 
     source: KafkaCluster
@@ -64,7 +64,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Side:
-    """One cluster at one sample; `answered` is False where it did not, and then nothing is known of it."""
+    """One cluster at one sample. If the cluster did not answer, `answered` is False and the mappings are empty."""
 
     answered: bool
     topics: Mapping[str, TopicInfo]

@@ -1,9 +1,9 @@
-"""Groups of the source and their positions, written down where they differ.
+"""Groups of the source and their positions; a row is written for each change.
 
 Invariants
-1. What is read counts as known once all of it was read: what a slow answer kept back is asked for again at the next
-   sample.
-2. A whole listing is all there is: of a group or a position that it lacks nothing is left, whatever was written before.
+1. An answer updates the recorder's state only when all of it was read: after a slow or partial answer the next sample
+   asks again.
+2. A whole listing is complete: a group or position that it lacks no longer exists, whatever earlier rows say.
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ from kafka_dr.recorder.clients import ASK_SECONDS, Side
 from kafka_dr.vocabulary import COMMITS_TOPIC
 
 WHOLE, CHANGED = "whole", "changed"
-_MOVED_TYPES = ("classic", "consumer")
+_SUPPORTED_TYPES = ("classic", "consumer")
 
 
 class Groups:
-    """A flow's groups, and what was last written down of them."""
+    """A flow's groups, with the states and positions last written."""
 
     def __init__(self, source: KafkaCluster) -> None:
         self._source = source
         self._states: NewestRows[str, tuple[int, str]] = NewestRows()
         self._positions = Positions()
         self._commit_ends: dict[int, int] = {}
-        self._owes_whole = True
+        self._whole_is_due = True
 
     def owe_whole(self) -> None:
-        """The next listing that succeeds is a whole one."""
-        self._owes_whole = True
+        """Make the next successful listing a whole one."""
+        self._whole_is_due = True
 
     def write(self, rows: RecorderRows, source: Side, selects: Callable[[str], bool]) -> str:
-        """Write down what differs, or everything where that is owed; answers `WHOLE` or `CHANGED`.
+        """Write changed states and positions, or all of them if a whole listing is due; return `WHOLE` or `CHANGED`.
 
         Args:
-            source: as this look saw it.
-            selects: tells which groups move with the flow.
+            source: the source cluster at this sample.
+            selects: whether a group, by name, moves with the flow.
 
         Raises:
-            KafkaUnavailable: not all could be read; then nothing is written down.
+            KafkaUnavailable: not all could be read; then nothing is written.
         """
-        whole, ends = self._owes_whole, self._read_commit_ends(source)
+        whole, ends = self._whole_is_due, self._read_commit_ends(source)
         groups = {
             name: info
             for name, info in self._source.groups(ASK_SECONDS).items()
-            if selects(name) and info.type in _MOVED_TYPES
+            if selects(name) and info.type in _SUPPORTED_TYPES
         }
-        held = self._read_positions(groups if whole else self._that_may_have_committed(groups, ends))
+        positions = self._read_positions(groups if whole else self._with_possible_commits(groups, ends))
         self._write_states(rows, groups, whole)
-        self._write_positions(rows, held, whole)
-        self._commit_ends, self._owes_whole = ends, False
+        self._write_positions(rows, positions, whole)
+        self._commit_ends, self._whole_is_due = ends, False
         return WHOLE if whole else CHANGED
 
     def _read_commit_ends(self, source: Side) -> dict[int, int]:
-        """Read log ends of the __consumer_offsets topic by partition; {} if not visible: all groups are then read."""
+        """Read log ends of __consumer_offsets by partition; {} if not visible: all groups are then read."""
         commits = source.topics.get(COMMITS_TOPIC)
         partitions = [TopicPartition(COMMITS_TOPIC, p) for p in commits.partitions] if commits else []
         try:
@@ -69,20 +69,20 @@ class Groups:
                 raise
             return {}
 
-    def _that_may_have_committed(self, groups: Iterable[str], ends: dict[int, int]) -> list[str]:
-        moved = {partition for partition, end in ends.items() if self._commit_ends.get(partition) != end}
+    def _with_possible_commits(self, groups: Iterable[str], ends: dict[int, int]) -> list[str]:
+        grown = {partition for partition, end in ends.items() if self._commit_ends.get(partition) != end}
         return [
             name
             for name in groups
-            if not ends or name not in self._positions or commits_partition(name, len(ends)) in moved
+            if not ends or name not in self._positions or commits_partition(name, len(ends)) in grown
         ]
 
-    def _read_positions(self, asked: Collection[str]) -> dict[str, dict[tuple[str, int], int]]:
-        found = self._source.position_columns(asked, require_stable=False, timeout=ASK_SECONDS)
-        held: dict[str, dict[tuple[str, int], int]] = {name: {} for name in asked}
-        for group, topic, partition, position in zip(*found, strict=True):
-            held[group][topic, partition] = position
-        return held
+    def _read_positions(self, group_names: Collection[str]) -> dict[str, dict[tuple[str, int], int]]:
+        columns = self._source.position_columns(group_names, require_stable=False, timeout=ASK_SECONDS)
+        positions: dict[str, dict[tuple[str, int], int]] = {name: {} for name in group_names}
+        for group, topic, partition, position in zip(*columns, strict=True):
+            positions[group][topic, partition] = position
+        return positions
 
     def _write_states(self, rows: RecorderRows, groups: dict[str, GroupInfo], whole: bool) -> None:
         states = {name: (len(info.members), info.state) for name, info in groups.items()}
@@ -92,11 +92,13 @@ class Groups:
             rows.add(Kind.GROUP, group=name, state="Gone")
             self._positions.forget(name)
 
-    def _write_positions(self, rows: RecorderRows, held: dict[str, dict[tuple[str, int], int]], whole: bool) -> None:
+    def _write_positions(
+        self, rows: RecorderRows, positions: dict[str, dict[tuple[str, int], int]], whole: bool
+    ) -> None:
         differing = [
             (name, *tp, position)
-            for name, all_of_it in held.items()
-            for tp, position in self._positions.differing(name, all_of_it, whole).items()
+            for name, group_positions in positions.items()
+            for tp, position in self._positions.differing(name, group_positions, whole).items()
         ]
         if differing:
             group, topic, partition, position = (list(column) for column in zip(*differing, strict=True))

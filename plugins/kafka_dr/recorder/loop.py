@@ -1,4 +1,4 @@
-"""The recorder's loop: looks at the interval's pace, keeps each sample as one file, merges and expires old ones."""
+"""The recorder's loop: takes a sample per interval, stores each as one file, merges and expires old files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kafka_dr.hooks.archive import Archive
 
 SAMPLES = "samples"
 SCHEMA = pa.schema(list(COLUMNS.items()))
-#: Of an interval, so much earlier begins each sample: a wait ends late on a busy machine, and no interval may be longer
-#: than was promised.
+#: Share of the interval by which each sample starts early: a wait ends late on a busy machine, and the time between
+#: samples must not exceed the promised interval.
 _EARLY_SHARE = 0.05
-#: Samples that wait for an archive which cannot be reached: at ten seconds an hour's.
+#: Samples buffered while the archive is unreachable: one hour at an interval of ten seconds.
 _MOST_WAITING = 360
 
 
@@ -35,21 +35,21 @@ class Recording:
         retention: timedelta,
         ended: threading.Event,
     ) -> None:
-        """Nothing is looked at yet.
+        """Prepare the loop; no sample is taken yet.
 
         Args:
-            name: the flow's, for messages.
-            look: makes a sample; True asks for a whole one.
-            interval_seconds: at most, from the beginning of one sample to that of the next; a sample that takes longer
-                is followed at once.
+            name: the flow's name, for messages.
+            look: takes a sample; True asks for a whole one.
+            interval_seconds: maximum from the start of one sample to the start of the next; after a sample that takes
+                longer the next starts at once.
         """
         self.name, self._look, self._archive = name, look, archive
         self._pace, self._retention, self._ended = interval_seconds * (1 - _EARLY_SHARE), retention, ended
-        self._waiting: deque[tuple[datetime, pa.Table]] = deque()
+        self._unwritten: deque[tuple[datetime, pa.Table]] = deque()
         self._hour: datetime | None = None
 
     def run(self) -> None:
-        """Look until ended; a sample under way is kept before. A late beginning does not put off the next one."""
+        """Take samples until ended; the last one is completed. A late sample does not delay the next one."""
         due = time.monotonic()
         while not self._ended.is_set():
             self.sample(datetime.now(UTC))
@@ -57,31 +57,31 @@ class Recording:
             self._ended.wait(due - time.monotonic())
 
     def sample(self, now: datetime) -> None:
-        """One look, kept; at the beginning of each hour a whole one, and older hours are tidied."""
+        """Take and store one sample; the first of each hour is a whole one, and merges and expires older files."""
         hour = now.replace(minute=0, second=0, microsecond=0)
         whole, self._hour = hour != self._hour, hour
         rows = self._look(whole)
-        self._waiting.append((now, pa.table(rows.columns, SCHEMA)))
-        if len(self._waiting) > _MOST_WAITING:
-            # What follows a lost sample would be read as if nothing had changed in it.
-            self._waiting.popleft()
+        self._unwritten.append((now, pa.table(rows.columns, SCHEMA)))
+        if len(self._unwritten) > _MOST_WAITING:
+            # Samples hold only changes: after a lost sample the next one must be whole.
+            self._unwritten.popleft()
             self._hour = None
         try:
-            self._keep_waiting()
+            self._write_samples()
             if whole:
-                self._tidy(now)
+                self._merge_and_expire(now)
         except ArchiveUnavailable as error:
-            print(f"ERROR {self.name}: {error}; {len(self._waiting)} samples wait", flush=True)
+            print(f"ERROR {self.name}: {error}; {len(self._unwritten)} samples wait", flush=True)
             return
         if whole:
             print(f"INFO {self.name}: {len(rows)} rows in this hour's whole sample", flush=True)
 
-    def _keep_waiting(self) -> None:
-        while self._waiting:
-            at, table = self._waiting[0]
+    def _write_samples(self) -> None:
+        while self._unwritten:
+            at, table = self._unwritten[0]
             self._archive.write(SAMPLES, table, at)
-            self._waiting.popleft()
+            self._unwritten.popleft()
 
-    def _tidy(self, now: datetime) -> None:
+    def _merge_and_expire(self, now: datetime) -> None:
         self._archive.merge(now)
         self._archive.expire(now - self._retention)

@@ -1,7 +1,7 @@
 """Record MirrorMaker 2's offset syncs and checkpoints as they appear: compaction removes older ones.
 
-Invariant: a record is written down once, also by a recorder that goes on for another. Read again later, it would look
-newer than what was seen of its topic meanwhile.
+Invariant: each sync or checkpoint is recorded once, also across recorder restarts. A record that is read again later
+would look newer than the samples of its topic taken meanwhile.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from kafka_dr.recorder.clients import ASK_SECONDS, Access, Side
 from kafka_dr.recorder.loop import SAMPLES
 
 LOCATION = "offset-syncs.topic.location"
-#: Read of one partition at one sample: millions may wait for a recorder that was just started.
+#: Records read per partition and sample: millions may await a recorder that has just started.
 _MOST_RECORDS = 50_000
 
 
 class Statement(NamedTuple):
-    """A record of one of these topics, not decoded yet."""
+    """A record of MirrorMaker 2's offset-syncs or checkpoints topic, not decoded yet."""
 
     where: TopicPartition
     offset: int
@@ -39,35 +39,38 @@ class Statement(NamedTuple):
 
 
 class MirrorTopics:
-    """Reads a flow's syncs and checkpoints on from where they were read to."""
+    """Reads a flow's syncs and checkpoints, each sample from where the last one ended."""
 
     def __init__(
         self, flow: Flow, naming: Naming, access: Access, read_before: Callable[[], Mapping[RowPlace, int]]
     ) -> None:
-        """Nothing is read yet.
+        """Prepare the reader; nothing is read yet.
 
         Args:
-            read_before: how far earlier recorders came; asked until it answers, and nothing is read before.
+            read_before: returns the next offsets of earlier recorders; called until it succeeds, before any record is
+                read.
         """
         self._flow, self._naming, self._access = flow, naming, access
         self._read_before = read_before
-        self._read: dict[RowPlace, int] | None = None
+        self._next_offsets: dict[RowPlace, int] | None = None
 
     @property
     def read_to(self) -> list[list[Any]] | None:
-        """How far was read, for the sample's own row: places with the next offset; None where nobody knows yet."""
-        return None if self._read is None else [[*place, offset] for place, offset in self._read.items()]
+        """Next offsets to read, for the sample's row: [topic id, topic, partition, offset] each; None if unknown."""
+        return (
+            None if self._next_offsets is None else [[*place, offset] for place, offset in self._next_offsets.items()]
+        )
 
     def write_syncs(self, rows: RecorderRows, location: str | None, source: Side, target: Side) -> list[str]:
-        """Write new offset syncs and return problems with some; a side that did not answer is not read.
+        """Write new offset syncs and return problems with some; a cluster that did not answer is not read.
 
         Args:
-            location: `source` or `target`; None where nobody says it.
+            location: `source` or `target`; None if unknown.
 
         Raises:
-            BadInput: nobody says it. A topic of the same name may be there all the same: the flow the other way keeps
-                its own under it.
-            SwitchbackError: they cannot be read.
+            BadInput: the location is unknown. Guessing is dangerous: the reverse flow may have its own syncs topic
+                under the same name.
+            SwitchbackError: the syncs cannot be read.
         """
         access, naming = self._access, self._naming
         if location is None:
@@ -76,64 +79,79 @@ class MirrorTopics:
                 f"its worker has not answered, and the topology does not state {LOCATION}",
             )
         if location == "target":
-            found = self._new(access.target_records, target, naming.offset_syncs_topic(self._flow.source))
+            statements = self._read_new(access.target_records, target, naming.offset_syncs_topic(self._flow.source))
         else:
-            found = self._new(access.source_records, source, naming.offset_syncs_topic(self._flow.target))
+            statements = self._read_new(access.source_records, source, naming.offset_syncs_topic(self._flow.target))
         return self._write(
-            rows, Kind.SYNC, found, decode_offset_syncs([s.key for s in found], [s.value for s in found])
+            rows, Kind.SYNC, statements, decode_offset_syncs([s.key for s in statements], [s.value for s in statements])
         )
 
     def write_checkpoints(self, rows: RecorderRows, target: Side) -> list[str]:
-        """Write down new checkpoints; answers what is wrong with some of them."""
-        found = self._new(self._access.target_records, target, self._naming.checkpoints_topic(self._flow.source))
+        """Write new checkpoints and return problems with some.
+
+        Raises:
+            SwitchbackError: the checkpoints cannot be read.
+        """
+        statements = self._read_new(
+            self._access.target_records, target, self._naming.checkpoints_topic(self._flow.source)
+        )
         return self._write(
-            rows, Kind.CHECKPOINT, found, decode_checkpoints([s.key for s in found], [s.value for s in found])
+            rows,
+            Kind.CHECKPOINT,
+            statements,
+            decode_checkpoints([s.key for s in statements], [s.value for s in statements]),
         )
 
-    def _new(self, reader: RecordReader, side: Side, topic: str) -> list[Statement]:
-        """Records since the last time; all that are left, the first time."""
-        if self._read is None:
-            self._read = dict(self._read_before())
+    def _read_new(self, reader: RecordReader, side: Side, topic: str) -> list[Statement]:
+        """Read records since the last sample; the first time, all that compaction left."""
+        if self._next_offsets is None:
+            self._next_offsets = dict(self._read_before())
         info = side.topics.get(topic)
         places = {TopicPartition(topic, p): RowPlace(info.topic_id, topic, p) for p in info.partitions} if info else {}
         spans = reader.spans(places, ASK_SECONDS)
-        new = {tp: OffsetSpan(max(span.start, self._read.get(places[tp], 0)), span.end) for tp, span in spans.items()}
-        found = list(reader.scan(new, ASK_SECONDS, _MOST_RECORDS, take=_stated))
-        counts, last = Counter(s.where for s in found), {s.where: s.offset for s in found}
-        self._read |= {
+        unread = {
+            tp: OffsetSpan(max(span.start, self._next_offsets.get(places[tp], 0)), span.end)
+            for tp, span in spans.items()
+        }
+        statements = list(reader.scan(unread, ASK_SECONDS, _MOST_RECORDS, take=_as_statement))
+        counts, last = Counter(s.where for s in statements), {s.where: s.offset for s in statements}
+        self._next_offsets |= {
             place: last[tp] + 1 if counts[tp] >= _MOST_RECORDS else spans[tp].end for tp, place in places.items()
         }
-        return found
+        return statements
 
-    def _write(self, rows: RecorderRows, kind: Kind, found: list[Statement], decoded: Decoded[Any]) -> list[str]:
+    def _write(self, rows: RecorderRows, kind: Kind, statements: list[Statement], decoded: Decoded[Any]) -> list[str]:
         unreadable = {index for index, _ in decoded.malformed}
-        sequence = [statement.offset for index, statement in enumerate(found) if index not in unreadable]
+        sequence = [statement.offset for index, statement in enumerate(statements) if index not in unreadable]
         columns: dict[str, list[object]] = {
-            name: [getattr(one, name) for one in decoded.records]
+            name: [getattr(record, name) for record in decoded.records]
             for name in ("topic", "partition", "upstream", "downstream")
         }
         if kind is Kind.CHECKPOINT:
-            columns["group"] = [one.group for one in decoded.records]
+            columns["group"] = [record.group for record in decoded.records]
         if sequence:
             rows.extend(kind, sequence=sequence, **columns)
         return (
-            [f"{len(unreadable)} of {len(found)} records cannot be what they should be: {kind.value}s"]
+            [f"{len(unreadable)} of {len(statements)} records cannot be what they should be: {kind.value}s"]
             if unreadable
             else []
         )
 
 
-def _stated(message: Consumed) -> Statement:
+def _as_statement(message: Consumed) -> Statement:
     return Statement(
         TopicPartition(message.topic(), message.partition()), message.offset(), message.key(), message.value()
     )
 
 
 def read_so_far(archive: Archive) -> dict[RowPlace, int]:
-    """How far MirrorMaker 2's topics were read, by the newest sample that says it.
+    """Find the next offset of each partition of MirrorMaker 2's topics in the newest sample that has them.
+
+    Returns:
+        Offsets by place; {} if no sample has them.
 
     Raises:
-        ArchiveUnavailable: it cannot be read.
+        ArchiveUnavailable: the archive cannot be read.
     """
     for hour in archive.back(SAMPLES, ["at", "kind", "details"]):
         samples = hour.filter(pc.equal(hour["kind"], Kind.SAMPLE.value)).sort_by([("at", "descending")])

@@ -1,4 +1,4 @@
-"""Looks at a flow again and again. What cannot be read is named in the sample, and looked at again next time."""
+"""Takes samples of a flow. A sample names what could not be read; the next sample reads it again."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from kafka_dr.recorder.content_pairing import Pairing
 from kafka_dr.recorder.groups import Groups
 from kafka_dr.recorder.mirror_topics import LOCATION, MirrorTopics
 
-#: Of an interval, for own pairs: all the rest of a look takes a second or two.
+#: Share of the interval for pairs by content: the rest of a sample takes a second or two.
 _PAIRING_SHARE = 0.6
 
 
 class Looker:
-    """One flow, and what was last written down of it."""
+    """The sampler of one flow, with the states last written."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class Looker:
         interval_seconds: float = 10.0,
         read_before: Callable[[], Mapping[RowPlace, int]] = dict,
     ) -> None:
-        """Nothing is looked at yet.
+        """Prepare the sampler; no sample is taken yet.
 
         Args:
-            interval_seconds: from one look to the next.
-            read_before: how far MirrorMaker 2's topics were read by earlier recorders.
+            interval_seconds: from the start of one sample to the start of the next.
+            read_before: returns the next offsets of MirrorMaker 2's topics that earlier recorders stored.
         """
         self.flow, self.naming, self.access = flow, naming, access
         self._configs: dict[str, dict[str, str]] = {
@@ -54,36 +54,36 @@ class Looker:
         self._replicated: dict[TopicPartition, int | None] | None = None
         self._source_answered = True
         self._partitions: NewestRows[TopicPartition, PartitionSeen] = NewestRows()
-        self._gone: NewestRows[str, str] = NewestRows()
-        self._missing: frozenset[str] = frozenset()
+        self._deleted_topics: NewestRows[str, str] = NewestRows()
+        self._missing_topics: frozenset[str] = frozenset()
         self._groups = Groups(access.source)
         self._topic_ids: dict[str, str] = {}
         self._pairing = Pairing(access, _PAIRING_SHARE * interval_seconds)
         self._problems: list[str] = []
 
     def look(self, whole: bool) -> RecorderRows:
-        """One sample: what differs from what is known, or everything."""
+        """Take one sample: changes since the last sample, or all states if `whole`."""
         rows, self._problems = RecorderRows(int(time.time() * 1000)), []
-        states = self._connect()
+        states = self._read_connect()
         flows_back = self._flows_back()
-        # The target first: records written between the two looks are in no pair of ends.
-        target = self._side(self.access.target, "the target", self._mirrored)
-        source = self._side(self.access.source, "the source", self._replicating)
+        # The target first: no copy of a record at or above the source's end lies below the target's end.
+        target = self._read_cluster(self.access.target, "the target", self._mirrored)
+        source = self._read_cluster(self.access.source, "the source", self._replicating)
         self._source_answered = source.answered
-        both = self._both(source, target)
-        changed = self._partitions.differing(both, whole)
+        partitions = self._join_clusters(source, target)
+        changed = self._partitions.differing(partitions, whole)
         for seen in changed.values():
             rows.add(Kind.PARTITION, **seen._asdict())
         self._pairing.owe(changed)
-        self._look_for_gone(rows, source, target, whole)
+        self._write_deleted_topics(rows, source, target, whole)
         self._read_mirror_topics(rows, source, target)
-        # After the checkpoints: one that is read later may say more than the positions.
-        groups_read = self._look_at_groups(rows, source, whole)
+        # After the checkpoints: a checkpoint that is read later may be newer than the positions.
+        groups_read = self._write_groups(rows, source, whole)
         if source.answered and not flows_back:
             with self._tolerating("own pairs"):
-                self._problems += self._pairing.write(rows, both)
-        heartbeat_at = self._heartbeat(target)
-        told = {
+                self._problems += self._pairing.write(rows, partitions)
+        heartbeat_at = self._newest_heartbeat(target)
+        details = {
             "whole": whole,
             "source_answered": source.answered,
             "problems": self._problems,
@@ -94,7 +94,7 @@ class Looker:
             "read_to": self._mirror_topics.read_to,
             "took_ms": int(time.time() * 1000) - rows.at,
         }
-        rows.add(Kind.SAMPLE, details=json.dumps(told))
+        rows.add(Kind.SAMPLE, details=json.dumps(details))
         return rows
 
     @contextmanager
@@ -104,10 +104,10 @@ class Looker:
         except SwitchbackError as error:
             self._problems.append(f"{what}: {error.reason}. Seen: {error.seen}")
 
-    # -- both sides ------------------------------------------------------------------------------------------------
+    # -- both clusters ---------------------------------------------------------------------------------------------
 
-    def _connect(self) -> dict[str, str]:
-        """Connectors' states; version, configuration and offsets are kept for as long as the worker does not answer."""
+    def _read_connect(self) -> dict[str, str]:
+        """Read connectors' states; while the worker is silent, its last version, configuration and offsets stay."""
         states: dict[str, str] = {}
         worker, names = self.access.worker, self.flow.connectors
         if worker is None:
@@ -122,28 +122,28 @@ class Looker:
         return states
 
     def _flows_back(self) -> bool | None:
-        """Whether the flow the other way may be mirroring into what this one reads; None where it was not said."""
+        """Whether the reverse flow may be mirroring into the topics that the sampled flow mirrors; None if unknown."""
         flow_back = self.access.flow_back
         if flow_back is None:
             return False
         with self._tolerating("the flow back"):
-            # Its worker stands beside the source: where that is away, it is not waited for as well.
+            # The reverse flow's worker runs near the source: if the source is down, do not wait for the worker too.
             return flow_back.may_mirror() if self._source_answered else None
         return None
 
-    def _side(
-        self, cluster: KafkaCluster, what: str, wanted: Callable[[Mapping[str, TopicInfo]], list[TopicPartition]]
+    def _read_cluster(
+        self, cluster: KafkaCluster, what: str, partitions_of: Callable[[Mapping[str, TopicInfo]], list[TopicPartition]]
     ) -> Side:
         with self._tolerating(what):
             topics = cluster.topics(timeout=ASK_SECONDS)
-            partitions = wanted(topics)
+            partitions = partitions_of(topics)
             ends = cluster.ends(partitions, timeout=ASK_SECONDS)
             starts = cluster.starts(partitions, timeout=ASK_SECONDS)
             return Side(True, topics, {tp: OffsetSpan(starts[tp], ends[tp]) for tp in partitions})
         return SILENT
 
     def _replicating(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
-        """Partitions of the source's topics that the flow mirrors."""
+        """List the source's partitions that the flow mirrors."""
         selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
         return [
             TopicPartition(name, p)
@@ -153,19 +153,19 @@ class Looker:
         ]
 
     def _mirrored(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
-        """List the target's partitions that hold what the flow mirrors, by name and by known source topics."""
-        known = {self._remote(tp) for tp in self._partitions.known}
+        """List the target's partitions with the flow's copies, by name and by the source topics of earlier samples."""
+        sampled = {self._remote(tp) for tp in self._partitions.known}
         selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
         named = {name for name in topics if (up := self._upstream(name)) is not None and selects(up)}
         return [
             TopicPartition(name, p)
-            for name in sorted(named | {tp.topic for tp in known})
+            for name in sorted(named | {tp.topic for tp in sampled})
             if name in topics
             for p in topics[name].partitions
         ]
 
     def _upstream(self, topic: str) -> str | None:
-        """The source's name of a target topic; under identity naming they are alike."""
+        """The source topic of a target topic, None if not of this flow; the same name under identity naming."""
         return (
             self.naming.upstream(topic)
             if self.naming.source_alias(topic) == self.flow.source
@@ -177,50 +177,50 @@ class Looker:
     def _remote(self, tp: TopicPartition) -> TopicPartition:
         return TopicPartition(self.naming.remote(self.flow.source, tp.topic), tp.partition)
 
-    def _both(self, source: Side, target: Side) -> dict[TopicPartition, PartitionSeen]:
-        """Every partition that the source has, or had when it last answered."""
+    def _join_clusters(self, source: Side, target: Side) -> dict[TopicPartition, PartitionSeen]:
+        """State of every partition that the source has, or had when the source last answered."""
         partitions = source.spans if source.answered else self._partitions.known
-        return {tp: self._seen(tp, source, target) for tp in sorted(partitions)}
+        return {tp: self._partition_state(tp, source, target) for tp in sorted(partitions)}
 
-    def _seen(self, tp: TopicPartition, source: Side, target: Side) -> PartitionSeen:
+    def _partition_state(self, tp: TopicPartition, source: Side, target: Side) -> PartitionSeen:
         remote = self._remote(tp)
-        here, there = source.spans.get(tp), target.spans.get(remote)
+        source_span, target_span = source.spans.get(tp), target.spans.get(remote)
         return PartitionSeen(
             topic=tp.topic,
             partition=tp.partition,
             target_topic=remote.topic,
-            topic_id=source.topics[tp.topic].topic_id if here else None,
-            target_topic_id=target.topics[remote.topic].topic_id if there else None,
-            source_start=here.start if here else None,
-            source_end=here.end if here else None,
-            target_start=there.start if there else None,
-            target_end=there.end if there else None,
+            topic_id=source.topics[tp.topic].topic_id if source_span else None,
+            target_topic_id=target.topics[remote.topic].topic_id if target_span else None,
+            source_start=source_span.start if source_span else None,
+            source_end=source_span.end if source_span else None,
+            target_start=target_span.start if target_span else None,
+            target_end=target_span.end if target_span else None,
             replicated=self._last_replicated(tp),
         )
 
     def _last_replicated(self, tp: TopicPartition) -> int | None:
         if self._replicated is None:
             return None
-        kept = self._replicated.get(tp)
-        return NONE_KEPT if kept is None else kept
+        last_offset = self._replicated.get(tp)
+        return NONE_KEPT if last_offset is None else last_offset
 
-    def _look_for_gone(self, rows: RecorderRows, source: Side, target: Side, whole: bool) -> None:
-        """Write down topics of the flow that the source lacks in two samples in a row: deleted there, so no loss.
+    def _write_deleted_topics(self, rows: RecorderRows, source: Side, target: Side, whole: bool) -> None:
+        """Write topics of the flow that the source lacks in two samples in a row: deleted there, so no loss.
 
-        A source that has none of them left has lost them all: that is what the record is kept for.
+        A source without any topic of the flow has lost them all: no topic then counts as deleted.
         """
         if not source.answered:
             return
         missing = frozenset(self._mirrored_topics(target) - set(source.topics)) if source.spans else frozenset()
-        gone, self._missing = missing & self._missing, missing
-        for topic in self._gone.differing(dict.fromkeys(sorted(gone), "Gone"), whole):
+        deleted, self._missing_topics = missing & self._missing_topics, missing
+        for topic in self._deleted_topics.differing(dict.fromkeys(sorted(deleted), "Gone"), whole):
             rows.add(Kind.TOPIC, topic=topic, state="Gone")
-        self._gone.gone(gone)
-        # One that comes back is written down again, also if it is what it was.
-        self._partitions.gone([tp for tp in self._partitions.known if tp.topic not in gone])
+        self._deleted_topics.gone(deleted)
+        # A topic that reappears is written again, even unchanged.
+        self._partitions.gone([tp for tp in self._partitions.known if tp.topic not in deleted])
 
     def _mirrored_topics(self, target: Side) -> set[str]:
-        """Source topics that were seen there, have an offset in Connect, or have copies named so on the target."""
+        """Source topics that were sampled before, have an offset in Connect, or have copies on the target by name."""
         replicated = {tp.topic for tp, offset in (self._replicated or {}).items() if offset is not None}
         copies = {
             self.naming.upstream(name)
@@ -230,7 +230,7 @@ class Looker:
         named = {
             topic for topic in (*replicated, *copies) if topic is not None and not self.naming.is_heartbeats(topic)
         }
-        return {*named, *(tp.topic for tp in self._partitions.known), *self._gone.known}
+        return {*named, *(tp.topic for tp in self._partitions.known), *self._deleted_topics.known}
 
     def _read_mirror_topics(self, rows: RecorderRows, source: Side, target: Side) -> None:
         with self._tolerating("offset syncs"):
@@ -238,10 +238,10 @@ class Looker:
         with self._tolerating("checkpoints"):
             self._problems += self._mirror_topics.write_checkpoints(rows, target)
 
-    def _look_at_groups(self, rows: RecorderRows, source: Side, whole: bool) -> str | None:
-        """Whether the groups were listed, and how; a source that is away was named, and is waited for once."""
+    def _write_groups(self, rows: RecorderRows, source: Side, whole: bool) -> str | None:
+        """Write groups and positions; return `WHOLE` or `CHANGED`, None if unread. A silent source is not asked."""
         ids = {tp.topic: source.topics[tp.topic].topic_id for tp in source.spans}
-        # With a topic made anew Kafka dropped its positions: one that is as high again must be told from them.
+        # Kafka deletes a topic's positions with the topic: an equal position on a recreated topic is another position.
         if whole or any(self._topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in ids.items()):
             self._groups.owe_whole()
         self._topic_ids |= ids
@@ -253,16 +253,16 @@ class Looker:
             )
         return None
 
-    def _heartbeat(self, target: Side) -> int | None:
-        """When MirrorMaker 2's newest heartbeat on the target was emitted, in milliseconds since 1970."""
+    def _newest_heartbeat(self, target: Side) -> int | None:
+        """Time of MirrorMaker 2's newest heartbeat on the target, in milliseconds since 1970; None if unknown."""
         topic = self.naming.remote(self.flow.source, self.naming.heartbeats_topic)
         with self._tolerating("heartbeats"):
             partitions = (
                 [TopicPartition(topic, p) for p in target.topics[topic].partitions] if topic in target.topics else []
             )
             tails = self.access.target_records.last_records(partitions, timeout=ASK_SECONDS)
-            stamps = [
+            timestamps = [
                 decode_heartbeat(tail.last.key, tail.last.value).timestamp for tail in tails.values() if tail.last
             ]
-            return max(stamps, default=None)
+            return max(timestamps, default=None)
         return None
