@@ -1,7 +1,7 @@
-"""MirrorMaker 2 in dedicated mode, in the place of a Connect worker: it has no REST API to ask.
+"""MirrorMaker 2 in dedicated mode, without a REST API, behind the interface of a Connect worker.
 
-What runs is told by its stop hook, what was replicated by its own topic of offsets on the target, and its settings are
-those that the topology states. It can be stopped, and nothing else.
+The stop hook counts its running processes, MirrorMaker 2's offsets topic on the target states what was replicated, and
+the topology states the settings. The only possible change is to stop the processes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _POLL_SECONDS = 0.2
 
 
 class DedicatedMirrorMaker:
-    """A dedicated flow behind the interface of `hooks.mirror_maker.MirrorMaker`, as far as it can be answered.
+    """A dedicated flow behind the interface of `hooks.connect.mirror_maker.MirrorMaker`, as far as possible.
 
     Args:
         source, target: the flow's aliases.
         connectors: names of the source and the checkpoint connector: in dedicated mode those of their classes.
-        settings: what MirrorMaker 2 is stated to be told.
-        read: reads a topic of the target whole: keys and values in the order written.
+        settings: MirrorMaker 2's configuration, by the topology.
+        hook: stops the flow's processes and counts them.
+        read: reads a whole topic of the target: keys and values in the order written.
     """
 
     def __init__(
@@ -47,15 +48,15 @@ class DedicatedMirrorMaker:
         self._hook, self._read = hook, read
 
     def worker(self, timeout: float = 30.0) -> ConnectWorker:
-        """Nobody tells of which version it is, and where it stores its state."""
+        """Version and cluster id are unknown: empty texts."""
         return ConnectWorker("", "")
 
     def connectors(self) -> list[str]:
-        """Both are there, by the topology's word."""
+        """Both connectors, as the topology states them."""
         return sorted(self._connectors)
 
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
-        """As stated: every connector of the process is told all of it."""
+        """The stated configuration, the same for every connector of the process."""
         return dict(self._settings)
 
     def status(self, name: str, timeout: float = 10.0) -> ConnectorStatus:
@@ -64,7 +65,11 @@ class DedicatedMirrorMaker:
         return ConnectorStatus(name, "RUNNING" if running else "STOPPED", dict.fromkeys(range(running), "RUNNING"))
 
     def stop(self, name: str, deadline: float = 120.0) -> ConnectorStatus:
-        """Have the processes ended, all connectors with them; returns when the hook counts none."""
+        """Have the processes stopped, with all connectors; return when the hook counts no process.
+
+        Raises:
+            DeadlinePassed: processes still run at the deadline.
+        """
         ends_at = time.monotonic() + deadline
         if not self.status(name).stopped:
             self._hook.stop(self._flow)
@@ -79,7 +84,7 @@ class DedicatedMirrorMaker:
         return status
 
     def resume(self, name: str, deadline: float = 60.0, needs_tasks: bool = True) -> ConnectorStatus:
-        """Refused: the hook only stops."""
+        """Refused with BadInput: the hook can only stop processes."""
         raise BadInput(
             f"MirrorMaker 2 of {self._flow} runs in dedicated mode, without a REST API",
             "its stop hook can only stop it",
@@ -87,18 +92,18 @@ class DedicatedMirrorMaker:
         )
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
-        """Read the last replicated offset per partition, as of the last flush; skip records not MirrorMaker 2's."""
+        """Read the last replicated offset per partition, as of the last flush; skip records of other programs."""
         topic = self._settings.get("offset.storage.topic", f"mm2-offsets.{self._source}.internal")
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}
         for key, value in self._read(topic):
             try:
-                connector, where = read_json(key or b"")
+                connector, source_partition = read_json(key or b"")
                 partition, offset = (
-                    TopicPartition(where["topic"], int(where["partition"])),
+                    TopicPartition(source_partition["topic"], int(source_partition["partition"])),
                     (int(read_json(value)["offset"]) if value else None),
                 )
                 if connector == name:
-                    by_alias.setdefault(where["cluster"], {})[partition] = offset
+                    by_alias.setdefault(source_partition["cluster"], {})[partition] = offset
             except (KeyError, TypeError, ValueError):
                 continue
         return ConnectorOffsets(by_alias)
