@@ -34,10 +34,10 @@ _TYPE_NAMES = {kind: name for name, kind in _TYPES.items()}
 
 
 class ClusterAcls:
-    """ACL entries of one cluster. Adding what is there and removing what is not change nothing."""
+    """ACL entries of one cluster. Adding an existing entry or removing a missing entry changes nothing."""
 
     def __init__(self, admin: AdminClient, alias: str = "the cluster") -> None:
-        """Use a client (`KafkaCluster.admin`); it is kept, as a client that is gone never answers."""
+        """Use a client (`KafkaCluster.admin`) and hold a reference to it: a deleted client never answers."""
         self._admin = admin
         self._alias = alias
 
@@ -45,15 +45,15 @@ class ClusterAcls:
         return f"ClusterAcls({self._alias!r})"
 
     def authorizer_enabled(self, timeout: float = _SECONDS) -> bool:
-        """Whether the cluster checks rights at all.
+        """Whether the cluster has an authorizer.
 
-        Asked by removing an entry that cannot be there: the client gives no error for *reading* entries, whatever the
-        brokers answer, so a cluster without authorizer looks like one without entries.
+        The probe removes an entry that cannot exist. Reading entries would not do: librdkafka reports no broker error
+        for it, so a cluster without authorizer looks like a cluster without entries.
         """
-        nobody = AclEntry("topic", "switchback-asks", "literal", "User:switchback-nobody", "127.0.0.1", "read", "deny")
+        probe = AclEntry("topic", "switchback-asks", "literal", "User:switchback-nobody", "127.0.0.1", "read", "deny")
         with kafka_border(self._alias, "asking for the authorizer"):
-            asked = self._admin.delete_acls([_filter(nobody)], request_timeout=timeout)
-            outcome = next(outcome_of(future, timeout + 5) for future in asked.values())
+            futures = self._admin.delete_acls([_filter(probe)], request_timeout=timeout)
+            outcome = next(outcome_of(future, timeout + 5) for future in futures.values())
             if not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
                 return True
             if outcome.code() == KafkaError.SECURITY_DISABLED:
@@ -61,17 +61,17 @@ class ClusterAcls:
             raise KafkaException(outcome)
 
     def entries(self, timeout: float = _SECONDS) -> frozenset[AclEntry]:
-        """All entries on topics, groups, transactional ids and the cluster; none where there is no authorizer.
+        """All entries on topics, groups, transactional ids and the cluster; none without an authorizer.
 
         Raises:
-            KafkaUnavailable: also when the connection may not read them (the client itself would show none).
+            KafkaUnavailable: also if the connection may not read entries (librdkafka would return none).
         """
         with kafka_border(self._alias, "reading ACL entries"):
-            asked = [self._admin.describe_acls(_any_of(kind), request_timeout=timeout) for kind in _TYPES.values()]
-            found = frozenset(_entry(binding) for future in asked for binding in future.result(timeout + 5))
-            if not found:
+            futures = [self._admin.describe_acls(_any_of(kind), request_timeout=timeout) for kind in _TYPES.values()]
+            entries = frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
+            if not entries:
                 self._refuse_unreadable(timeout)
-            return found
+            return entries
 
     def _refuse_unreadable(self, timeout: float) -> None:
         in_service(self._admin, timeout)
@@ -84,7 +84,7 @@ class ClusterAcls:
             )
 
     def add(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> None:
-        """Add entries in one request, in their order: a DENY and the ALLOW that softens it must come together."""
+        """Add entries in one request, in their order: a DENY and the ALLOW that limits the DENY must come together."""
         bindings = [_binding(entry) for entry in dict.fromkeys(entries)]
         if not bindings:
             return
@@ -93,7 +93,7 @@ class ClusterAcls:
                 future.result(timeout + 5)
 
     def remove(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> frozenset[AclEntry]:
-        """Remove exactly these entries, nothing that resembles them; returns those that were there."""
+        """Remove exactly these entries, no similar ones; return the entries that existed."""
         filters = [_filter(entry) for entry in sorted(set(entries))]
         if not filters:
             return frozenset()
@@ -102,7 +102,7 @@ class ClusterAcls:
             return frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
 
     def missing(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> list[AclEntry]:
-        """List those of the entries that the cluster does not show, sorted; brokers learn of a change with delay."""
+        """List entries that the cluster does not show, sorted; brokers apply a change with delay."""
         return sorted(set(entries) - self.entries(timeout))
 
 
@@ -111,7 +111,7 @@ def _any_of(kind: ResourceType) -> AclBindingFilter:
 
 
 def _fields(entry: AclEntry) -> tuple[Any, ...]:
-    """An entry's fields as the client wants them; BadInput for words it does not know, empty names and filters."""
+    """Convert an entry to the client's types; BadInput for unknown words, empty names and filters."""
     try:
         pattern = ResourcePatternType[entry.pattern.upper()]
         operation, permission = AclOperation[entry.operation.upper()], AclPermissionType[entry.permission.upper()]

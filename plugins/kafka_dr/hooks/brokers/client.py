@@ -1,4 +1,4 @@
-"""The border where the Kafka client's settings and errors become ours."""
+"""Settings that the Kafka client accepts from a connection, and its errors as Switchback's errors."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kafka_dr.hooks.redaction import one_line
 
 _T = TypeVar("_T")
 
-#: What a connection may set. Not here, so refused: whatever loads code, runs commands, fetches URLs, calls back or
-#: turns checks off (plugin.library.paths, ssl.engine.*, ssl.providers, sasl.kerberos.kinit.cmd, *oauthbearer*,
+#: Keys that a connection may set. Left out, so refused: keys that load code, run commands, fetch URLs, set callbacks or
+#: turn checks off (plugin.library.paths, ssl.engine.*, ssl.providers, sasl.kerberos.kinit.cmd, *oauthbearer*,
 #: enable.ssl.certificate.verification, *_cb).
 ALLOWED_KEYS = frozenset(
     """
@@ -44,16 +44,17 @@ _TRANSIENT = frozenset(
         "_TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD _WAIT_CACHE _ALL_BROKERS_DOWN"
     ).split()
 )
-#: librdkafka's own errors have the codes from -200 to here; a broker's unknown error is -1, all others are positive.
-_LAST_OF_OUR_CLIENT = -100
+#: librdkafka's own error codes go from -200 to this one; a broker's unknown error is -1, all others are positive.
+_LAST_CLIENT_ERROR = -100
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
-    """The part of a connection that a client of ours may use.
+    """Check a connection's settings and return them as a librdkafka configuration.
 
     Raises:
-        BadInput: keys that are not allowed, values that are not plain, no bootstrap servers. Values are never echoed.
+        BadInput: keys that are not allowed, values that are no text or number, no bootstrap servers. The message never
+            shows values.
     """
     problems = [f"{key}: not allowed" for key in sorted(map(str, config)) if key not in ALLOWED_KEYS]
     problems += [
@@ -67,41 +68,42 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
         raise BadInput(
             f"the Kafka connection of {alias} cannot be used", "; ".join(problems), "mend the Airflow connection"
         )
-    # librdkafka logs to stderr, unasked and unmasked: what went wrong is in our errors instead.
+    # librdkafka logs unredacted text to stderr; errors carry the reason instead.
     return {**config, "log_level": 0}
 
 
 def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
-    """List a cluster's brokers; KafkaException where it names none, as for seconds after a start or thaw.
+    """List a cluster's brokers; KafkaException if the cluster names none, as for seconds after a start or thaw.
 
-    Who asks for more asks this first: librdkafka aborts the whole process where the answer to describe_cluster names no
+    Call this before describe_cluster: librdkafka aborts the whole process if the answer to describe_cluster names no
     broker.
     """
-    found = list(admin.list_topics(timeout=timeout).brokers.values())
-    if not found:
+    brokers = list(admin.list_topics(timeout=timeout).brokers.values())
+    if not brokers:
         raise KafkaException(
             KafkaError(KafkaError._ALL_BROKERS_DOWN, "the cluster answers and names no broker in service")
         )
-    return found
+    return brokers
 
 
 def describe_error(error: KafkaError) -> str:
-    """A client error for people: its name first."""
+    """Describe a client error for people, its name first."""
     return f"{error.name()} ({one_line(error.str(), 1000)})"
 
 
 @contextmanager
 def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterator[None]:
-    """Turn the client's errors into KafkaUnavailable (or BadInput where the client refuses an argument).
+    """Turn the client's errors into KafkaUnavailable, or BadInput if the client refuses an argument.
 
     Args:
-        last_error: what the client last complained about on its own; named too, as it is often the true reason.
+        what: the request, for the message.
+        last_error: returns the client's last connection error; the message names it, as it is often the true reason.
     """
     from_broker = False
     try:
         yield
     except KafkaException as error:
-        seen, from_broker = describe_error(error.args[0]), error.args[0].code() > _LAST_OF_OUR_CLIENT
+        seen, from_broker = describe_error(error.args[0]), error.args[0].code() > _LAST_CLIENT_ERROR
     except FutureTimeout:
         seen = "no answer in time"
     except (TypeError, ValueError) as error:
@@ -120,7 +122,7 @@ def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> 
 
 
 def outcome_of(future: Future[Any], timeout: float) -> Any:
-    """A future's result, or the KafkaError that it ended with; never raises."""
+    """Return a future's result, or its KafkaError instead of raising (`_TIMED_OUT` if no answer came in time)."""
     try:
         return future.result(timeout)
     except KafkaException as error:
@@ -130,14 +132,14 @@ def outcome_of(future: Future[Any], timeout: float) -> Any:
 
 
 def raise_error(value: _T) -> _T:
-    """A value as it is; raised where it is an error."""
+    """Return a value; raise KafkaException if the value is a KafkaError."""
     if isinstance(value, KafkaError):
         raise KafkaException(value)
     return value
 
 
 def error_in(value: Any) -> KafkaError | None:
-    """The error of an answer: of the whole, or of the first partition that has one."""
+    """The error of a whole answer, or of its first failed partition; None without an error."""
     if isinstance(value, KafkaError):
         return value
     partitions = value.topic_partitions or [] if isinstance(value, ConsumerGroupTopicPartitions) else []
@@ -145,18 +147,18 @@ def error_in(value: Any) -> KafkaError | None:
 
 
 def is_transient(value: Any) -> bool:
-    """Whether an answer is an error that asking again may end."""
+    """Whether an answer is an error that a repeated request may end."""
     error = error_in(value)
     return error is not None and error.code() in _TRANSIENT
 
 
 def is_error(value: Any, code: int) -> bool:
-    """Whether an answer is this error."""
+    """Whether an answer is an error with this code."""
     return isinstance(value, KafkaError) and value.code() == code
 
 
 def growing_pauses() -> Iterator[float]:
-    """Growing pauses between repeats, without end: the deadline ends them."""
+    """Yield growing pauses in seconds between repeats, endlessly: the caller's deadline ends them."""
     pause = _FIRST_PAUSE
     while True:
         yield pause
@@ -164,7 +166,7 @@ def growing_pauses() -> Iterator[float]:
 
 
 def in_batches(items: list[_T], size: int) -> Iterator[list[_T]]:
-    """Items in lists of at most this many."""
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
+    """Yield items in lists of at most `size`."""
+    remaining = iter(items)
+    while batch := list(islice(remaining, size)):
         yield batch

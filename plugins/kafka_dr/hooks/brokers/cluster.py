@@ -22,14 +22,14 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
     """Topics, offsets, groups and positions of one cluster."""
 
     def metadata(self, timeout: float = REQUEST_SECONDS) -> Metadata:
-        """Brokers and leaders by one request that any broker may answer: those that are down need not."""
+        """Brokers and leaders, by one request that any live broker may answer."""
         with self._border("asking for metadata"):
-            found = self._admin.list_topics(timeout=timeout)
+            answer = self._admin.list_topics(timeout=timeout)
         leaders = {
             name: {p.id: p.leader if p.leader >= 0 else None for p in topic.partitions.values()}
-            for name, topic in found.topics.items()
+            for name, topic in answer.topics.items()
         }
-        return Metadata(tuple(sorted(found.brokers)), leaders)
+        return Metadata(tuple(sorted(answer.brokers)), leaders)
 
     def cluster_id(self, timeout: float = REQUEST_SECONDS) -> str:
         """The id that the cluster was formatted with."""
@@ -38,14 +38,14 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         return cluster_id
 
     def brokers(self, timeout: float = REQUEST_SECONDS) -> list[Broker]:
-        """All live brokers by id, at least one; KafkaUnavailable also where the cluster answers and names none."""
+        """All live brokers by id, at least one; KafkaUnavailable also if the cluster's answer names none."""
         with self._border("asking for brokers"):
             return sorted((Broker(n.id, n.host, n.port) for n in in_service(self._admin, timeout)), key=lambda b: b.id)
 
     def users(self, timeout: float = REQUEST_SECONDS) -> frozenset[str] | None:
-        """Names of SCRAM users; None where they may not be listed."""
+        """Names of SCRAM users; None if the cluster does not list them to this connection."""
         try:
-            asked: Any = self._admin.describe_user_scram_credentials(request_timeout=timeout)
-            return frozenset(asked.result(timeout + 5))
+            future: Any = self._admin.describe_user_scram_credentials(request_timeout=timeout)
+            return frozenset(future.result(timeout + 5))
         except (KafkaException, FutureTimeout):
             return None

@@ -1,4 +1,4 @@
-"""One cluster through one confluent-kafka AdminClient: how it is asked, and what its errors become."""
+"""Requests to one cluster through confluent-kafka's AdminClient, with repeats and errors."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _T = TypeVar("_T")
 
 REQUEST_SECONDS = 30.0
 COORDINATOR_SECONDS = 10.0
-#: Topics or groups of one request.
+#: Topics or groups per request.
 MOST_AT_ONCE = 500
 
 
 class ClusterConnection:
-    """The clients of one cluster, and how answers are waited for."""
+    """The admin clients of one cluster, with waits for their answers."""
 
     def __init__(self, alias: str, config: Mapping[str, Any]) -> None:
-        """Make the client; nothing is asked of the cluster yet.
+        """Create the client; no request is sent yet.
 
         Args:
-            alias: what the topology calls the cluster; stands in every error.
+            alias: the cluster's name in the topology, for errors.
             config: librdkafka keys, see `ALLOWED_KEYS`.
         """
         self.alias = alias
@@ -62,51 +62,51 @@ class ClusterConnection:
 
     @property
     def admin(self) -> AdminClient:
-        """The client itself, for the ACL hook; keep this object while results of it are awaited."""
+        """The client, for the ACL hook; hold a reference to this object until the client's results have arrived."""
         return self._admin
 
     def complaint(self) -> str:
-        """What the client last said about its connections (often the true reason of a timeout); empty when nothing."""
+        """The clients' last connection error (often the true reason of a timeout); empty without one."""
         for client in filter(None, (self._admin, self._group_client)):
             client.poll(0)
         return self._last_error
 
     def complaints(self) -> frozenset[str]:
-        """Kafka's names of everything the client said about its connections so far."""
+        """Kafka's names of all connection errors of the clients so far."""
         self.complaint()
         return frozenset(self._complaints)
 
     def _coordinators(self) -> AdminClient:
-        """The client for requests to group coordinators: one of its own, see `_forget_coordinators`."""
+        """The client for requests to group coordinators, separate because of `_forget_coordinators`."""
         if self._group_client is None:
             with kafka_border(self.alias, "making a client"):
                 self._group_client = AdminClient(self._settings)
         return self._group_client
 
     def _forget_coordinators(self) -> None:
-        """Drop that client after a failure, once nothing is under way.
+        """Drop the coordinator client after a failure, once no request is under way.
 
-        librdkafka aborts the whole process when a broker comes back after a request to it, as coordinator, has timed
-        out.
+        librdkafka aborts the whole process when a broker returns after a request to that broker, as coordinator, has
+        timed out.
         """
         self._group_client = None
 
     def _complain(self, error: KafkaError) -> None:
         self._complaints.add(error.name())
-        # "All brokers are down" only sums up: it must not hide what a broker said before it.
+        # "All brokers are down" is only a summary: it must not hide a broker's earlier error.
         if not (self._last_error and error.code() == KafkaError._ALL_BROKERS_DOWN):
             self._last_error = describe_error(error)
 
     def _border(self, what: str) -> Any:
         return kafka_border(self.alias, what, self.complaint)
 
-    def _existing(self, what: str, asked: list[dict[_T, Future[Any]]], timeout: float) -> dict[_T, Any]:
-        """Results by key, without the topics that do not exist."""
-        found = {key: outcome_of(future, timeout + 5) for futures in asked for key, future in futures.items()}
+    def _existing(self, what: str, requests: list[dict[_T, Future[Any]]], timeout: float) -> dict[_T, Any]:
+        """Results by key, without topics that do not exist."""
+        answers = {key: outcome_of(future, timeout + 5) for futures in requests for key, future in futures.items()}
         with self._border(what):
             return {
                 key: raise_error(value)
-                for key, value in found.items()
+                for key, value in answers.items()
                 if not is_error(value, KafkaError.UNKNOWN_TOPIC_OR_PART)
             }
 
@@ -122,12 +122,12 @@ class ClusterConnection:
         """Send requests for all items, and again after transient errors until the timeout; raise any other error.
 
         Args:
-            of_groups: whether coordinators are asked; other questions may be put while these are under way, and leave
-                their client alone.
+            of_groups: whether the requests go to group coordinators; only then a failure drops the coordinator client.
+                Other requests may run while group requests are under way.
         """
         ends_at, pending = time.monotonic() + timeout, items
         for pause in growing_pauses():
-            again = []
+            unsettled = []
             with self._border(what):
                 for item, future in send(pending):
                     value = outcome_of(future, max(0.0, ends_at - time.monotonic()) + 5)
@@ -135,17 +135,17 @@ class ClusterConnection:
                     if window:
                         window.saw(good=not repeat)
                     if repeat:
-                        again.append(item)
+                        unsettled.append(item)
                     else:
-                        yield item, self._named(what, item, value, of_groups)
-            if not again:
+                        yield item, self._raise_if_error(what, item, value, of_groups)
+            if not unsettled:
                 return
             if of_groups:
                 self._forget_coordinators()
             time.sleep(pause)
-            pending = again
+            pending = unsettled
 
-    def _named(self, what: str, item: Any, value: Any, of_groups: bool) -> Any:
+    def _raise_if_error(self, what: str, item: Any, value: Any, of_groups: bool) -> Any:
         if isinstance(error := error_in(value), KafkaError):
             if of_groups:
                 self._forget_coordinators()
@@ -154,7 +154,7 @@ class ClusterConnection:
         return value
 
     def _done(self, what: str, future: Future[Any], timeout: float, already: int) -> bool:
-        """Wait for a change; False when the cluster says that it was already so."""
+        """Wait for a change; False if the cluster answers with the error code `already`: nothing was to be changed."""
         outcome = outcome_of(future, timeout + 5)
         if is_error(outcome, already):
             return False

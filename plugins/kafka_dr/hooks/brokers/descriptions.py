@@ -1,4 +1,4 @@
-"""What a cluster says of its brokers, topics and groups."""
+"""Descriptions of a cluster's brokers, topics and groups."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Broker:
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """One topic. A topic made anew under the same name has another id.
+    """One topic. A topic recreated under the same name has another id.
 
     Attributes:
-        partitions: leader by partition; None while it has none.
-        replicas: brokers by partition.
-        in_sync: brokers in sync by partition.
+        partitions: leader's broker id by partition; None for a partition without leader.
+        replicas: ids of replica brokers by partition.
+        in_sync: ids of in-sync brokers by partition.
     """
 
     name: str
@@ -41,11 +41,11 @@ class TopicInfo:
 
 
 class Metadata(NamedTuple):
-    """What one broker, whichever answered, knows of the cluster.
+    """The cluster's metadata by any one broker.
 
     Attributes:
-        brokers: ids of the live ones, sorted.
-        leaders: by topic, the leader of each partition; None while it has none.
+        brokers: ids of live brokers, sorted.
+        leaders: leader's broker id by topic and partition; None for a partition without leader.
     """
 
     brokers: tuple[int, ...]
@@ -71,7 +71,7 @@ class Settings(dict[str, str]):
 
 
 class Member(NamedTuple):
-    """One member of a group, and what it reads now."""
+    """One member of a group, with its assigned partitions."""
 
     client_id: str
     host: str
@@ -83,10 +83,10 @@ class GroupInfo:
     """One consumer group.
 
     Attributes:
-        state: Kafka's word: Empty, Stable, PreparingRebalance, CompletingRebalance, Dead, or Unknown.
+        state: Kafka's name: Empty, Stable, PreparingRebalance, CompletingRebalance, Dead, or Unknown.
         type: classic or consumer (the newer protocol), or unknown.
-        protocol_type: `consumer`, or empty for a group known only through commits of an admin or of a simple consumer.
-        members: of groups that are not empty.
+        protocol_type: `consumer`, or empty for a group that only an admin client or a simple consumer committed to.
+        members: only filled for groups that are not empty.
     """
 
     name: str
@@ -97,5 +97,5 @@ class GroupInfo:
 
     @property
     def empty(self) -> bool:
-        """Nobody is in it: its positions may be written. An unknown state counts as not empty."""
+        """Whether the group has no members, so that its positions may be written. Unknown counts as not empty."""
         return self.state in ("Empty", "Dead") and not self.members

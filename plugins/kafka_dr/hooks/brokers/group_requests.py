@@ -1,4 +1,4 @@
-"""Requests to group coordinators on their way: many at once, each settled on its own."""
+"""Requests to group coordinators: many in flight, each with its own outcome."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Position(NamedTuple):
 
 
 class PositionColumns(NamedTuple):
-    """Committed positions of many groups, column by column: ten thousand groups hold a million of them."""
+    """Committed positions of many groups as columns: ten thousand groups hold a million positions."""
 
     group: list[str]
     topic: list[str]
@@ -49,7 +49,7 @@ class PositionColumns(NamedTuple):
     position: list[int]
 
     def add(self, group: str, held: Iterable[Any]) -> None:
-        """Take in one group's answer; librdkafka marks a partition without a position by a negative offset."""
+        """Add one group's answer; librdkafka marks a partition without a position by a negative offset."""
         committed = [p for p in held if p.offset >= 0]
         self.group.extend([group] * len(committed))
         self.topic.extend([p.topic for p in committed])
@@ -58,7 +58,7 @@ class PositionColumns(NamedTuple):
 
 
 class GroupCommit:
-    """One group's positions on their way; done when each has an outcome."""
+    """One group's positions to commit; done when each position has an outcome."""
 
     def __init__(self, group: str, wanted: Mapping[TopicPartition, int | Position]) -> None:
         self.group = group
@@ -66,14 +66,14 @@ class GroupCommit:
         self.plain = self.wanted if _all_plain(self.wanted) else None
         if not group:
             self.outcomes = dict.fromkeys(self.wanted, "INVALID_GROUP_ID")
-        elif self._clean():
+        elif self._is_plain_and_valid():
             self.outcomes = {}
         else:
             invalid = [tp for tp, p in self.wanted.items() if _offset(p) < 0 or tp.partition < 0 or not tp.topic]
             self.outcomes = dict.fromkeys(invalid, "INVALID_POSITION")
 
-    def _clean(self) -> bool:
-        """Tell whether all positions are plain and valid; in bulk, since ten thousand groups hold a million."""
+    def _is_plain_and_valid(self) -> bool:
+        """Whether all positions are plain and valid; in bulk, since ten thousand groups hold a million positions."""
         if not self.plain or min(self.plain.values()) < 0:
             return False
         topics, partitions = zip(*self.wanted, strict=True)
@@ -81,26 +81,26 @@ class GroupCommit:
 
     @property
     def done(self) -> bool:
-        """Whether every partition has its outcome."""
+        """Whether every partition has an outcome."""
         return len(self.outcomes) == len(self.wanted)
 
     def requests(self) -> Iterator[CommitRequest]:
-        """What is to be sent, in parts."""
+        """Requests for the positions without an outcome, each within the size limit."""
         if not self.outcomes and 0 < len(self.wanted) <= _COMMIT_LIMIT:
             return iter([CommitRequest(self, self.wanted)])
-        left = [tp for tp in self.wanted if tp not in self.outcomes]
-        return (CommitRequest(self, batch) for batch in in_batches(left, _COMMIT_LIMIT))
+        unsent = [tp for tp in self.wanted if tp not in self.outcomes]
+        return (CommitRequest(self, batch) for batch in in_batches(unsent, _COMMIT_LIMIT))
 
 
 @dataclass
 class CommitRequest:
-    """A part of one group's positions that fits into one request; most often all of them."""
+    """One group's positions that fit into one request; mostly all of the group's."""
 
     commit: GroupCommit
     partitions: Collection[TopicPartition]
 
     def wire(self) -> list[WirePartition]:
-        """The client's own form of it."""
+        """The request's positions as confluent-kafka's type."""
         wanted, plain = self.commit.wanted, self.commit.plain
         if plain and self.partitions is wanted:
             return [WirePartition(topic, partition, offset) for (topic, partition), offset in plain.items()]
@@ -109,7 +109,11 @@ class CommitRequest:
         return [_wire(tp, wanted[tp]) for tp in self.partitions]
 
     def settled(self, outcome: Any, last: bool) -> CommitRequest | None:
-        """Note what is final; returns what is to be sent again."""
+        """Record final outcomes; return a request for the positions to send again, None without any.
+
+        Args:
+            last: no repeat is possible: transient errors are final too.
+        """
         if not isinstance(outcome, KafkaError) and not any(p.error for p in outcome.topic_partitions):
             done = dict.fromkeys(self.partitions, OK)
             self.commit.outcomes = self.commit.outcomes | done if self.commit.outcomes else done
@@ -118,16 +122,16 @@ class CommitRequest:
             errors = dict.fromkeys(self.partitions, outcome)
         else:
             errors = {TopicPartition(p.topic, p.partition): p.error for p in outcome.topic_partitions}
-        again = [tp for tp in self.partitions if not last and is_transient(errors.get(tp))]
-        for tp in set(self.partitions).difference(again):
+        unsettled = [tp for tp in self.partitions if not last and is_transient(errors.get(tp))]
+        for tp in set(self.partitions).difference(unsettled):
             self.commit.outcomes[tp] = commit_word(errors.get(tp))
-        return CommitRequest(self.commit, again) if again else None
+        return CommitRequest(self.commit, unsettled) if unsettled else None
 
 
 def commit_requests(
     commits: Iterable[tuple[str, Mapping[TopicPartition, int | Position]]], settle: Callable[[GroupCommit], None]
 ) -> Iterator[CommitRequest]:
-    """Requests of all groups, made while they are sent; a group with nothing to send is settled at once."""
+    """Yield requests of all groups lazily; a group with nothing to send is settled at once."""
     for group, wanted in commits:
         commit = GroupCommit(group, wanted)
         if commit.done:
@@ -136,7 +140,7 @@ def commit_requests(
 
 
 def commit_word(error: KafkaError | None) -> str:
-    """How a commit of one partition ended, in a word."""
+    """One partition's commit outcome: `OK`, `GROUP_IS_ACTIVE` or Kafka's name of the error."""
     if error is None:
         return OK
     return GROUP_IS_ACTIVE if error.code() in _ACTIVE else error.name()
@@ -153,20 +157,20 @@ def _offset(position: int | Position) -> int:
 def _wire(tp: TopicPartition, position: int | Position) -> WirePartition:
     if not isinstance(position, Position):
         return WirePartition(tp.topic, tp.partition, position)
-    given: dict[str, Any] = {"metadata": position.metadata or None, "leader_epoch": position.leader_epoch}
+    optional: dict[str, Any] = {"metadata": position.metadata or None, "leader_epoch": position.leader_epoch}
     return WirePartition(
-        tp.topic, tp.partition, position.offset, **{key: value for key, value in given.items() if value is not None}
+        tp.topic, tp.partition, position.offset, **{key: value for key, value in optional.items() if value is not None}
     )
 
 
 def deletion_word(outcome: Any) -> str:
-    """How the deletion of a group ended, in a word; a group that did not exist is `OK`."""
-    gone = not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.GROUP_ID_NOT_FOUND
-    return OK if gone else commit_word(outcome)
+    """A group's deletion outcome: `OK`, also for a missing group, `GROUP_IS_ACTIVE` or Kafka's name of the error."""
+    deleted = not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.GROUP_ID_NOT_FOUND
+    return OK if deleted else commit_word(outcome)
 
 
 class RequestWindow:
-    """How many requests may be under way: `limit` while answers come; after a failure one, until the next success."""
+    """The limit of requests in flight: `limit` while requests succeed; after a failure 1, until the next success."""
 
     def __init__(self, limit: int, drained: Callable[[], None]) -> None:
         self.limit = self.now = limit
@@ -174,14 +178,14 @@ class RequestWindow:
         self._drained = drained
 
     def saw(self, good: bool) -> None:
-        """Note how a request ended; after a failure all others under way are waited for first."""
+        """Note a request's success; after a failure, all requests in flight are awaited before the next is sent."""
         if not good:
             self.now, self.draining = 1, True
         elif not self.draining:
             self.now = self.limit
 
     def is_empty(self) -> None:
-        """Nothing is under way: after a failure this is the moment to begin afresh."""
+        """Note that no request is in flight; after a failure, call `drained` before new requests."""
         if self.draining:
             self.draining = False
             self._drained()
@@ -190,21 +194,21 @@ class RequestWindow:
 def send_pipelined(
     items: Iterable[_T], send: Callable[[_T], Future[Any]], window: RequestWindow
 ) -> Iterator[tuple[_T, Future[Any]]]:
-    """Send items one by one, never more than the window ahead of the result that is looked at."""
-    waiting: deque[tuple[_T, Future[Any]]] = deque()
+    """Send items one by one, with no more requests in flight than the window allows; yield futures in order."""
+    in_flight: deque[tuple[_T, Future[Any]]] = deque()
     for item in items:
-        while waiting and (window.draining or len(waiting) >= window.now):
-            yield waiting.popleft()
-        if not waiting:
+        while in_flight and (window.draining or len(in_flight) >= window.now):
+            yield in_flight.popleft()
+        if not in_flight:
             window.is_empty()
-        waiting.append((item, send(item)))
-    while waiting:
-        yield waiting.popleft()
+        in_flight.append((item, send(item)))
+    while in_flight:
+        yield in_flight.popleft()
     window.is_empty()
 
 
 def failed_future(error: KafkaError) -> Future[Any]:
-    """A future that has already ended with an error."""
+    """Return a future that has already failed with an error."""
     future: Future[Any] = Future()
     future.set_exception(KafkaException(error))
     return future

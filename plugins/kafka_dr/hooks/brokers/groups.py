@@ -46,11 +46,14 @@ class ClusterGroups(ClusterConnection):
     """Groups and positions of one cluster."""
 
     def groups(self, timeout: float = 60.0) -> dict[str, GroupInfo]:
-        """All consumer groups by name, those known only through admin commits included; members of those not empty."""
+        """All consumer groups by name, including groups that only admin clients committed to.
+
+        Members are read for groups that are not empty.
+        """
         with self._border("listing groups"):
             listing = self._admin.list_consumer_groups(request_timeout=timeout).result(timeout + 5)
             if listing.errors:
-                # Half a list would silently drop groups.
+                # A partial list would silently drop groups.
                 raise KafkaException(listing.errors[0])
         busy = [group.group_id for group in listing.valid if _state(group.state) not in ("Empty", "Dead")]
         described_groups = self._described_groups(busy, timeout)
@@ -62,15 +65,15 @@ class ClusterGroups(ClusterConnection):
         """Read all committed positions of groups, 128 requests in flight; {} for a group without any (or unknown).
 
         Args:
-            require_stable: wait for transactions that are just committing positions.
-            timeout: for all groups together.
+            require_stable: wait for transactions that are committing positions.
+            timeout: seconds for all groups together.
         """
         return {group: _positions(answer) for group, answer in self._position_answers(groups, require_stable, timeout)}
 
     def position_columns(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0
     ) -> PositionColumns:
-        """The same positions as columns, which take a third of the time, in no particular order."""
+        """Read positions like `positions`, as unordered columns: this takes a third of the time."""
         columns = PositionColumns([], [], [], [])
         for group, answer in self._position_answers(groups, require_stable, timeout):
             columns.add(group, answer.topic_partitions or ())
@@ -79,17 +82,17 @@ class ClusterGroups(ClusterConnection):
     def _position_answers(
         self, groups: Iterable[str], require_stable: bool, timeout: float
     ) -> Iterator[tuple[str, Any]]:
-        """Each group's answer, 128 requests in flight."""
+        """Yield each group's answer, 128 requests in flight."""
 
-        def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
+        def send(names: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
             def ask(group: str) -> Future[Any]:
                 request = [ConsumerGroupTopicPartitions(group)]
-                asked = self._coordinators().list_consumer_group_offsets(
+                futures = self._coordinators().list_consumer_group_offsets(
                     request, require_stable=require_stable, request_timeout=min(timeout, COORDINATOR_SECONDS)
                 )
-                return asked[group]
+                return futures[group]
 
-            yield from send_pipelined(wanted, ask, window)
+            yield from send_pipelined(names, ask, window)
 
         window = RequestWindow(128, self._forget_coordinators)
         return self._settled("reading positions", dict.fromkeys(groups), send, timeout, window)
@@ -109,13 +112,13 @@ class ClusterGroups(ClusterConnection):
     ) -> dict[str, dict[TopicPartition, str]]:
         """Commit positions of many groups, in requests of at most 5,000 partitions.
 
-        What a coordinator could not take just now (it moves, loads, does not answer) is sent again with growing pauses;
-        every other refusal is final. Nothing is raised for a refusal: each partition has its own outcome.
+        Transient refusals (the coordinator moves, loads or does not answer) are repeated with growing pauses; every
+        other refusal is final. No refusal raises: each partition has its own outcome.
 
         Args:
-            commits: groups with their positions; may be a generator. Offsets alone carry no metadata.
+            commits: groups with their positions; may be a generator. Plain offsets carry no metadata.
             on_result: called with each group's outcomes as soon as they are final, in the caller's thread.
-            timeout: for all groups together; what was not sent by then says so.
+            timeout: seconds for all groups together; positions not sent by then have the outcome `_TIMED_OUT`.
 
         Returns:
             Per group and partition: `OK`, `GROUP_IS_ACTIVE` (members, or a rebalance), or Kafka's name of the error.
@@ -133,25 +136,27 @@ class ClusterGroups(ClusterConnection):
         window = RequestWindow(in_flight, self._forget_coordinators)
         ends_at = time.monotonic() + timeout
         for pause in growing_pauses():
-            again = []
+            unsettled = []
             for request, future in send_pipelined(pending, lambda r: self._send_commit(r, ends_at), window):
-                left = request.settled(outcome_of(future, REQUEST_SECONDS + 5), last=time.monotonic() + pause > ends_at)
-                window.saw(good=left is None)
-                if left:
-                    again.append(left)
+                repeat = request.settled(
+                    outcome_of(future, REQUEST_SECONDS + 5), last=time.monotonic() + pause > ends_at
+                )
+                window.saw(good=repeat is None)
+                if repeat:
+                    unsettled.append(repeat)
                 elif request.commit.done:
                     settle(request.commit)
-            if not again:
+            if not unsettled:
                 break
             time.sleep(pause)
-            pending = again
+            pending = unsettled
         return results
 
     def delete_groups(self, names: Iterable[str], timeout: float = 60.0) -> dict[str, str]:
         """Delete groups with all their positions; a group that does not exist is `OK`.
 
-        confluent-kafka offers no DeleteConsumerGroupOffsets: single positions cannot be taken away. To restore a group
-        that did not exist before, delete it; a partition without a position before keeps the one it was given.
+        confluent-kafka offers no DeleteConsumerGroupOffsets: single positions cannot be deleted. A restore can delete
+        a group that did not exist before; in an older group, a newly given position stays.
         """
         with self._border("deleting groups"):
             futures = send_pipelined(
@@ -162,8 +167,8 @@ class ClusterGroups(ClusterConnection):
             return {group: deletion_word(outcome_of(future, timeout + 5)) for group, future in futures}
 
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
-        def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
-            for batch in in_batches(list(wanted), MOST_AT_ONCE):
+        def send(pending: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
+            for batch in in_batches(list(pending), MOST_AT_ONCE):
                 yield from self._coordinators().describe_consumer_groups(batch, request_timeout=timeout).items()
 
         return {name: _group(answer) for name, answer in self._settled("describing groups", names, send, timeout)}
@@ -205,11 +210,11 @@ def _group(description: Any) -> GroupInfo:
 
 
 def _positions(answer: ConsumerGroupTopicPartitions) -> dict[TopicPartition, Position]:
-    """Committed positions only: librdkafka marks a partition without one by a negative offset."""
-    # Ten thousand groups hold a million: `_make` saves a third of the time.
-    where, position = TopicPartition._make, Position._make
+    """Committed positions only: librdkafka marks a partition without a position by a negative offset."""
+    # Ten thousand groups hold a million positions: `_make` saves a third of the time.
+    topic_partition, position = TopicPartition._make, Position._make
     return {
-        where((p.topic, p.partition)): position(
+        topic_partition((p.topic, p.partition)): position(
             (p.offset, p.metadata or "", None if (epoch := p.leader_epoch) is None or epoch < 0 else epoch)
         )
         for p in answer.topic_partitions or []

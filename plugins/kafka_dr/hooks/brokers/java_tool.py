@@ -1,7 +1,6 @@
-"""Kafka's own tools, run as programs: what the Python client cannot ask.
+"""Kafka's own tools, run as programs, for requests that the Python client lacks.
 
-The connection's settings travel in a file that only we may read and that has no name: whatever is killed, none is left
-behind.
+The connection's settings travel in a nameless file that only this user may read: no kill leaves a file behind.
 """
 
 from __future__ import annotations
@@ -41,23 +40,23 @@ _LIMITS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
 
 
 class KafkaTool:
-    """One of the tools on one cluster; each call is one run of it.
+    """One Kafka tool for one cluster; each call runs the tool once.
 
     Attributes:
-        main: its Java class.
-        rights: what the connection's principal needs.
+        main: the tool's Java class.
+        rights: Kafka rights that the connection's principal needs.
     """
 
     main: str
     rights: str
 
     def __init__(self, jars: str, config: Mapping[str, Any], alias: str) -> None:
-        """Prepare; nothing runs yet.
+        """Check the configuration; nothing runs yet.
 
         Args:
             jars: folder of Kafka's jars.
             config: librdkafka keys of the connection.
-            alias: what the topology calls the cluster; stands in every error.
+            alias: the cluster's name in the topology, for errors.
         """
         self._jars, self._alias = jars, alias
         self._servers = str(client_config(config, alias)["bootstrap.servers"])
@@ -74,7 +73,7 @@ class KafkaTool:
                 "correct `kafka_tools`: the folder `libs` of a Kafka distribution",
             )
         with self._settings_file() as settings:
-            place = f"/dev/fd/{settings.fileno()}"
+            settings_path = f"/dev/fd/{settings.fileno()}"
             command = [
                 java_program(),
                 *_FLAGS,
@@ -84,15 +83,15 @@ class KafkaTool:
                 "--bootstrap-server",
                 self._servers,
                 "--command-config",
-                place,
+                settings_path,
                 *arguments,
             ]
-            done = self._finished(command, arguments[0], settings.fileno())
-        if done.returncode != 0:
-            raise self._failed(arguments[0], _last_words(done.stderr))
-        return done.stdout
+            completed = self._run_command(command, arguments[0], settings.fileno())
+        if completed.returncode != 0:
+            raise self._failed(arguments[0], _last_words(completed.stderr))
+        return completed.stdout
 
-    def _finished(self, command: list[str], what: str, settings: int) -> subprocess.CompletedProcess[str]:
+    def _run_command(self, command: list[str], what: str, settings: int) -> subprocess.CompletedProcess[str]:
         try:
             return subprocess.run(
                 command,
@@ -121,7 +120,7 @@ class KafkaTool:
 
     @contextmanager
     def _settings_file(self) -> Iterator[IO[str]]:
-        """The connection for Java, in a nameless file that nobody else may read."""
+        """Write the connection's Java settings to a nameless file that no other user may read."""
         with tempfile.TemporaryFile("w+", encoding="ascii", prefix="switchback-") as file:
             file.write(javaproperties.dumps({**for_java(self._with_pem_contents()), **_LIMITS}, timestamp=None))
             file.flush()
@@ -143,12 +142,12 @@ class KafkaTool:
 
 
 def java_program() -> str:
-    """The Java program: JAVA_HOME's if set, else the one on the path."""
+    """The path of `java`: below JAVA_HOME if set, else from PATH."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
 
 
 def _last_words(stderr: str) -> str:
-    """What a tool says at its end, short, without secrets and the advice to look elsewhere."""
+    """The last three lines of a tool's stderr, at most 400 characters, without secrets."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return without_secrets(" ".join(lines[-3:]))[-400:] or "it said nothing"

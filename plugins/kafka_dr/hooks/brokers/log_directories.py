@@ -1,4 +1,4 @@
-"""Kafka's own tool for log directories: the Python client cannot ask how large a log is."""
+"""Kafka's own tool for log directories: the Python client cannot read log sizes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.client import in_batches
 from kafka_dr.hooks.brokers.java_tool import KafkaTool
 
-#: So many of the longest names fit into one argument of a command line.
+#: Topics per run: as many of the longest names fit into one argument of a command line.
 _TOPICS = 500
 
 
 class LogDirTool(KafkaTool):
-    """How many bytes topics take on their brokers' disks."""
+    """Reads the bytes that topics take on their brokers' disks."""
 
     main = "org.apache.kafka.tools.LogDirsCommand"
     rights = "DESCRIBE on the cluster"
 
     def sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
-        """Bytes of each partition of those of the topics that are there, as of `log_sizes`."""
-        found: dict[TopicPartition, int] = {}
-        for some in in_batches(sorted(set(topics)), _TOPICS):
-            found |= log_sizes(self._run("--describe", f"--topic-list={','.join(some)}"))
-        return found
+        """Bytes of each partition of the existing topics, as `log_sizes` counts them."""
+        sizes: dict[TopicPartition, int] = {}
+        for batch in in_batches(sorted(set(topics)), _TOPICS):
+            sizes |= log_sizes(self._run("--describe", f"--topic-list={','.join(batch)}"))
+        return sizes

@@ -1,4 +1,4 @@
-"""Records, and spans of a partition's log."""
+"""Records, and offset ranges of a partition's log."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 
 
 class Record(NamedTuple):
-    """One record; None and empty are different things in key, value and header values.
+    """One record; None and empty differ in key, value and header values.
 
     Attributes:
-        timestamp: milliseconds, None when it has none.
-        log_append_time: the broker set the timestamp; then both sides differ by nature.
-        headers: in order, names may recur.
+        timestamp: milliseconds since 1970; None for a record without timestamp.
+        log_append_time: whether the broker set the timestamp; source and target timestamps then always differ.
+        headers: in order; names may recur.
     """
 
     topic: str
@@ -34,7 +34,7 @@ class Record(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where it stands."""
+        """The record's partition."""
         return TopicPartition(self.topic, self.partition)
 
     def fingerprint(self, with_timestamp: bool = False) -> str:
@@ -51,7 +51,7 @@ class Record(NamedTuple):
 
 
 class Consumed(Protocol):
-    """A message from a consumer. By the client's own types even a record could be without a place and an offset."""
+    """A message from a consumer. In confluent-kafka's own types, topic, partition and offset may be None."""
 
     topic: Callable[[], str]
     partition: Callable[[], int]
@@ -75,9 +75,9 @@ class Tail:
     """The last records of one partition.
 
     Attributes:
-        records: at most as many as asked for, by offset.
-        scanned_from: everything from here to `end` was read; nothing but `records` (and older ones) is returnable
-            there.
+        records: sorted by offset, at most as many as requested.
+        scanned_from: every offset from here to `end` was read; a reader returns no other records there, except records
+            older than `records`.
         end: the log end, or last stable offset, that the reader's position reached.
     """
 
@@ -87,17 +87,17 @@ class Tail:
 
     @property
     def last(self) -> Record | None:
-        """The last returnable record found, None when the reader reached the end without one."""
+        """The last record that a reader returns; None if the reader reached the end without any."""
         return self.records[-1] if self.records else None
 
     @property
     def skipped_at_end(self) -> int:
-        """Offsets after the last record that no reader returns: markers, aborted or compacted records."""
+        """Number of offsets after the last record: markers, aborted or compacted records, which no reader returns."""
         return self.end - (self.records[-1].offset + 1 if self.records else self.scanned_from)
 
 
 def record_of(message: Consumed) -> Record:
-    """A message as a record."""
+    """Convert a message to a record."""
     kind, timestamp = message.timestamp()
     headers = message.headers()
     return Record(
@@ -113,5 +113,5 @@ def record_of(message: Consumed) -> Record:
 
 
 def key_and_value(message: Consumed) -> tuple[bytes | None, bytes | None]:
-    """The two parts that MM2's internal topics consist of."""
+    """Key and value only: MM2's internal topics use nothing else."""
     return message.key(), message.value()

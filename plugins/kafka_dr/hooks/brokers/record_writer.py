@@ -1,4 +1,4 @@
-"""Write small numbers of records, and learn what became of each."""
+"""Writing small numbers of records, with the outcome of each write."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _REJECTION = _AUTHORIZATION | frozenset(
 
 @dataclass(frozen=True)
 class WriteAccepted:
-    """The record is in the log; `broker` led the partition just before."""
+    """The record is in the log; `broker` was the partition's leader just before the write."""
 
     offset: int
     broker: int
@@ -47,12 +47,12 @@ class WriteAccepted:
 
 @dataclass(frozen=True)
 class WriteRefused:
-    """A broker said no; the record is not in the log.
+    """A broker refused the write; the record is not in the log.
 
     Attributes:
-        error: Kafka's name of the reason.
-        by_authorization: rights were the reason: only this proves a fence.
-        broker: the partition's leader, which refused the write; None when not even the topic was shown.
+        error: Kafka's name of the error.
+        by_authorization: whether missing rights were the reason: only such a refusal proves a fence.
+        broker: the partition's leader, which refused the write; None if the broker did not even show the topic.
     """
 
     error: str
@@ -62,7 +62,7 @@ class WriteRefused:
 
 @dataclass(frozen=True)
 class WriteUnknown:
-    """Nobody answered, or unclearly: the record may or may not be in the log."""
+    """No answer, or an ambiguous one: the record may or may not be in the log."""
 
     error: str
 
@@ -71,10 +71,10 @@ WriteResult = WriteAccepted | WriteRefused | WriteUnknown
 
 
 class RecordWriter:
-    """Writes single records, each tried once: neither idempotence nor retries, all replicas acknowledge.
+    """Writes single records, each tried once: no idempotence, no retries, acks=all.
 
-    Every write has a producer of its own. librdkafka remembers that a topic refused it and then answers by itself,
-    without asking the broker: a second probe of one producer would prove nothing.
+    Every write has its own producer. librdkafka remembers a topic's refusal and answers the next write without asking
+    the broker: a second probe by the same producer would prove nothing.
     """
 
     def __init__(self, config: Mapping[str, Any], alias: str = "the cluster") -> None:
@@ -100,21 +100,21 @@ class RecordWriter:
         headers: Iterable[tuple[str, bytes | None]] = (),
         timeout: float = 10.0,
     ) -> WriteResult:
-        """Write one record and say what became of it within the timeout.
+        """Write one record and return the outcome within the timeout.
 
-        `WriteRefused` for any answer after which the record is certainly not in the log.
+        `WriteRefused` stands for every answer after which the record is certainly not in the log.
         """
-        return self._sent(topic, partition, {"value": value, "key": key, "headers": list(headers)}, _REJECTION, timeout)
+        return self._send(topic, partition, {"value": value, "key": key, "headers": list(headers)}, _REJECTION, timeout)
 
     def probe(self, topic: str, partition: int, value: bytes = b"probe", timeout: float = 10.0) -> WriteResult:
-        """Find out whether writes get through; a record stays behind if they do.
+        """Test whether the cluster accepts writes; an accepted probe leaves a record in the log.
 
-        `WriteRefused` only for want of rights; an unreachable broker, a missing topic or a moved leader is
+        `WriteRefused` only for missing rights; an unreachable broker, a missing topic or a moved leader is
         `WriteUnknown`.
         """
-        return self._sent(topic, partition, {"value": value}, _AUTHORIZATION, timeout)
+        return self._send(topic, partition, {"value": value}, _AUTHORIZATION, timeout)
 
-    def _sent(
+    def _send(
         self, topic: str, partition: int, record: dict[str, Any], refusals: frozenset[int], timeout: float
     ) -> WriteResult:
         ends_at = time.monotonic() + timeout
@@ -134,7 +134,7 @@ class RecordWriter:
             return _verdict(error.args[0], refusals, leader)
         except (TypeError, ValueError, BufferError) as error:
             raise BadInput(f"this record cannot be written to {topic!r}", str(error)) from None
-        return _awaited(producer, verdicts, ends_at) or WriteUnknown(
+        return _await_verdict(producer, verdicts, ends_at) or WriteUnknown(
             f"broker {leader} did not acknowledge within {timeout:g} s"
         )
 
@@ -143,22 +143,22 @@ class RecordWriter:
             return Producer(self._settings)
 
     def _leader(self, topic: str, partition: int, timeout: float) -> int | KafkaError:
-        """The broker that will answer, or why there is none."""
+        """The partition leader's broker id, or the error that leaves the leader unknown."""
         with kafka_border(self._alias, f"looking for the leader of {topic}-{partition}"):
-            asked = self._cluster.admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
-        found = outcome_of(asked[topic], timeout + 5)
-        if isinstance(found, KafkaError):
-            return found
-        leaders: dict[int, int] = {p.id: p.leader.id for p in found.partitions if p.leader is not None}
-        if partition not in {p.id for p in found.partitions}:
+            futures = self._cluster.admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
+        topic_info = outcome_of(futures[topic], timeout + 5)
+        if isinstance(topic_info, KafkaError):
+            return topic_info
+        leaders: dict[int, int] = {p.id: p.leader.id for p in topic_info.partitions if p.leader is not None}
+        if partition not in {p.id for p in topic_info.partitions}:
             return KafkaError(KafkaError._UNKNOWN_PARTITION)
         return leaders.get(partition, KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
 
 
-def _awaited(producer: Producer, verdicts: list[WriteResult], ends_at: float) -> WriteResult | None:
-    """Wait for the one record; what is still on its way at the end is dropped, so that it is not sent later."""
-    while not verdicts and (left := ends_at - time.monotonic()) > 0:
-        producer.poll(min(left, 0.1))
+def _await_verdict(producer: Producer, verdicts: list[WriteResult], ends_at: float) -> WriteResult | None:
+    """Wait for the record's outcome; a record still queued at the deadline is dropped, so that it is never sent."""
+    while not verdicts and (remaining := ends_at - time.monotonic()) > 0:
+        producer.poll(min(remaining, 0.1))
     verdict = verdicts[0] if verdicts else None
     if verdict is None:
         producer.purge()

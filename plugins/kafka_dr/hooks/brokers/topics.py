@@ -1,4 +1,4 @@
-"""Topics of one cluster, their settings, and where their logs begin and end."""
+"""Topics of one cluster, with their settings, log starts and log ends."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ class ClusterTopics(ClusterConnection):
     """Topics and offsets of one cluster."""
 
     def topics(self, names: Iterable[str] | None = None, timeout: float = 60.0) -> dict[str, TopicInfo]:
-        """Topics by name, all of them when none is named; those that do not exist are left out."""
+        """Topics by name, all topics if `names` is None; names that do not exist are left out."""
         with self._border("listing topics"):
-            wanted = sorted(self._admin.list_topics(timeout=timeout).topics if names is None else set(names))
-            asked = [
+            sorted_names = sorted(self._admin.list_topics(timeout=timeout).topics if names is None else set(names))
+            requests = [
                 self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout)
-                for batch in in_batches(wanted, MOST_AT_ONCE)
+                for batch in in_batches(sorted_names, MOST_AT_ONCE)
             ]
-        found = self._existing("describing topics", asked, timeout)
-        return {name: _topic(description) for name, description in found.items()}
+        descriptions = self._existing("describing topics", requests, timeout)
+        return {name: _topic(description) for name, description in descriptions.items()}
 
     def configs(self, topics: Iterable[str], timeout: float = 60.0) -> dict[str, Settings]:
-        """Configuration of topics by name; those that do not exist are left out."""
+        """Configuration of topics by name; topics that do not exist are left out."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(set(topics))]
         with self._border("reading topic configurations"):
-            asked = [
+            requests = [
                 self._admin.describe_configs(batch, request_timeout=timeout)
                 for batch in in_batches(resources, MOST_AT_ONCE)
             ]
-        found = self._existing("reading topic configurations", asked, timeout)
-        return {resource.name: Settings(entries) for resource, entries in found.items()}
+        entries_by_topic = self._existing("reading topic configurations", requests, timeout)
+        return {resource.name: Settings(entries) for resource, entries in entries_by_topic.items()}
 
     def create_topic(
         self,
@@ -71,13 +71,13 @@ class ClusterTopics(ClusterConnection):
 
         Args:
             replication_factor: -1 for the cluster's default; ignored with an assignment.
-            assignment: replica brokers per partition.
+            assignment: ids of replica brokers per partition.
 
         Returns:
-            False when it was already there.
+            False if the topic already existed.
 
         Raises:
-            ReadBackFailed: it exists with another number of partitions.
+            ReadBackFailed: the topic exists with another number of partitions.
         """
         replicas = {"replica_assignment": assignment} if assignment else {"replication_factor": replication_factor}
         with self._border(f"creating topic {name!r}"):
@@ -88,11 +88,11 @@ class ClusterTopics(ClusterConnection):
         return created
 
     def create_partitions(self, topic: str, total: int, timeout: float = REQUEST_SECONDS) -> bool:
-        """Raise a topic's partitions to a total and wait until each has a leader; False when it already has as many."""
-        found = self.topics([topic], timeout).get(topic)
-        if found is None:
+        """Raise a topic's partitions to a total and wait until each has a leader; False if nothing was to be added."""
+        topic_info = self.topics([topic], timeout).get(topic)
+        if topic_info is None:
             raise BadInput(f"topic {topic!r} of {self.alias} does not exist")
-        if len(found.partitions) >= total:
+        if len(topic_info.partitions) >= total:
             self._await_partitions(topic, total, timeout)
             return False
         with self._border(f"adding partitions to {topic!r}"):
@@ -103,25 +103,29 @@ class ClusterTopics(ClusterConnection):
         return True
 
     def delete_topic(self, name: str, timeout: float = REQUEST_SECONDS) -> bool:
-        """Delete a topic and wait until it is gone; False when there was none."""
+        """Delete a topic and wait until the topic is gone; False if the topic did not exist."""
         return bool(self.delete_topics([name], timeout))
 
     def delete_topics(self, names: Iterable[str], timeout: float = REQUEST_SECONDS) -> list[str]:
-        """Delete topics with all their records, and wait until they are gone; answers those that were there, sorted.
+        """Delete topics with all their records, wait until they are gone, and return those that existed.
 
         Raises:
-            ReadBackFailed: some are still there when the time is over.
+            ReadBackFailed: some topics still exist after the timeout.
         """
-        ends_at, wanted = time.monotonic() + timeout, sorted(set(names))
-        deleted = [name for batch in in_batches(wanted, MOST_AT_ONCE) for name in self._deleted(batch, timeout)]
-        while left := sorted(self.topics(wanted, timeout)) if wanted else []:
+        ends_at, sorted_names = time.monotonic() + timeout, sorted(set(names))
+        deleted = [
+            name for batch in in_batches(sorted_names, MOST_AT_ONCE) for name in self._delete_batch(batch, timeout)
+        ]
+        while remaining := sorted(self.topics(sorted_names, timeout)) if sorted_names else []:
             if time.monotonic() > ends_at:
-                raise ReadBackFailed(f"topics of {self.alias} were deleted and are still there", first_few(left, 10))
+                raise ReadBackFailed(
+                    f"topics of {self.alias} were deleted and are still there", first_few(remaining, 10)
+                )
             time.sleep(0.1)
         return deleted
 
-    def _deleted(self, names: list[str], timeout: float) -> list[str]:
-        """Those that were there, of one request."""
+    def _delete_batch(self, names: list[str], timeout: float) -> list[str]:
+        """Delete topics in one request and return those that existed."""
         with self._border(f"deleting {len(names)} topics"):
             futures = self._admin.delete_topics(names, request_timeout=timeout, operation_timeout=timeout)
         return [
@@ -131,20 +135,20 @@ class ClusterTopics(ClusterConnection):
         ]
 
     def _await_partitions(self, topic: str, total: int, timeout: float) -> None:
-        """Read back a created topic: brokers learn of it one after the other."""
+        """Read back a created topic until all leaders are known: brokers learn of a topic one after the other."""
         ends_at = time.monotonic() + timeout
         while True:
-            found = self.topics([topic], timeout).get(topic)
-            leaders = list(found.partitions.values()) if found else []
+            topic_info = self.topics([topic], timeout).get(topic)
+            leaders = list(topic_info.partitions.values()) if topic_info else []
             if len(leaders) == total and None not in leaders:
                 return
             if time.monotonic() > ends_at or len(leaders) > total:
-                seen = f"{len(leaders)} partitions, {leaders.count(None)} without leader"
-                raise ReadBackFailed(f"topic {topic!r} of {self.alias} should have {total} partitions", seen)
+                counts = f"{len(leaders)} partitions, {leaders.count(None)} without leader"
+                raise ReadBackFailed(f"topic {topic!r} of {self.alias} should have {total} partitions", counts)
             time.sleep(0.1)
 
     def starts(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, int]:
-        """First offset of each partition, thousands in one call."""
+        """Log start of each partition, thousands in one call."""
         return self._offsets(partitions, OffsetSpec.earliest(), READ_UNCOMMITTED, timeout)
 
     def ends(
@@ -156,15 +160,15 @@ class ClusterTopics(ClusterConnection):
     def _offsets(
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: str, timeout: float
     ) -> dict[TopicPartition, int]:
-        """Ask for all at once; again for those whose leader is just moving."""
+        """Request offsets of all partitions at once, and again of partitions whose leader is moving."""
         level = {READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED, READ_COMMITTED: IsolationLevel.READ_COMMITTED}[
             isolation
         ]
 
-        def send(wanted: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future[Any]]]:
-            asked = {WirePartition(topic, partition): spec for topic, partition in wanted}
-            if asked:
-                futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout)
+        def send(pending: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future[Any]]]:
+            specs = {WirePartition(topic, partition): spec for topic, partition in pending}
+            if specs:
+                futures = self._admin.list_offsets(specs, isolation_level=level, request_timeout=timeout)
                 yield from ((TopicPartition(wire.topic, wire.partition), future) for wire, future in futures.items())
 
         answers = self._settled("listing offsets", dict.fromkeys(partitions), send, timeout, of_groups=False)

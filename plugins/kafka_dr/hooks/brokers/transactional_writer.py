@@ -1,8 +1,7 @@
-"""Writing records in transactions: all of one are there, or none for whoever reads committed records only.
+"""Writing records in transactions: read_committed readers see all records of a transaction or none.
 
-A transactional id is one writer's at a time. `fence` makes it this process's: whatever an older one, frozen or
-orphaned, has under way is aborted, and it can neither write nor commit any more. The broker sees to that; no clock and
-no lease is believed.
+A transactional id belongs to one writer at a time. `fence` takes the id over: the broker aborts the open transaction of
+an older writer, frozen or orphaned, which can neither write nor commit any more. No clock and no lease is trusted.
 """
 
 from __future__ import annotations
@@ -17,33 +16,32 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady, Superseded, SwitchbackError
 from kafka_dr.hooks.brokers.client import client_config, describe_error, kafka_border
 
-#: How long an unfinished transaction of a writer that died keeps readers of committed records waiting, where nobody
-#: fences it earlier.
+#: A dead writer's open transaction blocks read_committed readers for so long at most, unless fenced earlier.
 TRANSACTION_SECONDS = 30
 _ABORT_SECONDS = 10.0
-#: INVALID_TXN_STATE: another one, or the coordinator, has ended this writer's transaction.
+#: INVALID_TXN_STATE: another writer, or the coordinator, has ended this writer's transaction.
 _FENCED = frozenset(
     getattr(KafkaError, name)
     for name in "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH INVALID_PRODUCER_ID_MAPPING INVALID_TXN_STATE".split()
 )
-#: The broker will say the same again.
-_NEVER = frozenset(
+#: Permanent refusals: the broker would refuse a repeat in the same way.
+_PERMANENT = frozenset(
     getattr(KafkaError, name)
     for name in (
         "MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD INVALID_MSG INVALID_TIMESTAMP POLICY_VIOLATION"
         " TOPIC_EXCEPTION UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION"
     ).split()
 )
-#: The client's largest; what is too large, the topic's own limit decides.
+#: The client's maximum: only the topic's own limit shall refuse a large record.
 _LARGEST_MESSAGE = 1_000_000_000
 _QUEUED_KBYTES = 2_097_151
 
 
 class Outgoing(NamedTuple):
-    """A record to be written; None and empty are different things in key, value and header values.
+    """A record to be written; None and empty differ in key, value and header values.
 
     Attributes:
-        timestamp: milliseconds since 1970; None for the time of writing. The client takes 0 for none, too.
+        timestamp: milliseconds since 1970; None for the time of writing. librdkafka treats 0 like None.
     """
 
     topic: str
@@ -55,7 +53,7 @@ class Outgoing(NamedTuple):
 
 
 class RecordReplay:
-    """The writer under one transactional id."""
+    """A transactional writer with one transactional id."""
 
     def __init__(
         self,
@@ -65,13 +63,15 @@ class RecordReplay:
         batch_bytes: int = 1_000_000,
         timeout: float = 60.0,
     ) -> None:
-        """Prepare; nothing is connected yet.
+        """Check the configuration; no connection is opened yet.
 
         Args:
             config: librdkafka keys of the connection.
-            alias: what the topology calls the cluster; stands in every error.
-            batch_bytes: of one batch, unless a single record is larger; no more than any of the topics takes.
-            timeout: of fencing and of one transaction, in seconds.
+            alias: the cluster's name in the topology, for errors.
+            transactional_id: the writer's transactional id.
+            batch_bytes: maximum size of a batch, except for a single larger record; at most the smallest
+                max.message.bytes of the topics.
+            timeout: seconds for fencing, and for one transaction.
         """
         self._alias, self._id, self._timeout = alias, transactional_id, timeout
         self._settings = {
@@ -83,61 +83,61 @@ class RecordReplay:
             "batch.size": batch_bytes,
             "compression.type": "lz4",
             "delivery.report.only.error": True,
-            # Without a callback the client raises a fatal error in the middle of its own.
+            # Without a callback the client raises a fatal error in the middle of its own callbacks.
             "error_cb": self._complain,
         }
         self._producer: Producer | None = None
-        self._failed: list[KafkaError] = []
+        self._delivery_errors: list[KafkaError] = []
         self._fatal: KafkaError | None = None
 
     def __repr__(self) -> str:
         return f"RecordReplay({self._alias!r}, {self._id!r})"
 
     def fence(self) -> None:
-        """Take over the transactional id. On return, older writers' transactions are committed or aborted for good.
+        """Take over the transactional id. On return, older writers' transactions are finally committed or aborted.
 
         Raises:
-            KafkaUnavailable: not in time, or without the right to it.
+            KafkaUnavailable: not done in time, or the connection lacks rights on the transactional id.
         """
         self.close()
         self._fatal = None
         with kafka_border(self._alias, "making a transactional producer"):
             producer = Producer(self._settings)
-        self._until(producer.init_transactions, "taking the transactional id", time.monotonic() + self._timeout)
+        self._repeat_until(producer.init_transactions, "taking the transactional id", time.monotonic() + self._timeout)
         self._producer = producer
 
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object] = lambda: None) -> None:
         """Write records in one transaction, in order within each partition.
 
         Args:
-            still_allowed: asked when all are written and none is committed; what it raises aborts them.
+            still_allowed: called after all records are written, before the commit; an exception aborts the transaction.
 
         Raises:
-            Superseded: another writer has taken the transactional id, or the coordinator gave up on this one.
-            NotReady: the cluster will never take one of the records as it is; none of them is there.
-            KafkaUnavailable: no answer in time; whether they are there is known after the next `fence`.
+            Superseded: another writer has taken the transactional id, or the coordinator aborted the transaction.
+            NotReady: the cluster will never accept one of the records; no record is committed.
+            KafkaUnavailable: no answer in time; whether the records are committed is only known after the next `fence`.
         """
         producer = self._producer
         if producer is None:
             raise BadInput(f"{self._id} was not taken before writing to {self._alias}", "no fence", "call fence first")
         ends_at = time.monotonic() + self._timeout
-        self._until(lambda _: producer.begin_transaction(), "beginning a transaction", ends_at)
+        self._repeat_until(lambda _: producer.begin_transaction(), "beginning a transaction", ends_at)
         try:
             self._send(producer, records, ends_at)
             still_allowed()
-            self._until(producer.commit_transaction, "committing a transaction", ends_at)
+            self._repeat_until(producer.commit_transaction, "committing a transaction", ends_at)
         except BaseException:
             self._abort(producer)
             raise
 
     def close(self) -> None:
-        """Let go of the client; what it has not committed is aborted by the next writer, or by the coordinator."""
+        """Drop the client; the next writer or the coordinator aborts an open transaction."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
 
     def _send(self, producer: Producer, records: Iterable[Outgoing], ends_at: float) -> None:
-        self._failed.clear()
+        self._delivery_errors.clear()
         for record in records:
             stamp: dict[str, Any] = {} if record.timestamp is None else {"timestamp": record.timestamp}
             try:
@@ -147,74 +147,74 @@ class RecordReplay:
                     record.key,
                     partition=record.partition,
                     headers=list(record.headers),
-                    on_delivery=self._delivered,
+                    on_delivery=self._on_delivery,
                     **stamp,
                 )
             except KafkaException as error:
-                raise self._refusal("writing", (self._failed or [error.args[0]])[0]) from None
+                raise self._refusal("writing", (self._delivery_errors or [error.args[0]])[0]) from None
             except (TypeError, ValueError, BufferError) as error:
                 raise BadInput(f"a record cannot be written to {record.topic!r} of {self._alias}", str(error)) from None
         try:
-            left = producer.flush(max(0.1, ends_at - time.monotonic()))
+            unacknowledged = producer.flush(max(0.1, ends_at - time.monotonic()))
         except (KafkaException, SystemError) as error:
-            raise self._refusal("writing", _told_by(error)) from None
-        if self._failed:
-            raise self._refusal("writing", self._failed[0])
-        if left:
+            raise self._refusal("writing", _kafka_error_of(error)) from None
+        if self._delivery_errors:
+            raise self._refusal("writing", self._delivery_errors[0])
+        if unacknowledged:
             raise KafkaUnavailable(
                 f"writing to {self._alias} failed",
-                f"{left} records were not acknowledged within {self._timeout:g} s",
+                f"{unacknowledged} records were not acknowledged within {self._timeout:g} s",
                 f"look at the brokers of {self._alias}",
             )
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
-            self._failed.append(error)
+            self._delivery_errors.append(error)
 
     def _complain(self, error: KafkaError) -> None:
-        """A fatal error is the reason of all that follow."""
+        """Store the first fatal error: it is the reason of all later errors."""
         if error.fatal() and self._fatal is None:
             self._fatal = error
 
-    def _until(self, call: Callable[[float], object], what: str, ends_at: float) -> None:
-        """Call again as long as the client says that this may help."""
+    def _repeat_until(self, call: Callable[[float], object], what: str, ends_at: float) -> None:
+        """Repeat a call until its success, an error that is not retriable, or the deadline (monotonic seconds)."""
         while True:
             try:
                 call(max(0.1, ends_at - time.monotonic()))
             except (KafkaException, SystemError) as error:
-                found = _told_by(error)
-                if not found.retriable() or time.monotonic() >= ends_at:
-                    raise self._refusal(what, found) from None
+                reason = _kafka_error_of(error)
+                if not reason.retriable() or time.monotonic() >= ends_at:
+                    raise self._refusal(what, reason) from None
                 time.sleep(0.05)
             else:
                 return
 
     def _abort(self, producer: Producer) -> None:
-        """Leave nothing open; a client that cannot do that any more is given up."""
+        """Abort the open transaction; drop the client if the abort fails."""
         try:
             producer.abort_transaction(_ABORT_SECONDS)
         except KafkaException:
             with suppress(KafkaException):
                 self.close()
 
-    def _told_since(self) -> KafkaError | None:
-        """Read the reason of a fatal error, which polling reports by callback or exception; None without one."""
+    def _fatal_error(self) -> KafkaError | None:
+        """Poll for a fatal error, which the client reports by callback or exception; None without one."""
         try:
             if self._producer is not None:
                 self._producer.poll(0)
         except (KafkaException, SystemError) as error:
-            return _told_by(error)
+            return _kafka_error_of(error)
         return self._fatal
 
     def _refusal(self, what: str, seen: KafkaError) -> SwitchbackError:
-        error = self._fatal or self._told_since() or seen
+        error = self._fatal or self._fatal_error() or seen
         if error.code() in _FENCED:
             return Superseded(
                 f"{what} on {self._alias} was refused",
                 f"{describe_error(error)}: another process has taken {self._id}, or it was given up meanwhile",
                 "Nothing: what was not committed is not there",
             )
-        if error.code() in _NEVER:
+        if error.code() in _PERMANENT:
             return NotReady(
                 f"{self._alias} does not take a record",
                 describe_error(error),
@@ -231,8 +231,8 @@ class RecordReplay:
         return unavailable
 
 
-def _told_by(error: Exception) -> KafkaError:
-    """Extract the KafkaError; a fatal one raised among callbacks is the `__cause__` of Python's SystemError."""
+def _kafka_error_of(error: Exception) -> KafkaError:
+    """Extract the KafkaError; a fatal error raised among callbacks is the `__cause__` of Python's SystemError."""
     cause = error if isinstance(error, KafkaException) else error.__cause__
     if not isinstance(cause, KafkaException):
         raise error

@@ -1,8 +1,8 @@
 """The transactional writer in its own process, so that a killed task leaves no transaction half done.
 
-An aborted transaction's records stay in the log, and whoever reads uncommitted records is given them, MirrorMaker 2 by
-default. A transaction is therefore handed over whole, before it begins, to a process that is killed with nobody: it
-ends what it has, and then itself.
+An aborted transaction's records stay in the log, and read_uncommitted readers get them, MirrorMaker 2 by default. All
+records of a transaction are therefore sent, before it begins, to a process that survives the task: the process finishes
+the transaction, then exits.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _PROGRAM = (
     " serve_requests(sys.stdin.buffer, sys.stdout.buffer)"
 )
 _PACKAGES = Path(__file__).parents[3]
-#: Beyond what the writer itself waits: its start, and ending a transaction that failed.
+#: Added to the writer's own timeout: time to start the process, and to abort a failed transaction.
 _MORE_SECONDS = 30.0
 
 
 class _Child(subprocess.Popen[bytes]):
-    """A process with both pipes."""
+    """A process with stdin and stdout pipes."""
 
     stdin: IO[bytes]
     stdout: IO[bytes]
 
 
 class ReplayProcess:
-    """A `RecordReplay` that outlives its caller by one transaction at most. Started on first use."""
+    """A `RecordReplay` in a process that outlives its caller by one transaction at most; started on first use."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class ReplayProcess:
         batch_bytes: int = 1_000_000,
         timeout: float = 60.0,
     ) -> None:
-        """Prepare; arguments as of `RecordReplay`. They reach the process through a pipe: no command line has them."""
+        """Check the arguments, those of `RecordReplay`; a pipe hands them over, so that no command line shows them."""
         RecordReplay(config, alias, transactional_id, batch_bytes, timeout)
         self._settings = (dict(config), alias, transactional_id, batch_bytes, timeout)
         self._alias, self._id, self._patience = alias, transactional_id, timeout + _MORE_SECONDS
@@ -57,24 +57,25 @@ class ReplayProcess:
         return f"ReplayProcess({self._alias!r}, {self._id!r})"
 
     def fence(self) -> None:
-        """Make the transactional id this writer's, as of `RecordReplay.fence`."""
-        self._ask(self._process or self._start(), "fence")
+        """Take over the transactional id, see `RecordReplay.fence`."""
+        self._request(self._process or self._start(), "fence")
 
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object] = lambda: None) -> None:
-        """Write records in one transaction; once handed over, they are committed if the cluster takes them.
+        """Write records in one transaction, which survives the caller once the process has the records.
 
         Args:
-            still_allowed: asked when all are at hand and none is written; what it raises keeps them from it.
+            still_allowed: called after all records are collected, before any is sent to the process; an exception
+                prevents the write.
         """
         process = self._process
         if process is None:
             raise BadInput(f"{self._id} was not taken before writing to {self._alias}", "no fence", "call fence first")
-        together = [*records]
+        collected = [*records]
         still_allowed()
-        self._ask(process, "write", together)
+        self._request(process, "write", collected)
 
     def close(self) -> None:
-        """Let the process end, after what it has under way."""
+        """Let the process finish its transaction and exit; kill it if it does not exit in time."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -89,7 +90,7 @@ class ReplayProcess:
 
     def _start(self) -> _Child:
         path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
-        # A session of its own: signals for the task's whole group do not reach it.
+        # A session of its own: signals to the task's process group do not reach the process.
         self._process = process = _Child(
             [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE,
@@ -100,7 +101,7 @@ class ReplayProcess:
         self._send(process, self._settings)
         return process
 
-    def _ask(self, process: _Child, what: str, *arguments: Any) -> None:
+    def _request(self, process: _Child, what: str, *arguments: Any) -> None:
         self._send(process, (what, arguments))
         answer = self._answer(process)
         if answer is not None:
@@ -111,19 +112,19 @@ class ReplayProcess:
             pickle.dump(message, process.stdin)
             process.stdin.flush()
         except OSError as error:
-            raise self._gone(type(error).__name__) from None
+            raise self._lost_process(type(error).__name__) from None
 
     def _answer(self, process: _Child) -> SwitchbackError | None:
         if not select.select([process.stdout], [], [], self._patience)[0]:
             process.kill()
-            raise self._gone(f"no answer within {self._patience:g} s")
+            raise self._lost_process(f"no answer within {self._patience:g} s")
         try:
             answer: SwitchbackError | None = pickle.load(process.stdout)  # noqa: S301 (a pipe from a child of one's own)
         except (EOFError, OSError, pickle.UnpicklingError) as error:
-            raise self._gone(type(error).__name__) from None
+            raise self._lost_process(type(error).__name__) from None
         return answer
 
-    def _gone(self, seen: str) -> KafkaUnavailable:
+    def _lost_process(self, seen: str) -> KafkaUnavailable:
         self.close()
         return KafkaUnavailable(
             f"the process that writes to {self._alias} is gone",
@@ -133,7 +134,12 @@ class ReplayProcess:
 
 
 def serve_requests(given: IO[bytes], answers: IO[bytes]) -> None:
-    """Serve the caller's requests in order until the caller is gone; requests that arrived whole are still done."""
+    """Serve requests in order until the pipe closes; a request that arrived in full is still served.
+
+    Args:
+        given: pickled requests; the first holds the arguments of `RecordReplay`.
+        answers: for each other request, its pickled error, None for success.
+    """
     writer: RecordReplay | None = None
     while True:
         try:
@@ -144,13 +150,13 @@ def serve_requests(given: IO[bytes], answers: IO[bytes]) -> None:
             writer = RecordReplay(*message)
             continue
         try:
-            pickle.dump(_done(writer, *message), answers)
+            pickle.dump(_call(writer, *message), answers)
             answers.flush()
         except BrokenPipeError:
             return
 
 
-def _done(writer: RecordReplay, what: str, arguments: tuple[Any, ...]) -> SwitchbackError | None:
+def _call(writer: RecordReplay, what: str, arguments: tuple[Any, ...]) -> SwitchbackError | None:
     try:
         getattr(writer, what)(*arguments)
     except SwitchbackError as error:
