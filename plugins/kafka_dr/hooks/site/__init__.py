@@ -1,1 +1,1 @@
-"""What a site offers over HTTP or as files: drain, probe, fence, stop, routing."""
+"""A site's services over HTTP, and its routing file: drain, probe, fence, stop, routing."""

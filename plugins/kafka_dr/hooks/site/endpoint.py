@@ -1,4 +1,4 @@
-"""JSON over HTTP: the border that every HTTP hook shares."""
+"""JSON over HTTP, for all HTTP hooks."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from kafka_dr.hooks.redaction import HIDDEN, one_line
 from kafka_dr.hooks.site.link_local import GuardedAdapter, is_link_local
 
 _BODY_LIMIT = 64 * 1024 * 1024
-_LOOKED_AT = 20_000
+_SHOWN_LIMIT = 20_000
 NO_ANSWER = 0
-_ASKED = 3
+_ATTEMPTS = 3
 
 
 def checked_url(url: str, system: str) -> str:
-    """A base URL without trailing slash, or BadInput that never echoes it (it may hold a password)."""
+    """Check a base URL and return it without trailing slash.
+
+    Raises:
+        BadInput: the URL cannot be used; the message never shows the URL, which may hold a password.
+    """
     try:
         parts = urlsplit(url)
         port_is_valid = parts.port is None or parts.port > 0
@@ -32,7 +36,7 @@ def checked_url(url: str, system: str) -> str:
         raise BadInput(f"the address of {system} is not a URL", next_step="give it as http://host:port") from None
     problems = [
         text
-        for text, wrong in (
+        for text, is_wrong in (
             ("its scheme is not http or https", parts.scheme not in ("http", "https")),
             ("it names no host", not parts.hostname or not port_is_valid),
             ("it holds a user or password", "@" in parts.netloc),
@@ -40,7 +44,7 @@ def checked_url(url: str, system: str) -> str:
             ("it holds blanks or control characters", any(c <= " " or c == "\x7f" for c in url)),
             ("it is a link-local address", is_link_local(parts.hostname or "")),
         )
-        if wrong
+        if is_wrong
     ]
     if problems:
         raise BadInput(
@@ -53,13 +57,13 @@ def checked_url(url: str, system: str) -> str:
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """What came back from one HTTP request.
+    """The answer to one HTTP request.
 
     Attributes:
-        status: HTTP status; 0 when nothing (or nothing usable) came back.
-        body: the parsed JSON, None when there was none.
+        status: HTTP status; 0 without a usable answer.
+        body: the parsed JSON; None without JSON.
         text: the first characters of the body, or why there is no answer; one line.
-        timed_out: the request may have been received: a write may have taken effect.
+        timed_out: without a usable answer, the request may have arrived: a write may have taken effect.
     """
 
     status: int
@@ -81,8 +85,7 @@ class HttpAnswer:
 class JsonEndpoint:
     """JSON over HTTP below one base URL: no redirects, no proxy, no .netrc, and a time limit on every call.
 
-    Some systems repeat a request with its headers in their errors: what was sent to log in is hidden in every text that
-    is shown.
+    Some systems repeat a request's headers in their errors: credentials are hidden in every text that is shown.
     """
 
     def __init__(
@@ -106,15 +109,15 @@ class JsonEndpoint:
         return f"JsonEndpoint({self.base_url!r})"
 
     def hide(self, secret: str) -> None:
-        """A secret that is sent from now on, such as a token: it is never shown."""
+        """Add a secret, such as a token, that `shown` hides from now on."""
         self._secrets = (*self._secrets, secret)
 
     def shown(self, text: object) -> str:
-        """Text from this system, on one line, without what was sent to log in."""
-        told = str(text)[:_LOOKED_AT]
+        """Text from this system, on one line, without credentials."""
+        text_without_secrets = str(text)[:_SHOWN_LIMIT]
         for secret in self._secrets:
-            told = told.replace(secret, HIDDEN)
-        return one_line(told)
+            text_without_secrets = text_without_secrets.replace(secret, HIDDEN)
+        return one_line(text_without_secrets)
 
     def attempt(
         self,
@@ -125,7 +128,7 @@ class JsonEndpoint:
         headers: dict[str, str] | None = None,
         params: dict[str, Any] | None = None,
     ) -> HttpAnswer:
-        """One request; never raises for what the other side does: see `Answer.status`."""
+        """Send one request; failures of the system or the network are in the answer's status, never raised."""
         ends_at = time.monotonic() + timeout
         try:
             with self._session.request(
@@ -149,47 +152,47 @@ class JsonEndpoint:
             return HttpAnswer(NO_ANSWER, text=f"no usable answer ({type(error).__name__})", timed_out=True)
 
     def call(self, method: str, path: str, body: Any = None, timeout: float = 10.0) -> Any:
-        """One request whose answer must be JSON with a status in the 200s.
+        """Send one request and return the JSON of an answer with a status in the 200s.
 
         Raises:
-            SystemUnavailable: the subclass this endpoint was made with.
+            SystemUnavailable: any other answer; the subclass is the endpoint's `failure`.
         """
         return self.accept(self.attempt(method, path, body, timeout), f"{method} {path}")
 
     def ask(self, method: str, path: str, timeout: float, **given: Any) -> Any:
-        """As `call`, with up to three attempts within the timeout: only for requests that are safe to repeat."""
+        """Like `call`, with up to three attempts within the timeout: only for requests that are safe to repeat."""
         attempts = Retrying(
-            stop=stop_after_attempt(_ASKED),
+            stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_exponential(0.1, max=1.0),
             retry=retry_if_result(lambda a: a.status == NO_ANSWER or a.status >= 500),
             retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]  # set by now
         )
-        answer = attempts(self.attempt, method, path, timeout=timeout / _ASKED, **given)
+        answer = attempts(self.attempt, method, path, timeout=timeout / _ATTEMPTS, **given)
         return self.accept(answer, f"{method} {path}")
 
     def accept(self, answer: HttpAnswer, what: str) -> Any:
-        """The JSON of a good answer; anything else is raised as this endpoint's failure."""
+        """Return the JSON of an answer in the 200s; raise any other answer as this endpoint's failure."""
         if answer.ok:
             return answer.body
         raise self.failure(f"{self.system} did not do {what}", answer.seen)
 
     def failure(self, reason: str, seen: object) -> SystemUnavailable:
-        """The error of this endpoint's kind, ready to raise."""
+        """Build this endpoint's error, for the caller to raise."""
         return self._failure(reason, self.shown(seen), f"look at {self.system} at {self.base_url}")
 
     def _answer(self, response: requests.Response, ends_at: float) -> HttpAnswer:
-        """Read a response within its time and size limits; a 200 that is not JSON counts as no answer."""
+        """Read a response within its time and size limits; a success status without JSON counts as no answer."""
         if 300 <= response.status_code < 400:
             return HttpAnswer(response.status_code, text="a redirect, which is never followed")
         content = b""
-        # read1 gives what is there: iter_content waits for a full chunk, so that a trickle would outlast every timeout.
+        # read1 returns the bytes received so far: iter_content waits for a full chunk, so a trickle outlasts timeouts.
         while chunk := response.raw.read1(65536, decode_content=True):
             content += chunk
             if time.monotonic() > ends_at:
                 return HttpAnswer(NO_ANSWER, text="the answer did not end in time", timed_out=True)
             if len(content) > _BODY_LIMIT:
                 return HttpAnswer(NO_ANSWER, text=f"the answer is larger than {_BODY_LIMIT} bytes", timed_out=True)
-        text = self.shown(content[:_LOOKED_AT].decode("utf-8", "replace"))
+        text = self.shown(content[:_SHOWN_LIMIT].decode("utf-8", "replace"))
         try:
             return HttpAnswer(response.status_code, read_json(content) if content.strip() else None, text)
         except ValueError:
@@ -200,11 +203,11 @@ class JsonEndpoint:
 
 
 def _forms_of(auth: tuple[str, str] | None) -> tuple[str, ...]:
-    """A login's password as it may come back: as it is, in a URL, and as a basic login."""
+    """A password in the forms in which an error may repeat it: plain, in a URL, and in a basic login."""
     if auth is None or not auth[1]:
         return ()
     basic = base64.b64encode(":".join(auth).encode()).decode()
-    # The longest first: a short password may stand inside the others.
+    # The longest first: a short password may be part of the other forms.
     return tuple(sorted({basic, auth[1], quote(auth[1], safe="")}, key=len, reverse=True))
 
 
@@ -215,5 +218,5 @@ def _root_cause(error: BaseException) -> str:
 
 
 def _was_sent(error: requests.ConnectionError) -> bool:
-    """Whether the request may have reached the other side before the connection broke."""
+    """Whether the request may have reached the system before the connection broke."""
     return "NewConnectionError" not in repr(error) and "NameResolution" not in repr(error)

@@ -1,4 +1,4 @@
-"""Link-local addresses, such as a cloud's metadata service: nothing is sent there by any name."""
+"""Refusal of link-local addresses, such as a cloud's metadata service, under any name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib3.exceptions import NewConnectionError
 
 
 def is_link_local(host: str) -> bool:
-    """Whether a host is a link-local address, in any form that a resolver takes for one; names are not resolved."""
+    """Whether a host is a link-local address, in any form that resolvers accept; names are not resolved."""
     address = _address_of(host.partition("%")[0])
     return address is not None and (getattr(address, "ipv4_mapped", None) or address).is_link_local
 
@@ -22,16 +22,16 @@ def is_link_local(host: str) -> bool:
 def _address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     with suppress(ValueError):
         return ipaddress.ip_address(host)
-    # Resolvers also take 2852039166, 0xa9fea9fe, 0251.0376.0251.0376 and 169.254.43518 for addresses.
+    # Resolvers also accept 2852039166, 0xa9fea9fe, 0251.0376.0251.0376 and 169.254.43518 as addresses.
     with suppress(OSError):
         return ipaddress.IPv4Address(socket.inet_aton(host))
     return None
 
 
 class _Guarded:
-    """A connection that is closed before anything is sent where its peer is link-local.
+    """A connection that is closed before anything is sent if its peer is link-local.
 
-    The peer is looked at, not what the name resolves to: a second look-up may be answered otherwise.
+    The check takes the connected peer's address, not a look-up of the name: a second look-up may answer otherwise.
     """
 
     def _new_conn(self) -> socket.socket:
@@ -43,11 +43,11 @@ class _Guarded:
 
 
 class _GuardedHttp(_Guarded, HTTPConnection):
-    """Plain."""
+    """A plain connection."""
 
 
 class _GuardedHttps(_Guarded, HTTPSConnection):
-    """Encrypted."""
+    """An encrypted connection."""
 
 
 class _HttpPool(HTTPConnectionPool):
@@ -62,6 +62,6 @@ class GuardedAdapter(HTTPAdapter):
     """requests' adapter whose connections refuse link-local peers."""
 
     def init_poolmanager(self, *args: Any, **settings: Any) -> None:
-        """As the adapter's own, with guarded connections."""
+        """Create the adapter's pools with guarded connections."""
         super().init_poolmanager(*args, **settings)
         self.poolmanager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}

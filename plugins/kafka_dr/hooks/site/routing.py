@@ -1,7 +1,7 @@
-"""Where clients connect: one routing record, kept in a file or behind an HTTP hook.
+"""Client routing: one record, in a file or behind an HTTP hook, that states where clients connect.
 
-The record is JSON: `{"cluster": "primary", "bootstrap_servers": "host:port,...", "version": 1}`; other fields are kept
-as found.
+The record is JSON: `{"cluster": "primary", "bootstrap_servers": "host:port,...", "version": 1}`; other fields stay
+unchanged.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from kafka_dr.hooks.whole_file import write_whole
 
 @dataclass(frozen=True)
 class ClientRoute:
-    """Where clients connect. `version` grows with every change; it is ignored in what one asks for."""
+    """Where clients connect. `version` grows with every change; `redirect` ignores the version of its argument."""
 
     cluster: str
     bootstrap_servers: str
     version: int = 0
 
     def same_target(self, other: ClientRoute | None) -> bool:
-        """Whether both send clients to the same place, whatever their versions."""
+        """Whether both routes send clients to the same cluster and servers, whatever their versions."""
         return other is not None and (self.cluster, self.bootstrap_servers) == (other.cluster, other.bootstrap_servers)
 
 
 @dataclass(frozen=True)
 class Redirected:
-    """What a redirect did: whether anything was changed, what was answered, what a client sees now."""
+    """A redirect's result: whether the record was changed, the answer, and the route that a client sees now."""
 
     changed: bool
     answered: str
@@ -46,35 +46,35 @@ class Redirected:
 
 
 class ClientRouting(ABC):
-    """Where clients connect, and changing it. Asking for the same target twice changes nothing."""
+    """Reads and changes where clients connect. A second redirect to the same cluster changes nothing."""
 
     def current(self, timeout: float = 10.0) -> ClientRoute:
-        """What a client sees now; HookUnavailable when there is no record."""
+        """Read the route that a client sees now; HookUnavailable without a record."""
         document = self._read(timeout)
         if document is None:
             raise HookUnavailable("there is no routing record", str(self), "create it, or redirect clients once")
         return self._route(document)
 
     def redirect(self, route: ClientRoute, timeout: float = 10.0) -> Redirected:
-        """Send clients to a route, and read back what a client would see.
+        """Send clients to a route, and read back the route that a client would see.
 
         Raises:
-            HookUnavailable: the record could not be read or written; it is as it was, or (a timed-out request) unknown.
-            ReadBackFailed: it was written, and a client would see something else.
+            HookUnavailable: the record could not be read or written; it is unchanged, or (a timed-out request) unknown.
+            ReadBackFailed: the record was written, but a client would see another route.
         """
         if not route.cluster or not route.bootstrap_servers:
             raise BadInput("a route needs a cluster and its bootstrap servers", repr(route))
         with self._exclusive():
             document = self._read(timeout)
-            found = None if document is None else self._route(document)
-            if found is not None and route.same_target(found):
-                return Redirected(False, "already there", found)
-            wanted = {
+            current = None if document is None else self._route(document)
+            if current is not None and route.same_target(current):
+                return Redirected(False, "already there", current)
+            changes = {
                 "cluster": route.cluster,
                 "bootstrap_servers": route.bootstrap_servers,
-                "version": found.version + 1 if found else 1,
+                "version": current.version + 1 if current else 1,
             }
-            answered = self._write({**(document or {}), **wanted}, timeout)
+            answered = self._write({**(document or {}), **changes}, timeout)
             seen = self.current(timeout)
         if not route.same_target(seen):
             raise ReadBackFailed(
@@ -93,20 +93,20 @@ class ClientRouting(ABC):
 
     @abstractmethod
     def _read(self, timeout: float) -> dict[str, Any] | None:
-        """The whole record, None when there is none."""
+        """Read the whole record; None without a record."""
 
     @abstractmethod
     def _write(self, document: dict[str, Any], timeout: float) -> str:
-        """Replace the whole record; says what was answered."""
+        """Replace the whole record and return the answer as text."""
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Keep other writers out, where the system can."""
+        """Exclude other writers, if the system can."""
         yield
 
 
 class FileRouting(ClientRouting):
-    """A JSON file that clients read; replaced as a whole, so that they never read half a record."""
+    """A JSON file that clients read; the file is replaced as a whole, so that no client reads half a record."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -133,7 +133,7 @@ class FileRouting(ClientRouting):
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """One writer at a time, by a lock on the folder (the file itself is replaced)."""
+        """Allow one writer at a time, by a lock on the folder: the file itself is replaced."""
         try:
             folder = os.open(self._path.parent, os.O_RDONLY)
         except OSError as error:
@@ -146,7 +146,7 @@ class FileRouting(ClientRouting):
 
 
 class HttpRouting(ClientRouting):
-    """A service that keeps the record: `GET {base}/route` gives it (404: none yet), `PUT {base}/route` replaces it."""
+    """A service with the record: `GET {base}/route` reads (404: no record yet), `PUT {base}/route` replaces."""
 
     def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
         self._endpoint = JsonEndpoint(base_url, "client routing", HookUnavailable, auth)
@@ -159,7 +159,7 @@ class HttpRouting(ClientRouting):
         return None if answer.status == 404 else self._endpoint.accept(answer, "GET /route")
 
     def _write(self, document: dict[str, Any], timeout: float) -> str:
-        """A PUT that timed out may have taken effect: the read-back after it decides."""
+        """Send the record; a PUT that timed out may have taken effect, which the following read-back decides."""
         answer = self._endpoint.attempt("PUT", "/route", document, timeout)
         if not answer.timed_out:
             self._endpoint.accept(answer, "PUT /route")

@@ -1,4 +1,4 @@
-"""The application's own view of the source over HTTP."""
+"""The application's view of the source, over HTTP."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kafka_dr.hooks.site.endpoint import JsonEndpoint
 
 @dataclass(frozen=True)
 class ApplicationsView:
-    """What the application says about the source.
+    """The application's report on the source.
 
     Attributes:
-        reachable: it had an answer from the source.
-        writable: the source acknowledged a write; None where the application did not try.
-        detail: whatever else it said; shown to people, never interpreted.
+        reachable: whether the source answered the application.
+        writable: whether the source acknowledged a write; None if the application did not try a write.
+        detail: any further information; shown to people, never interpreted.
     """
 
     reachable: bool
@@ -25,21 +25,20 @@ class ApplicationsView:
 
 
 class SourceProbe:
-    """The probe of one application: how the source looks from where its clients are.
+    """The probe of one application: the source's state, measured near its clients.
 
     The contract that an application (or a small service beside it) implements below its base URL:
 
     * `GET /source`: status 200 and JSON `{"reachable": true, "writable": true, "detail": anything}`.
-      `reachable` is true where the source answered the application's client, false where it did not. `writable` is true
-      where it acknowledged a write, false where a write was tried and not acknowledged (a refusal for want of rights
-      counts as true: the broker is alive), null or absent where none was tried. Other keys are allowed.
+      `reachable` states whether the source answered the application's client. `writable` is true if the source
+      acknowledged a write, false if a tried write was not acknowledged (a refusal for missing rights counts as true:
+      the broker is alive), null or absent if no write was tried. Other keys are allowed.
 
-    The answer tells of a try that was made for this request, or a few seconds before it, and never of an older one: it
-    is asked several times, and each answer must be able to differ. It comes within four seconds also where the source
-    hangs. Asking changes nothing. The source of the running clients is meant, whichever cluster that is.
+    The answer describes an attempt made for this request, or a few seconds earlier, never an older one: the probe is
+    asked several times, and each answer must be able to differ. The answer comes within four seconds even if the source
+    hangs. The request changes nothing. The source is the cluster that the clients use now, whichever cluster that is.
     A status other than 2xx, a redirect, `reachable` that is no boolean, `writable` that is neither a boolean nor null,
-    or `writable` true of a source that is not reachable, is taken as "the hook is unavailable": it says nothing about
-    the source.
+    or `writable` true with `reachable` false means "the hook is unavailable", and says nothing about the source.
     """
 
     def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
@@ -49,20 +48,22 @@ class SourceProbe:
         return f"SourceProbe({self._endpoint.base_url!r})"
 
     def view(self, timeout: float = 5.0) -> ApplicationsView:
-        """What the application sees now; asked once, since whoever looks at a source looks again anyway."""
-        return self._parsed(self._endpoint.call("GET", "/source", timeout=timeout))
+        """Read the application's current view, without repeats: the caller probes a source several times anyway."""
+        return self._parse(self._endpoint.call("GET", "/source", timeout=timeout))
 
     def shown(self, detail: Any) -> str:
-        """What the application said beside its contract, on one line, without what was sent to log in."""
+        """The application's `detail` as text on one line, without credentials."""
         return self._endpoint.shown(detail)
 
-    def _parsed(self, document: Any) -> ApplicationsView:
-        if not isinstance(document, dict) or not _within_contract(document.get("reachable"), document.get("writable")):
+    def _parse(self, document: Any) -> ApplicationsView:
+        if not isinstance(document, dict) or not _is_within_contract(
+            document.get("reachable"), document.get("writable")
+        ):
             raise self._endpoint.failure("the application's source probe answered outside its contract", document)
         return ApplicationsView(document["reachable"], document.get("writable"), document.get("detail"))
 
 
-def _within_contract(reachable: Any, writable: Any) -> bool:
+def _is_within_contract(reachable: Any, writable: Any) -> bool:
     if not isinstance(reachable, bool) or not (writable is None or isinstance(writable, bool)):
         return False
     return reachable or not writable
