@@ -1,9 +1,9 @@
-"""Where the journal's tables lie, behind one SQLAlchemy URL: how they are read and written; here on SQLite.
+"""The journal's database behind one SQLAlchemy URL: reads and writes in general, and on SQLite.
 
 Invariants
-1. One writer at a time: a transaction that writes has its turn from its beginning to its end.
-2. What was written is on disk; where that cannot be known an error says so.
-3. Whoever waits, for a turn or for a server, ends in time.
+1. One writer at a time: a writing transaction excludes other writers from its beginning to its end.
+2. When a write returns, its data are on disk; an unknown result is an error.
+3. Every wait, for other writers or for a server, has a time limit.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from kafka_dr.errors import BadInput, SystemUnavailable
 from kafka_dr.hooks.redaction import one_line
 
 _T = TypeVar("_T")
-_WRITTEN = "sqlite:////path/journal.db or postgresql+psycopg://user:password@host/database"
-_LOST_RACES = ("database is locked", "UNIQUE constraint failed")
+_URL_EXAMPLES = "sqlite:////path/journal.db or postgresql+psycopg://user:password@host/database"
+_LOST_RACE_ERRORS = ("database is locked", "UNIQUE constraint failed")
 
 
 def open_database(url: str, lock_seconds: float) -> Database:
-    """The database behind a URL.
+    """Prepare the database behind a URL; no connection is opened yet.
 
     Raises:
-        BadInput: it is no URL.
-        SystemUnavailable: the driver is not installed, or another one than was tried.
+        BadInput: the text is no SQLAlchemy URL.
+        SystemUnavailable: the driver is not installed, or not among the tested drivers.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         parsed = None
-    # The rest of a password that has an `@` in it would be taken for a host, and shown.
+    # The end of a password that contains an `@` would be taken for a host, and shown.
     if parsed is None or "@" in (parsed.host or ""):
         raise BadInput(
             "the journal's address is not a SQLAlchemy URL",
-            next_step=f"give it as {_WRITTEN}; write an @ in a password as %40, several hosts as ?host=a&host=b",
+            next_step=f"give it as {_URL_EXAMPLES}; write an @ in a password as %40, several hosts as ?host=a&host=b",
         )
     if parsed.get_backend_name() == "sqlite":
         return SqliteDatabase(parsed, lock_seconds)
@@ -49,7 +49,7 @@ def open_database(url: str, lock_seconds: float) -> Database:
         raise SystemUnavailable(
             "the journal is not usable: its database or driver is one that was never tried",
             parsed.drivername,
-            f"give {_WRITTEN}",
+            f"give {_URL_EXAMPLES}",
         )
     try:
         from kafka_dr.hooks.journal.postgresql import PostgresqlDatabase  # noqa: PLC0415 (its driver is an extra)
@@ -63,36 +63,36 @@ def open_database(url: str, lock_seconds: float) -> Database:
 
 
 class Database:
-    """What SQLite and PostgreSQL have in common. Connections are not kept, so that a forked task never shares one."""
+    """The common part of SQLite and PostgreSQL. Connections are never reused: a forked task must not share one."""
 
     def __init__(self, url: URL, lock_seconds: float, **options: Any) -> None:
-        """Prepare the way to a database; nothing is connected yet.
+        """Create the SQLAlchemy engine; no connection is opened yet.
 
         Args:
-            url: names database and driver.
+            url: database and driver.
             lock_seconds: how long to wait for other writers.
-            options: further ones for SQLAlchemy's engine.
+            options: further options of SQLAlchemy's engine.
         """
         self.lock_seconds = lock_seconds
         shown = {key: url.query[key] for key in ("host", "port") if key in url.query}
-        # What else stands in a query may be a password, too.
+        # Other parts of the query may hold a password, too.
         self.name = url.set(query=shown).render_as_string(hide_password=True)
         with self._translated("usable"):
             self.engine = create_engine(url, poolclass=NullPool, hide_parameters=True, **options)
 
     def make_tables(self, tables: MetaData) -> None:
-        """Make the tables that are missing; writes nothing where all are there."""
+        """Create missing tables; without missing tables, write nothing."""
         with self._translated("usable"):
             if not set(tables.tables) <= self._opening(lambda connection: set(inspect(connection).get_table_names())):
                 self._writing(tables.create_all)
 
     def read(self, query: Any) -> list[Row[Any]]:
-        """All rows of a query."""
+        """Run a query and return all rows."""
         with self._translated("readable"):
             return self._reading(lambda connection: list(connection.execute(query)))
 
     def write(self, work: Callable[[Connection], _T]) -> _T:
-        """Do work in one transaction that has its turn; it is on disk when this returns."""
+        """Do work in one writing transaction, on disk on return; after a lost race, `work` is called again."""
         with self._translated("writable"):
             return self._writing(work)
 
@@ -115,18 +115,18 @@ class Database:
         except (SQLAlchemyError, ImportError) as error:
             seen = getattr(error, "orig", None) or error
             raise SystemUnavailable(
-                f"the journal is not {ability}: {self.name}", _told(str(seen)), self._next_step(error)
+                f"the journal is not {ability}: {self.name}", _short_error(str(seen)), self._next_step(error)
             ) from None
 
 
-def _told(text: str) -> str:
-    """The first line of an error; where several servers were tried, what became of each."""
+def _short_error(text: str) -> str:
+    """The first line of an error; if several servers were tried, the result of each."""
     first, _, rest = text.partition("\n")
     return one_line(rest.partition("\n")[2] or first, 600) if "connection attempts" in rest else one_line(first)
 
 
 class SqliteDatabase(Database):
-    """A file; writers of several processes share it by its locks."""
+    """A SQLite file; its locks exclude writers of other processes."""
 
     def __init__(self, url: URL, lock_seconds: float) -> None:
         super().__init__(url, lock_seconds, connect_args={"timeout": lock_seconds})
@@ -134,24 +134,24 @@ class SqliteDatabase(Database):
         event.listen(self.engine, "begin", _begin_sqlite)
 
     def _opening(self, work: Callable[[Connection], _T]) -> _T:
-        """Another process may be giving the new file its mode."""
-        return self._repeated(lambda: self._reading(work))
+        """Read with repeats: another process may be setting the new file's journal mode."""
+        return self._repeat(lambda: self._reading(work))
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
         with self.engine.connect() as connection:
             return work(connection)
 
     def _writing(self, work: Callable[[Connection], _T]) -> _T:
-        """One transaction; repeated when another writer was first."""
-        return self._repeated(lambda: self._transaction(work))
+        """Write in one transaction, repeated after a lost race with another writer."""
+        return self._repeat(lambda: self._transaction(work))
 
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:
         with self.engine.connect().execution_options(switchback_write=True) as connection, connection.begin():
             return work(connection)
 
-    def _repeated(self, work: Callable[[], _T]) -> _T:
+    def _repeat(self, work: Callable[[], _T]) -> _T:
         attempts = Retrying(
-            retry=retry_if_exception(_another_was_first),
+            retry=retry_if_exception(_is_lost_race),
             stop=stop_after_delay(self.lock_seconds),
             wait=wait_random_exponential(0.01, max=0.5),
             reraise=True,
@@ -160,7 +160,7 @@ class SqliteDatabase(Database):
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
-    """Durable and shared between processes; transactions are begun by us (see `_begin_sqlite`)."""
+    """Make a connection durable and shareable between processes; `_begin_sqlite` begins transactions."""
     connection.isolation_level = None
     cursor = connection.cursor()
     if cursor.execute("PRAGMA journal_mode").fetchone()[0] not in ("wal", "memory"):
@@ -170,11 +170,11 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Writers lock at once: two that upgrade from reading would fail each other."""
+    """Lock at the beginning of a writing transaction: two readers that both turn to writing would deadlock."""
     writes = connection.get_execution_options().get("switchback_write")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _another_was_first(error: BaseException) -> bool:
-    """Whether a transaction lost against another writer: the lock, the same sequence, or the same epoch."""
-    return isinstance(error, DBAPIError) and any(text in str(error.orig) for text in _LOST_RACES)
+def _is_lost_race(error: BaseException) -> bool:
+    """Whether another writer was first: it has the lock, or wrote the same sequence number or epoch."""
+    return isinstance(error, DBAPIError) and any(text in str(error.orig) for text in _LOST_RACE_ERRORS)

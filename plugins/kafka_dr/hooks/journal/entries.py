@@ -1,4 +1,4 @@
-"""The chain of entries, within one transaction."""
+"""The hash chain of journal entries, within one transaction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_HASH = "0" * 64
 def add_entry(
     connection: Connection, procedure_id: str, step: str, kind: str, epoch: int, at: datetime, text: str
 ) -> JournalEntry:
-    """The next entry of the chain; `text` is its payload as canonical JSON."""
+    """Write the next entry of the chain; `text` is its payload as canonical JSON."""
     newest = connection.execute(
         select(ENTRIES.c.sequence, ENTRIES.c.hash).order_by(ENTRIES.c.sequence.desc()).limit(1)
     ).first()
@@ -49,10 +49,15 @@ def add_entry(
 
 
 def refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> None:
-    """An entry of a procedure whose pair has a newer epoch comes from a copy that must not act any more."""
-    mine = select(LEASES.c.pair).where(LEASES.c.holder == procedure_id)
+    """Refuse an entry under an epoch older than the pair's newest: its process must not act any more.
+
+    Raises:
+        Superseded: the same procedure has the newer epoch.
+        LeaseLost: another procedure has the newer epoch.
+    """
+    own_pairs = select(LEASES.c.pair).where(LEASES.c.holder == procedure_id)
     newer = connection.execute(
-        select(LEASES).where(LEASES.c.pair.in_(mine), LEASES.c.epoch > epoch).order_by(LEASES.c.epoch.desc())
+        select(LEASES).where(LEASES.c.pair.in_(own_pairs), LEASES.c.epoch > epoch).order_by(LEASES.c.epoch.desc())
     ).first()
     if newer and newer.holder == procedure_id:
         raise superseded_by(procedure_id, epoch, newer.epoch)
@@ -62,5 +67,5 @@ def refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> N
 
 
 def hash_of(values: dict[str, Any]) -> str:
-    """SHA-256 over the canonical JSON of all fields but the hash itself; the payload as stored."""
+    """SHA-256 over the canonical JSON of all fields except the hash; the payload as stored."""
     return hashlib.sha256(canonical_text(values).encode()).hexdigest()

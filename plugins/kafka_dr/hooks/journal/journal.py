@@ -1,10 +1,10 @@
-"""What happened, and who may act: an append-only, hash-chained journal and the leases, in one SQL database.
+"""The append-only, hash-chained journal of procedures and the leases on pairs of clusters, in one SQL database.
 
 Invariants
-1. Entries are numbered 1, 2, 3, ... and each carries the hash of the one before; writers never fork the chain.
-2. The epoch of a pair of clusters only grows; nothing older than the newest epoch is written.
-3. What is not on disk did not happen: a journal that cannot be written is an error. How that is kept on SQLite and on
-   PostgreSQL, `journal_database` and `journal_postgresql` say.
+1. Entries are numbered 1, 2, 3, ... and each carries the hash of the previous entry; writers never fork the chain.
+2. The epoch of a pair of clusters only grows; no entry under an epoch older than the newest is written.
+3. An entry counts only once on disk: a journal that cannot be written is an error. `database` (SQLite) and
+   `postgresql` state how this is ensured.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kafka_dr.hooks.journal.tables import (
 
 
 def utc_now() -> datetime:
-    """The time, in UTC."""
+    """The current time, in UTC."""
     return datetime.now(UTC)
 
 
@@ -51,11 +51,11 @@ class Journal:
     """Journal and leases behind one SQLAlchemy URL, on SQLite or PostgreSQL."""
 
     def __init__(self, url: str, clock: Callable[[], datetime] = utc_now, lock_seconds: float = 30.0) -> None:
-        """Open the journal and make its tables where they are missing.
+        """Open the journal and create missing tables.
 
         Args:
             url: such as `sqlite:////var/lib/switchback/journal.db`, or `postgresql+psycopg://user@host/database`.
-            clock: gives the time of entries and releases.
+            clock: returns the time of entries and releases.
             lock_seconds: how long to wait for other writers.
         """
         self._clock, self._database = clock, open_database(url, lock_seconds)
@@ -65,18 +65,18 @@ class Journal:
         return f"Journal({self._database.name!r})"
 
     def append(self, procedure_id: str, step: str, kind: str, epoch: int, payload: Any) -> JournalEntry:
-        """Add one entry; it is on disk when this returns.
+        """Add one entry, which is on disk on return.
 
         Args:
-            epoch: of the lease that the procedure acts under; 0 before it has one.
-            payload: anything JSON can hold.
+            epoch: the epoch of the procedure's lease; 0 before the procedure has a lease.
+            payload: any JSON value.
 
         Raises:
-            Superseded: a newer process of the same procedure goes on.
-            LeaseLost: another procedure took a pair that this one held.
-            BadInput: the payload is not JSON, or a name cannot be kept.
-            SystemUnavailable: the journal is not writable, or it is unknown whether it was written; then nothing may be
-                done.
+            Superseded: the same procedure has a newer epoch.
+            LeaseLost: another procedure took a pair that this procedure held.
+            BadInput: the payload is not JSON, or a name cannot be stored.
+            SystemUnavailable: the journal is not writable, or the result of the write is unknown; the caller must not
+                act then.
         """
         text = canonical_text(payload)
         refuse_unkept(ENTRIES, procedure_id=procedure_id, step=step, kind=kind)
@@ -90,7 +90,7 @@ class Journal:
     def entries(
         self, procedure_id: str | None = None, step: str | None = None, kind: str | None = None
     ) -> list[JournalEntry]:
-        """Entries in order: all, or those of one procedure, one step, one kind."""
+        """Entries in order, all or only those of a procedure, a step, a kind."""
         query = select(ENTRIES).order_by(ENTRIES.c.sequence)
         for column, value in (
             (ENTRIES.c.procedure_id, procedure_id),
@@ -102,7 +102,7 @@ class Journal:
         return [read_entry(row._mapping) for row in self._database.read(query)]
 
     def last(self, procedure_id: str, step: str, kind: str) -> JournalEntry | None:
-        """The newest entry of one kind of one step."""
+        """The newest entry of a procedure's step and kind; None without one."""
         query = select(ENTRIES).where(
             ENTRIES.c.procedure_id == procedure_id, ENTRIES.c.step == str(step), ENTRIES.c.kind == str(kind)
         )
@@ -110,9 +110,9 @@ class Journal:
         return read_entry(rows[0]._mapping) if rows else None
 
     def verify(self) -> int | None:
-        """The first sequence number that is missing, changed or out of chain; None when all hold.
+        """The first sequence number that is missing, changed or out of chain; None for an intact chain.
 
-        Entries cut off at the end cannot be seen here: compare the last hash with the one kept in evidence.
+        Entries cut off at the end cannot be detected here: compare the last hash with the hash in the evidence.
         """
         expected, previous = 1, NO_HASH
         for row in self._database.read(select(ENTRIES).order_by(ENTRIES.c.sequence)):
@@ -134,14 +134,14 @@ class Journal:
         """Take the right to act on a pair of clusters.
 
         Args:
-            renew: the same procedure takes a new epoch, so that an older copy of itself loses its own.
+            renew: take a new epoch for the procedure that holds the pair, so that its older processes lose the lease.
 
         Returns:
-            The epoch. A procedure that holds the lease gets its current epoch back.
+            The epoch. Without `renew`, a procedure that holds the lease gets its current epoch.
 
         Raises:
-            LeaseLost: another procedure holds the pair, or this one has already ended.
-            NotReady: a cool-down runs; says what ended when, and how long it still lasts.
+            LeaseLost: another procedure holds the pair, or this procedure has already ended.
+            NotReady: a cool-down runs; the message names the ended procedure and the seconds left.
         """
         taken_at = now or self._clock()
         refuse_unkept(LEASES, pair=pair, holder=procedure_id)
@@ -150,7 +150,7 @@ class Journal:
         )
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
-        """Read the cool-down that ran when a procedure took the pair; None if none ran or the pair was never taken."""
+        """The cool-down at the time the procedure took the pair; None without cool-down, or if never taken."""
         first = self._database.read(
             select(LEASES)
             .where(LEASES.c.pair == pair, LEASES.c.holder == procedure_id)
@@ -164,18 +164,19 @@ class Journal:
         return cool_down_after(ended[0] if ended else None, taken.taken_at, cool_down_seconds)
 
     def check_lease(self, pair: str, procedure_id: str, epoch: int) -> None:
-        """Raise LeaseLost unless the procedure holds the pair under this epoch; Superseded for its own newer epoch."""
+        """Raise LeaseLost unless the procedure holds the pair under this epoch; Superseded if its epoch is newer."""
         rows = self._database.read(select_newest_lease(pair))
         require_held(read_lease(rows[0]) if rows else None, pair, procedure_id, epoch)
 
     def release_lease(
         self, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime | None = None
     ) -> None:
-        """End the lease with an outcome; releasing twice with the same outcome changes nothing.
+        """End the lease with an outcome; a second release with the same outcome changes nothing.
 
         Raises:
-            LeaseLost: somebody else holds the pair, or a newer epoch exists.
-            Contradiction: it was already released with another outcome.
+            LeaseLost: the procedure does not hold the pair under this epoch.
+            Superseded: the same procedure has a newer epoch.
+            Contradiction: the lease was already released with another outcome.
         """
         released_at = now or self._clock()
         refuse_unkept(LEASES, outcome=outcome)
@@ -193,18 +194,20 @@ class Journal:
         seen: int | None = None,
         now: datetime | None = None,
     ) -> int:
-        """Hand a pair's lease to another procedure and write the entry, atomically: nobody can take it in between.
+        """Pass a pair's lease to another procedure and record this in an entry, in one transaction.
 
         Args:
-            outcome: what the giver's lease ends with.
-            told: procedure, step, kind and payload of the entry that says so.
-            seen: the giver's newest entry that the caller knows; None where nothing depends on it.
+            giver: the procedure that holds the lease.
+            taker: the procedure that gets the lease.
+            outcome: the outcome of the giver's lease.
+            told: procedure, step, kind and payload of the new entry.
+            seen: sequence number of the giver's newest entry known to the caller; None to skip the comparison.
 
         Returns:
             The taker's epoch.
 
         Raises:
-            LeaseLost: the giver does not hold the pair, or has written an entry since.
+            LeaseLost: the giver does not hold the pair, or has written an entry after `seen`.
             BadInput: the payload is not JSON.
         """
         at, text = now or self._clock(), canonical_text(told[3])
@@ -224,7 +227,7 @@ class Journal:
         return read_lease(rows[0]) if rows else None
 
     def show_life(self, name: str) -> None:
-        """Store a service's sign of life. Only the newest is kept; it is no entry, and proves nothing later."""
+        """Store a service's sign of life, replacing the last one; signs are no entries, and prove nothing later."""
         at = iso_text(self._clock())
         refuse_unkept(SIGNS, name=name)
 
@@ -235,6 +238,6 @@ class Journal:
         self._database.write(replace)
 
     def last_sign(self, name: str) -> datetime | None:
-        """When something which always runs showed life last, in UTC; None if it never did."""
+        """Time of a service's last sign of life, in UTC; None without one."""
         rows = self._database.read(select(SIGNS.c.at).where(SIGNS.c.name == str(name)))
         return datetime.fromisoformat(rows[0].at) if rows else None

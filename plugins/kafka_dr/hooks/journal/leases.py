@@ -24,14 +24,14 @@ from kafka_dr.hooks.journal.tables import (
 )
 
 _RENEWED = "renewed"
-#: What ends the lease of a procedure that another one goes on from.
+#: Outcome of a lease whose procedure is continued by another one.
 CONTINUED = "continued"
-#: Ends of a lease after which nothing has to cool down: nothing was touched, or the same move goes on.
-_NO_END = ("refused", _RENEWED, CONTINUED)
+#: Outcomes without a cool-down: the procedure changed nothing, or the same client move goes on.
+_NO_COOL_DOWN_AFTER = ("refused", _RENEWED, CONTINUED)
 
 
 def select_newest_lease(pair: str) -> Any:
-    """The query for a pair's newest lease, released or not."""
+    """Build the query for a pair's newest lease, released or not."""
     return select(LEASES).where(LEASES.c.pair == pair).order_by(LEASES.c.epoch.desc()).limit(1)
 
 
@@ -59,7 +59,7 @@ def take_pair(
 
 
 def _refuse_ended(connection: Connection, pair: str, procedure_id: str) -> None:
-    """A procedure that released its lease has ended; its id never acts again."""
+    """Refuse a procedure that has released its lease: its id never acts again."""
     ended = connection.execute(select(LEASES).where(LEASES.c.pair == pair, LEASES.c.holder == procedure_id)).first()
     if ended:
         raise LeaseLost(
@@ -68,27 +68,27 @@ def _refuse_ended(connection: Connection, pair: str, procedure_id: str) -> None:
 
 
 def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds: float) -> None:
-    found = cool_down_after(connection.execute(select_last_end(pair)).first(), now, seconds)
-    if found is not None:
-        left = math.ceil((found.ends_at - now).total_seconds())
+    last = cool_down_after(connection.execute(select_last_end(pair)).first(), now, seconds)
+    if last is not None:
+        seconds_left = math.ceil((last.ends_at - now).total_seconds())
         seen = (
-            f"{found.procedure_id} ended as {found.outcome} at {iso_text(found.ended_at)}; the cool-down ends at"
-            f" {iso_text(found.ends_at)}, in {left} s"
+            f"{last.procedure_id} ended as {last.outcome} at {iso_text(last.ended_at)}; the cool-down ends at"
+            f" {iso_text(last.ends_at)}, in {seconds_left} s"
         )
         raise NotReady(f"a cool-down runs for the clusters {pair}", seen, "wait until it has ended")
 
 
 def select_last_end(pair: str, before: int | None = None) -> Any:
-    """Select the newest lease that a cool-down follows, below an epoch; a refused run neither starts nor ends one."""
+    """Build the query for the newest lease followed by a cool-down, below an epoch; refused runs do not count."""
     ended = select(LEASES).where(
-        LEASES.c.pair == pair, LEASES.c.released_at.is_not(None), LEASES.c.outcome.not_in(_NO_END)
+        LEASES.c.pair == pair, LEASES.c.released_at.is_not(None), LEASES.c.outcome.not_in(_NO_COOL_DOWN_AFTER)
     )
     older = ended if before is None else ended.where(LEASES.c.epoch < before)
     return older.order_by(LEASES.c.epoch.desc()).limit(1)
 
 
 def cool_down_after(row: Row[Any] | None, now: datetime, seconds: float) -> CoolDown | None:
-    """The cool-down after a lease, if it runs now."""
+    """The cool-down after a lease; None if no cool-down runs now."""
     if row is None:
         return None
     ended_at = datetime.fromisoformat(row.released_at)
@@ -97,7 +97,12 @@ def cool_down_after(row: Row[Any] | None, now: datetime, seconds: float) -> Cool
 
 
 def require_held(current: Lease | None, pair: str, procedure_id: str, epoch: int) -> Lease:
-    """The newest lease, if the procedure holds the pair by it under this very epoch."""
+    """Return the newest lease if the procedure holds the pair under exactly this epoch.
+
+    Raises:
+        Superseded: the same procedure has a newer epoch.
+        LeaseLost: the procedure does not hold the pair.
+    """
     if current and (current.holder, current.released_at) == (procedure_id, None) and current.epoch > epoch:
         raise superseded_by(procedure_id, epoch, current.epoch)
     if current and (current.holder, current.epoch, current.released_at) == (procedure_id, epoch, None):
@@ -111,7 +116,7 @@ def require_held(current: Lease | None, pair: str, procedure_id: str, epoch: int
 
 
 def superseded_by(procedure_id: str, epoch: int, newer: int) -> Superseded:
-    """Whoever takes a new epoch for a step leaves its older processes without one."""
+    """The error for a process whose procedure has a newer epoch, taken by a newer process."""
     return Superseded(
         f"A newer process goes on with {procedure_id}",
         f"epoch {newer}, this one has {epoch}",
@@ -122,7 +127,7 @@ def superseded_by(procedure_id: str, epoch: int, newer: int) -> Superseded:
 def pass_pair(
     connection: Connection, pair: str, giver: str, taker: str, outcome: str, now: datetime, seen: int | None
 ) -> int:
-    """Pass a pair's lease on; see `Journal.pass_lease`."""
+    """Pass a pair's lease to another procedure; see `Journal.pass_lease`."""
     row = connection.execute(select_newest_lease(pair)).first()
     current = read_lease(row) if row else None
     lease = require_held(current, pair, giver, current.epoch if current else 0)
@@ -155,5 +160,5 @@ def release_pair(connection: Connection, pair: str, procedure_id: str, epoch: in
 
 
 def _close_row(connection: Connection, lease: Lease, outcome: str, now: datetime) -> None:
-    this = (LEASES.c.pair == lease.pair) & (LEASES.c.epoch == lease.epoch)
-    connection.execute(LEASES.update().where(this).values(released_at=iso_text(now), outcome=outcome))
+    lease_row = (LEASES.c.pair == lease.pair) & (LEASES.c.epoch == lease.epoch)
+    connection.execute(LEASES.update().where(lease_row).values(released_at=iso_text(now), outcome=outcome))

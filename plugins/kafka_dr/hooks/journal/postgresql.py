@@ -1,10 +1,10 @@
 """The journal's database on PostgreSQL, by psycopg.
 
-Invariants, beside those of `journal_database`
-1. A writer's turn is an advisory lock: whoever has it sees all that was committed before, and nobody else writes.
-2. A signal's handler ends every wait by its error; the connection is dropped, and with it the transaction.
-3. A commit that got no clear answer is unknown: it is never repeated, and never taken for done.
-4. A server that does not take writes may be behind: it is not read either.
+Invariants, beside those of `database`
+1. Writers exclude each other by an advisory lock, taken before the first read: its holder sees all earlier commits.
+2. An exception from a signal handler ends every wait; the connection is dropped, and with it the transaction.
+3. A commit without a clear answer is unknown: the commit is never repeated, and never taken for done.
+4. A server that does not accept writes may lag: the journal is not read from it either.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from kafka_dr.hooks.journal.database import Database
 from kafka_dr.hooks.redaction import one_line
 
 _T = TypeVar("_T")
-#: The advisory lock of writers, one for each database. Any number that nothing else in the database takes.
+#: Key of the writers' advisory lock, one lock per database; any number that no other program uses in the database.
 TURN = 1937204578
-#: Beyond the wait for a turn: for what a transaction does in it.
+#: Time for a transaction's statements, added to the wait for the lock.
 _WORK_SECONDS = 5
 _READ_ONLY = ("session is read-only", "read-only transaction", "cannot set transaction read-write mode")
-_MAY_NOT = ("42501", "3F000")
-_WHO_HAS_IT = """
+_MISSING_RIGHTS = ("42501", "3F000")
+_LOCK_HOLDER = """
 SELECT pid, application_name, client_addr, state, xact_start
 FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database ON pg_database.oid = database
 WHERE granted AND locktype = 'advisory' AND (classid, objid, objsubid) = (0, %s, 1)
@@ -42,15 +42,15 @@ WHERE granted AND locktype = 'advisory' AND (classid, objid, objsubid) = (0, %s,
 
 
 class Session(psycopg.Connection[Any]):
-    """A connection to the server, for one transaction, that waits for no answer after its end."""
+    """A connection to the server for one transaction; after `ends` (monotonic seconds) no wait goes on."""
 
     ends = math.inf
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Wait for the server; an answer that does not come in time closes the connection."""
-        left = max(0.0, self.ends - time.monotonic())
+        """Wait for the server; close the connection if the answer does not come in time."""
+        remaining = max(0.0, self.ends - time.monotonic())
         try:
-            return super().wait(gen, interval, left if timeout is None else min(left, timeout))
+            return super().wait(gen, interval, remaining if timeout is None else min(remaining, timeout))
         except psycopg.OperationalError:
             if time.monotonic() < self.ends:
                 raise
@@ -59,17 +59,17 @@ class Session(psycopg.Connection[Any]):
 
 
 class PostgresqlDatabase(Database):
-    """A server that takes writes; of several hosts in the URL the first that does."""
+    """A server that accepts writes: the first such host of those in the URL."""
 
     def __init__(self, url: URL, lock_seconds: float) -> None:
         third = max(1, math.ceil(lock_seconds / 3))
         # A URL may name three hosts; libpq takes whole seconds, two at least.
-        patience = {} if "connect_timeout" in url.query else {"connect_timeout": max(2, third)}
-        # A pool such as pgbouncer knows no prepared statements: each transaction may meet another session.
+        connect_timeout = {} if "connect_timeout" in url.query else {"connect_timeout": max(2, third)}
+        # Behind a pool such as pgbouncer each transaction may use another session: no prepared statements.
         settings = {"target_session_attrs": "read-write", "client_encoding": "utf8", "prepare_threshold": None}
-        super().__init__(url, lock_seconds, connect_args=settings | patience)
+        super().__init__(url, lock_seconds, connect_args=settings | connect_timeout)
         event.listen(self.engine, "do_connect", self._connect)
-        self._take_turn = _turn_taken(math.ceil(lock_seconds * 1000), third * 1000)
+        self._lock_statements = _build_lock_statements(math.ceil(lock_seconds * 1000), third * 1000)
 
     def _connect(self, _dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Session:
         parameters.setdefault("fallback_application_name", f"switchback {os.getpid()} {socket.gethostname()}")
@@ -84,13 +84,13 @@ class PostgresqlDatabase(Database):
             )
         session.ends = time.monotonic() + self.lock_seconds + _WORK_SECONDS
         session.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-        # Told to the server at each BEGIN, which a standby refuses: behind a pool it may be another one by now.
+        # Each BEGIN then demands read-write, which a standby refuses: behind a pool the server may have changed.
         session.read_only = False
         return session
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
-        """A connection that is dropped after an error, as it may still wait for an answer; the server does the rest."""
+        """Open a connection; drop it after an error, as an answer may be pending: the server then rolls back."""
         with self.engine.connect() as connection:
             try:
                 yield connection
@@ -106,24 +106,24 @@ class PostgresqlDatabase(Database):
 
     def _writing(self, work: Callable[[Connection], _T]) -> _T:
         with self._connected() as connection:
-            self._wait_for_turn(connection)
+            self._take_lock(connection)
             result = work(connection)
             self._commit(connection)
             return result
 
-    def _wait_for_turn(self, connection: Connection) -> None:
+    def _take_lock(self, connection: Connection) -> None:
         try:
-            connection.exec_driver_sql(self._take_turn)
+            connection.exec_driver_sql(self._lock_statements)
         except DBAPIError as error:
             if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
                 raise
             connection.rollback()
-            raise self._no_turn(connection) from None
+            raise self._lock_timeout_error(connection) from None
 
-    def _no_turn(self, connection: Connection) -> SystemUnavailable:
-        """Say who has the turn; what PostgreSQL does not show to our role stays empty."""
+    def _lock_timeout_error(self, connection: Connection) -> SystemUnavailable:
+        """Build the error that names the lock's holder; fields that PostgreSQL hides from this role stay empty."""
         waited = f"another writer kept its turn for all of the {self.lock_seconds:g} s that this one waited"
-        row = connection.exec_driver_sql(_WHO_HAS_IT, (TURN,)).first()
+        row = connection.exec_driver_sql(_LOCK_HOLDER, (TURN,)).first()
         if row is None:
             return SystemUnavailable(
                 f"the journal is not writable: {self.name}", f"{waited}; now it is free", "try again"
@@ -142,15 +142,15 @@ class PostgresqlDatabase(Database):
         try:
             connection.commit()
         except DBAPIError as error:
-            # An error with the connection still open is the server's own word that it rolled back.
+            # An error with the connection still open is the server's own report of a rollback.
             if not error.connection_invalidated:
                 raise
-            raise self._unknown(str(error.orig)) from None
-        # A wait for the standby that somebody cancels ends in a warning and a commit on this server alone.
+            raise self._unknown_result(str(error.orig)) from None
+        # A cancelled wait for the synchronous standby ends in a warning and a commit on this server alone.
         if warnings:
-            raise self._unknown(warnings[0])
+            raise self._unknown_result(warnings[0])
 
-    def _unknown(self, seen: str) -> SystemUnavailable:
+    def _unknown_result(self, seen: str) -> SystemUnavailable:
         return SystemUnavailable(
             f"it is unknown whether the journal was written: {self.name}",
             one_line(seen.partition("\n")[0]),
@@ -161,7 +161,7 @@ class PostgresqlDatabase(Database):
         cause = getattr(error, "orig", None)
         if any(words in str(cause) for words in _READ_ONLY):
             return "name the server that takes writes, or all of them (?host=a:5432&host=b:5432); no other one is read"
-        if getattr(cause, "sqlstate", None) in _MAY_NOT:
+        if getattr(cause, "sqlstate", None) in _MISSING_RIGHTS:
             return (
                 "GRANT the journal's role SELECT, INSERT on entries, SELECT, INSERT, UPDATE on leases and SELECT,"
                 " INSERT, DELETE on signs_of_life; where these are missing, open the journal once as a role that may"
@@ -170,12 +170,13 @@ class PostgresqlDatabase(Database):
         return super()._next_step(error)
 
 
-def _turn_taken(wait: int, pause: int) -> str:
-    """Statements that begin a transaction which writes, whatever role and database have set; in milliseconds.
+def _build_lock_statements(wait: int, pause: int) -> str:
+    """SQL that begins a writing transaction and overrides settings of role and database.
 
     Args:
-        wait: for any lock, the turn's included.
-        pause: after which whoever stands still in its turn loses it; less than others wait.
+        wait: limit for waiting for any lock, the writers' lock included, in milliseconds.
+        pause: limit for an idle transaction, in milliseconds; less than `wait`, so that an idle writer loses the lock
+            before others stop waiting.
     """
     return f"""
 SET LOCAL lock_timeout = {wait};

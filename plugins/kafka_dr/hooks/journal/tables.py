@@ -1,4 +1,4 @@
-"""The journal's tables, and how rows are read and written."""
+"""The journal's tables, with the conversion of rows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SIGNS = Table(
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One thing that happened. `payload` is JSON; `at` is UTC."""
+    """One entry of the journal. `payload` is JSON; `at` is UTC."""
 
     sequence: int
     procedure_id: str
@@ -62,7 +62,7 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to act on a pair of clusters; over once `released_at` is set."""
+    """The right to act on a pair of clusters; the lease has ended once `released_at` is set."""
 
     pair: str
     holder: str
@@ -74,7 +74,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class CoolDown:
-    """The time in which a pair of clusters is left alone after a procedure, and how that procedure ended."""
+    """The time after a procedure in which no other may take its pair of clusters, with the procedure's outcome."""
 
     procedure_id: str
     outcome: str
@@ -83,7 +83,7 @@ class CoolDown:
 
 
 def refuse_unkept(table: Table, **names: str) -> None:
-    """Refuse what one of the databases would not keep as it is, so that both keep the same."""
+    """Refuse names that SQLite or PostgreSQL would not store unchanged, so that both store the same."""
     for column, name in names.items():
         longest, text = table.c[column].type.length, str(name)  # type: ignore[attr-defined]
         if len(text) > longest:
@@ -100,7 +100,7 @@ def refuse_unkept(table: Table, **names: str) -> None:
 
 
 def canonical_text(value: Any) -> str:
-    """JSON with one spelling for one value (keys become strings first, then are sorted)."""
+    """Serialize a value as canonical JSON: keys become strings first, then are sorted."""
     try:
         plain = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
@@ -109,20 +109,20 @@ def canonical_text(value: Any) -> str:
 
 
 def iso_text(moment: datetime) -> str:
-    """A time as the tables hold it: ISO 8601, UTC, microseconds."""
+    """Format a time as the tables store it: ISO 8601, UTC, microseconds."""
     if moment.tzinfo is None:
         raise BadInput("a time without zone cannot be journalled", repr(moment), "give UTC")
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def read_entry(values: Any) -> JournalEntry:
-    """An entry of its row."""
+    """Convert a row to an entry."""
     return JournalEntry(
         **{**values, "at": datetime.fromisoformat(values["at"]), "payload": json.loads(values["payload"])}
     )
 
 
 def read_lease(row: Row[Any]) -> Lease:
-    """A lease of its row."""
-    released = None if row.released_at is None else datetime.fromisoformat(row.released_at)
-    return Lease(row.pair, row.holder, row.epoch, datetime.fromisoformat(row.taken_at), released, row.outcome)
+    """Convert a row to a lease."""
+    released_at = None if row.released_at is None else datetime.fromisoformat(row.released_at)
+    return Lease(row.pair, row.holder, row.epoch, datetime.fromisoformat(row.taken_at), released_at, row.outcome)
