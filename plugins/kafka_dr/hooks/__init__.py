@@ -1,1 +1,1 @@
-"""One outside system each: what it is asked, what it answers, what it refuses."""
+"""One module or folder per outside system: its requests, answers and errors."""

@@ -1,4 +1,4 @@
-"""Airflow's own REST API, read with an account of our own: who started a run, who answered a gate, and how."""
+"""Airflow's REST API, read with an account of Switchback's: runs and their starters, gates and their answers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kafka_dr.errors import HookUnavailable
 from kafka_dr.hooks.site.endpoint import HttpAnswer, JsonEndpoint
 
 _PAGE = 100
-#: Airflow checked who it was before it took the name; its command line takes any name from the environment.
-_KNOWN_BY_LOGIN = ("rest_api", "ui")
+#: Triggers with a user whom Airflow authenticated; Airflow's command line takes any name from the environment.
+_AUTHENTICATED_TRIGGERS = ("rest_api", "ui")
 
 
 @dataclass(frozen=True)
 class DagRun:
-    """A DAG run and who triggered it; None where Airflow does not know, or knows only a name without a login."""
+    """A DAG run; `triggering_user_name` is None if unknown, or if Airflow did not authenticate the user."""
 
     dag_id: str
     run_id: str
@@ -28,12 +28,12 @@ class DagRun:
 
 @dataclass(frozen=True)
 class HitlAnswer:
-    """One gate as Airflow keeps it; the fields of the response are None or empty while nobody has answered.
+    """One gate's question and answer; the fields of the answer are None or empty before an answer.
 
     Attributes:
         responded_by_id: user name under the simple auth manager, a number under FAB.
-        responded_by_name: the user name under both.
-        responded_at: set also when the gate expired with defaults; then nobody responded.
+        responded_by_name: the user name under both auth managers.
+        responded_at: also set if the gate expired with defaults, without a person's answer.
     """
 
     subject: str
@@ -48,13 +48,13 @@ class HitlAnswer:
 
     @property
     def digest(self) -> str:
-        """The digest that the question asked about: the last word of its subject."""
+        """The digest of the question's content: the last word of the subject."""
         return self.subject.rpartition(" ")[2]
 
 
 @dataclass(frozen=True)
 class TaskInstance:
-    """One task of a run as Airflow shows it; `state` is None before it is scheduled."""
+    """One task of a run; `state` is None before the task is scheduled."""
 
     task_id: str
     state: str | None
@@ -65,7 +65,7 @@ class TaskInstance:
 
 
 class AirflowApi:
-    """Reads runs, gates and tasks. The token is kept and renewed when it is refused; the password is never shown."""
+    """Reads runs, gates and tasks. A token is reused until Airflow refuses it; the password is never shown."""
 
     def __init__(self, base_url: str, username: str, password: str) -> None:
         self._endpoint = JsonEndpoint(base_url, "Airflow's API", HookUnavailable)
@@ -77,51 +77,53 @@ class AirflowApi:
         return f"AirflowApi({self._endpoint.base_url!r}, username={self._username!r})"
 
     def dag_run(self, dag_id: str, run_id: str, timeout: float = 10.0) -> DagRun:
-        """One run; HookUnavailable when there is none."""
-        found = self._object(self._get(_run_path(dag_id, run_id), timeout), "a run")
-        starter = found.get("triggering_user_name") if found.get("triggered_by") in _KNOWN_BY_LOGIN else None
-        return DagRun(dag_id, run_id, str(found.get("state")), starter, found.get("conf") or {})
+        """Read one run; HookUnavailable if the run does not exist."""
+        run = self._require_object(self._get(_run_path(dag_id, run_id), timeout), "a run")
+        starter = run.get("triggering_user_name") if run.get("triggered_by") in _AUTHENTICATED_TRIGGERS else None
+        return DagRun(dag_id, run_id, str(run.get("state")), starter, run.get("conf") or {})
 
     def hitl(self, dag_id: str, run_id: str, task_id: str, timeout: float = 10.0) -> HitlAnswer | None:
-        """One gate of a run with its answer; None when the gate was never reached."""
+        """Read one gate of a run with its answer; None if the run never reached the gate."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id, safe='')}/-1/hitlDetails"
         answer = self._attempt(path, timeout)
         if answer.status == 404:
             return None
-        return self._gate(self._object(self._endpoint.accept(answer, f"GET {path}"), "a gate"))
+        return self._gate(self._require_object(self._endpoint.accept(answer, f"GET {path}"), "a gate"))
 
     def task_instances(self, dag_id: str, run_id: str, timeout: float = 10.0) -> list[TaskInstance]:
-        """All tasks of a run, page by page, in Airflow's order."""
+        """Read all tasks of a run, page by page, in Airflow's order."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances"
-        found: list[TaskInstance] = []
+        tasks: list[TaskInstance] = []
         while True:
-            page = self._object(self._get(f"{path}?limit={_PAGE}&offset={len(found)}", timeout), "tasks")
+            page = self._require_object(self._get(f"{path}?limit={_PAGE}&offset={len(tasks)}", timeout), "tasks")
             rows = page.get("task_instances") or []
-            found += [self._task(row) for row in rows]
-            if not rows or len(found) >= page.get("total_entries", 0):
-                return found
+            tasks += [self._task(row) for row in rows]
+            if not rows or len(tasks) >= page.get("total_entries", 0):
+                return tasks
 
     def tries(self, dag_id: str, run_id: str, task_id: str, timeout: float = 10.0) -> list[TaskInstance]:
-        """Every try of a task, in order; none of a task that Airflow does not know."""
+        """Read every try of a task, in order; [] for a task that Airflow does not know."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id, safe='')}/tries"
         answer = self._attempt(path, timeout)
         if answer.status == 404:
             return []
-        found = self._object(self._endpoint.accept(answer, f"GET {path}"), "tries")
-        return sorted((self._task(row) for row in found.get("task_instances") or []), key=lambda one: one.try_number)
+        document = self._require_object(self._endpoint.accept(answer, f"GET {path}"), "tries")
+        return sorted(
+            (self._task(row) for row in document.get("task_instances") or []), key=lambda task: task.try_number
+        )
 
     def _get(self, path: str, timeout: float) -> Any:
         return self._endpoint.accept(self._attempt(path, timeout), f"GET {path.partition('?')[0]}")
 
     def _attempt(self, path: str, timeout: float) -> HttpAnswer:
-        """One GET; a refused token is renewed once, because tokens expire while a procedure waits for people."""
-        answer = self._with_token(path, timeout)
+        """Send a GET; renew a refused token once, because tokens expire while a procedure waits for people."""
+        answer = self._get_with_token(path, timeout)
         if answer.status == 401:
             self._token = None
-            answer = self._with_token(path, timeout)
+            answer = self._get_with_token(path, timeout)
         return answer
 
-    def _with_token(self, path: str, timeout: float) -> HttpAnswer:
+    def _get_with_token(self, path: str, timeout: float) -> HttpAnswer:
         if self._token is None:
             self._token = self._new_token(timeout)
             self._endpoint.hide(self._token)
@@ -136,23 +138,23 @@ class AirflowApi:
             raise self._endpoint.failure(f"Airflow gives user {self._username!r} no token", seen)
         return str(answer.body["access_token"])
 
-    def _object(self, document: Any, what: str) -> dict[str, Any]:
+    def _require_object(self, document: Any, what: str) -> dict[str, Any]:
         if not isinstance(document, dict):
             raise self._endpoint.failure(f"Airflow's API answered something that is not {what}", document)
         return document
 
-    def _gate(self, found: dict[str, Any]) -> HitlAnswer:
-        responder = found.get("responded_by_user") or found.get("responded_by") or {}
+    def _gate(self, details: dict[str, Any]) -> HitlAnswer:
+        responder = details.get("responded_by_user") or details.get("responded_by") or {}
         return HitlAnswer(
-            subject=str(found.get("subject") or ""),
-            body=str(found.get("body") or ""),
-            options=tuple(found.get("options") or ()),
-            chosen_options=tuple(found.get("chosen_options") or ()),
+            subject=str(details.get("subject") or ""),
+            body=str(details.get("body") or ""),
+            options=tuple(details.get("options") or ()),
+            chosen_options=tuple(details.get("chosen_options") or ()),
             responded_by_id=responder.get("id"),
             responded_by_name=responder.get("name"),
-            responded_at=self._time(found.get("responded_at")),
-            params_input=found.get("params_input") or {},
-            created_at=self._time(found.get("created_at")),
+            responded_at=self._time(details.get("responded_at")),
+            params_input=details.get("params_input") or {},
+            created_at=self._time(details.get("created_at")),
         )
 
     def _task(self, row: dict[str, Any]) -> TaskInstance:

@@ -1,10 +1,10 @@
-"""The flight recorder's archive: Parquet files under one URI, by kind and hour; whatever fsspec reaches.
+"""The flight recorder's archive: Parquet files by kind and hour under one URI, on any file system of fsspec.
 
 Invariants
-1. A file is there as a whole or not at all: written aside and renamed on a file system, put in one request on an object
-   store.
-2. Nothing is changed in place. A merged file names what it was made from, so that a crash between writing it and
-   deleting those neither loses nor doubles a row.
+1. A file exists as a whole or not at all: on a file system it is renamed from a temporary name, on an object store it
+   is put in one request.
+2. No file is changed in place. A merged file lists its source files, so that a crash between writing the merged file
+   and deleting the source files neither loses nor doubles a row.
 """
 
 from __future__ import annotations
@@ -24,46 +24,45 @@ import pyarrow.parquet as pq
 from kafka_dr.errors import ArchiveUnavailable
 
 _MADE_FROM = b"switchback.made_from"
-_ASIDE = ".writing-"
+_TEMPORARY_PREFIX = ".writing-"
 _HOUR = "%Y-%m-%d/%H"
-#: How often an hour is listed again whose files vanish while they are read.
-_READINGS = 3
+#: Attempts to read an hour whose files are merged or expire during the read.
+_READ_ATTEMPTS = 3
 
 
 class Archive:
     """One flow's history. Times are UTC; a row's own time is in its `at` column, in milliseconds since 1970."""
 
     def __init__(self, uri: str, flow: str, options: Mapping[str, Any] | None = None) -> None:
-        """Point at a flow's folder; nothing is touched yet.
+        """Open a flow's folder; no file is read or written yet.
 
         Args:
             uri: a folder or bucket, such as `file:///var/lib/switchback/archive` or `s3://bucket/prefix`.
             flow: the flow's name, one path element.
-            options: of the file system, such as credentials; never shown.
+            options: options of the file system, such as credentials; never shown.
         """
         with self._border("opening", uri):
             self._fs, root = fsspec.core.url_to_fs(uri, **(options or {}))
         self._root = f"{root.rstrip('/')}/{flow}"
-        self._local = "file" in _protocols(self._fs)
+        self._is_local = "file" in _protocols(self._fs)
 
     def write(self, kind: str, rows: pa.Table, at: datetime) -> str:
-        """Keep rows of one kind as a file of the hour of `at`; answers its path within the flow's folder."""
+        """Store rows of one kind as a file of the hour of `at`; return its path within the flow's folder."""
         at = at.astimezone(UTC)
-        begun = f"{at:%H%M%S.%f}"
-        name = f"{kind}/{at:{_HOUR}}/{begun}-{uuid.uuid4().hex[:8]}.parquet"
-        self._put(name, rows, begun)
+        time_of_day = f"{at:%H%M%S.%f}"
+        name = f"{kind}/{at:{_HOUR}}/{time_of_day}-{uuid.uuid4().hex[:8]}.parquet"
+        self._put(name, rows, time_of_day)
         return name
 
     def read(
         self, kind: str, since: datetime | None = None, until: datetime | None = None, columns: list[str] | None = None
     ) -> pa.Table | None:
-        """All rows of a kind of the hours from `since` to `until`, both included; None when there are none."""
-        for _ in range(_READINGS - 1):
+        """Read all rows of a kind of the hours from `since` to `until`, both included; None without rows."""
+        for _ in range(_READ_ATTEMPTS - 1):
             try:
                 return self._read(kind, since, until, columns)
             except ArchiveUnavailable as error:
-                # What was listed may be merged or expire before it is read: its rows are in another file by then, or
-                # too old.
+                # A listed file may be merged or expire before the read: its rows are then in a merged file, or too old.
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
         return self._read(kind, since, until, columns)
@@ -82,7 +81,7 @@ class Archive:
                     yield rows
 
     def merge(self, before: datetime) -> int:
-        """Make one file of each hour that ended before a time; answers how many files went into others."""
+        """Merge the files of each hour that ended before a time; return how many files were merged into others."""
         merged = 0
         for kind in self.kinds():
             for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1)):
@@ -90,18 +89,18 @@ class Archive:
         return merged
 
     def expire(self, before: datetime) -> int:
-        """Delete the files of the hours that ended before a time, also what was never finished; answers how many."""
-        gone = [
+        """Delete files of hours that ended before a time, unfinished files included; return how many."""
+        expired = [
             n
             for kind in self.kinds()
             for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1), unfinished=True)
             for n in names
         ]
-        self._delete(gone)
-        return len(gone)
+        self._delete(expired)
+        return len(expired)
 
     def kinds(self) -> list[str]:
-        """Kinds of which something is kept, sorted."""
+        """Kinds with stored files, sorted."""
         with self._border("listing", self._root):
             return sorted(self._names(self._root))
 
@@ -110,7 +109,7 @@ class Archive:
     def _hours(
         self, kind: str, since: datetime | None, until: datetime | None, unfinished: bool = False
     ) -> Iterator[tuple[str, list[str]]]:
-        """Each hour with the names of its files, in order; `unfinished` asks also for those whose writer died."""
+        """Yield each hour with the names of its files, in order; `unfinished` adds the files of dead writers."""
         first = since.astimezone(UTC).strftime(_HOUR) if since else ""
         last = until.astimezone(UTC).strftime(_HOUR) if until else "9"
         with self._border("listing", kind):
@@ -130,22 +129,22 @@ class Archive:
                     [
                         f"{kind}/{hour}/{name}"
                         for name in files
-                        if name.endswith(".parquet") and (unfinished or not name.startswith(_ASIDE))
+                        if name.endswith(".parquet") and (unfinished or not name.startswith(_TEMPORARY_PREFIX))
                     ],
                 )
 
     def _names(self, path: str) -> list[str]:
-        """What lies in a folder now, whatever the file system remembers of it."""
+        """List the names in a folder now, past the file system's cache."""
         self._fs.invalidate_cache(path)
         try:
-            return [found.rsplit("/", 1)[-1] for found in self._fs.ls(path, detail=False)]
+            return [path.rsplit("/", 1)[-1] for path in self._fs.ls(path, detail=False)]
         except FileNotFoundError:
             return []
 
     def _read(
         self, kind: str, since: datetime | None, until: datetime | None, columns: list[str] | None
     ) -> pa.Table | None:
-        files = [name for hour, names in self._hours(kind, since, until) for name in self._valid(names)]
+        files = [name for hour, names in self._hours(kind, since, until) for name in self._without_merged(names)]
         tables = [self._get(name, columns) for name in files]
         return (
             pa.concat_tables([t.replace_schema_metadata(None) for t in tables], promote_options="default")
@@ -153,47 +152,47 @@ class Archive:
             else None
         )
 
-    def _valid(self, names: list[str]) -> list[str]:
-        """Without the files that a merged one was made from."""
-        replaced = {name for whole in names if "/merged-" in whole for name in self._made_from(whole)}
+    def _without_merged(self, names: list[str]) -> list[str]:
+        """Leave out files whose rows are in a merged file."""
+        replaced = {name for merged in names if "/merged-" in merged for name in self._source_files(merged)}
         return [name for name in names if name.rsplit("/", 1)[-1] not in replaced]
 
     def _merge_hour(self, kind: str, names: list[str]) -> int:
-        valid = self._valid(names)
+        valid = self._without_merged(names)
         if len(valid) > 1:
             rows = pa.concat_tables(
                 [self._get(name).replace_schema_metadata(None) for name in valid], promote_options="default"
             )
-            made_from = json.dumps(sorted(name.rsplit("/", 1)[-1] for name in names))
+            source_files = json.dumps(sorted(name.rsplit("/", 1)[-1] for name in names))
             hour = valid[0].rsplit("/", 1)[0]
             merged = f"merged-{uuid.uuid4().hex[:8]}"
-            self._put(f"{hour}/{merged}.parquet", rows.replace_schema_metadata({_MADE_FROM: made_from}), merged)
+            self._put(f"{hour}/{merged}.parquet", rows.replace_schema_metadata({_MADE_FROM: source_files}), merged)
             self._delete(names)
             return len(valid)
-        # What an interrupted merge left: its whole is there, its parts are not needed any more.
+        # Left by an interrupted merge: the merged file exists, its source files are not needed any more.
         self._delete([name for name in names if name not in valid])
         return 0
 
-    def _made_from(self, name: str) -> list[str]:
+    def _source_files(self, name: str) -> list[str]:
         with self._border("reading", name), self._fs.open(f"{self._root}/{name}", "rb") as file:
-            made_from: list[str] = json.loads((pq.read_schema(file).metadata or {}).get(_MADE_FROM, b"[]"))
-            return made_from
+            source_files: list[str] = json.loads((pq.read_schema(file).metadata or {}).get(_MADE_FROM, b"[]"))
+            return source_files
 
     # -- one file ------------------------------------------------------------------------------------------------------
 
-    def _put(self, name: str, rows: pa.Table, begun: str) -> None:
-        """Write a file through a fixed temporary name, so that repeated attempts do not fill the disk."""
+    def _put(self, name: str, rows: pa.Table, label: str) -> None:
+        """Write a file; its temporary name follows from `label`, so that repeated attempts do not fill the disk."""
         path, sink = f"{self._root}/{name}", io.BytesIO()
         pq.write_table(rows, sink, compression="zstd")
         folder = path.rpartition("/")[0]
-        aside = f"{folder}/{_ASIDE}{begun}.parquet"
+        temporary_path = f"{folder}/{_TEMPORARY_PREFIX}{label}.parquet"
         with self._border("writing", name):
-            if not self._local:
+            if not self._is_local:
                 self._fs.pipe_file(path, sink.getvalue())
                 return
             self._fs.makedirs(folder, exist_ok=True)
-            self._fs.pipe_file(aside, sink.getvalue())
-            self._fs.mv(aside, path)
+            self._fs.pipe_file(temporary_path, sink.getvalue())
+            self._fs.mv(temporary_path, path)
 
     def _get(self, name: str, columns: list[str] | None = None) -> pa.Table:
         with self._border("reading", name):
@@ -206,7 +205,7 @@ class Archive:
 
     @contextmanager
     def _border(self, what: str, where: str) -> Iterator[None]:
-        """Whatever a file system raises becomes one kind of error; its options are not repeated."""
+        """Turn every error of the file system into ArchiveUnavailable, whose text never shows the options."""
         try:
             yield
         except Exception as error:

@@ -1,17 +1,17 @@
-"""Text from outside made fit for logs, journal and evidence: one short line without what looks like a secret."""
+"""Redaction of outside text for logs, journal and evidence: one short line, without apparent secrets."""
 
 from __future__ import annotations
 
 import re
 
 HIDDEN = "[hidden]"
-_LOOKED_AT = 20_000
-_NAMED = (
+_LONGEST_TEXT = 20_000
+_NAMES = (
     r"pass(?:word|wd|phrase)|pwd|secret|token|credentials?|api[._-]?key|private[._-]?key|access[._-]?key|"
     r"jaas[._-]config"
 )
-#: What looks like a secret, what stands there instead, and, since texts are long and most hold none: what every such
-#: text holds when its case is folded. No letter i: `re` takes a dotless one for it, folding does not.
+#: Case-folded substrings of which every match contains one, the pattern of a secret, its replacement. The substrings
+#: save time, as texts are long and rarely hold secrets; they have no letter i, for which `re` also accepts a dotless i.
 _SECRETS = (
     (("-----",), re.compile(r"-----BEGIN [A-Z ]*KEY-----.*?(?:-----END [A-Z ]*KEY-----|\Z)", re.DOTALL), HIDDEN),
     (("://",), re.compile(r"://[^/\s]*@"), f"://{HIDDEN}@"),
@@ -25,7 +25,7 @@ _SECRETS = (
     (
         ("pass", "pwd", "secret", "token", "credent", "key", "jaas"),
         re.compile(
-            rf"""((?:{_NAMED})\w*\\?["']?\s*[:=]\s*)(?:\\?"[^"]*(?:"|\Z)|\\?'[^']*(?:'|\Z)|[^\s,;&"'{{}}()\[\]]+)""",
+            rf"""((?:{_NAMES})\w*\\?["']?\s*[:=]\s*)(?:\\?"[^"]*(?:"|\Z)|\\?'[^']*(?:'|\Z)|[^\s,;&"'{{}}()\[\]]+)""",
             re.IGNORECASE,
         ),
         rf"\1{HIDDEN}",
@@ -34,7 +34,7 @@ _SECRETS = (
 
 
 def without_secrets(text: str) -> str:
-    """A text with everything replaced that looks like a password, token, private key or login in an address."""
+    """Replace everything that looks like a password, token, private key or login in an address."""
     folded = text.casefold()
     for needles, pattern, replacement in _SECRETS:
         if any(needle in folded for needle in needles):
@@ -43,6 +43,6 @@ def without_secrets(text: str) -> str:
 
 
 def one_line(text: object, limit: int = 300) -> str:
-    """Text from outside made fit for one log line: secrets hidden, control characters blanked, length bounded."""
-    safe = without_secrets(str(text)[:_LOOKED_AT])
+    """Convert outside text to one log line: secrets hidden, control characters blanked, at most `limit` characters."""
+    safe = without_secrets(str(text)[:_LONGEST_TEXT])
     return "".join(c if c.isprintable() else " " for c in safe[: limit * 2]).strip()[:limit]

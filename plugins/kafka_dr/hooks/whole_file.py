@@ -1,4 +1,4 @@
-"""A text file that is there whole or not at all, also after a power cut."""
+"""Writes a text file atomically: the file is whole or unchanged, also after a power cut."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str, mode: int) -> None:
-    """Writes a file aside, readable by its owner only, gives it its mode and renames it.
+    """Write a temporary file, readable by its owner only, set its mode and rename it to `path`.
 
     Raises:
-        OSError: the file is as it was.
+        OSError: the write failed; the file at `path` is unchanged.
     """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    aside = Path(name)
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-        aside.replace(path)
+        temporary.replace(path)
     except BaseException:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # or the rename itself is lost
+        os.fsync(folder)  # without this, a power cut may undo the rename
     finally:
         os.close(folder)

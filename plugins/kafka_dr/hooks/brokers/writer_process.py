@@ -61,7 +61,7 @@ class ReplayProcess:
         self._request(self._process or self._start(), "fence")
 
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object] = lambda: None) -> None:
-        """Write records in one transaction, which survives the caller once the process has the records.
+        """Write records in one transaction; once sent to the process, the transaction survives the caller.
 
         Args:
             still_allowed: called after all records are collected, before any is sent to the process; an exception
