@@ -144,7 +144,7 @@ class Archive:
     def _read(
         self, kind: str, since: datetime | None, until: datetime | None, columns: list[str] | None
     ) -> pa.Table | None:
-        files = [name for hour, names in self._hours(kind, since, until) for name in self._without_merged(names)]
+        files = [name for hour, names in self._hours(kind, since, until) for name in self._valid(names)]
         tables = [self._get(name, columns) for name in files]
         return (
             pa.concat_tables([t.replace_schema_metadata(None) for t in tables], promote_options="default")
@@ -152,13 +152,13 @@ class Archive:
             else None
         )
 
-    def _without_merged(self, names: list[str]) -> list[str]:
+    def _valid(self, names: list[str]) -> list[str]:
         """Leave out files whose rows are in a merged file."""
         replaced = {name for merged in names if "/merged-" in merged for name in self._source_files(merged)}
         return [name for name in names if name.rsplit("/", 1)[-1] not in replaced]
 
     def _merge_hour(self, kind: str, names: list[str]) -> int:
-        valid = self._without_merged(names)
+        valid = self._valid(names)
         if len(valid) > 1:
             rows = pa.concat_tables(
                 [self._get(name).replace_schema_metadata(None) for name in valid], promote_options="default"
