@@ -133,7 +133,7 @@ class AirflowApi:
         login = {"username": self._username, "password": self._password}
         answer = self._endpoint.attempt("POST", "/auth/token", login, timeout)
         if not answer.ok or not isinstance(answer.body, dict) or not answer.body.get("access_token"):
-            # The body of a refused login may repeat what was sent (422 does): it is not shown.
+            # The body of a refused login may repeat the credentials (422 does), so no error shows the body.
             seen = f"HTTP {answer.status}" if answer.status else answer.text
             raise self._endpoint.failure(f"Airflow gives user {self._username!r} no token", seen)
         return str(answer.body["access_token"])

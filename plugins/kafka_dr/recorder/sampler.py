@@ -72,8 +72,8 @@ class Looker:
         self._source_answered = source.answered
         partitions = self._join_clusters(source, target)
         changed = self._partitions.differing(partitions, whole)
-        for seen in changed.values():
-            rows.add(Kind.PARTITION, **seen._asdict())
+        for state in changed.values():
+            rows.add(Kind.PARTITION, **state._asdict())
         self._pairing.owe(changed)
         self._write_deleted_topics(rows, source, target, whole)
         self._read_mirror_topics(rows, source, target)

@@ -132,8 +132,8 @@ def commit_requests(
     commits: Iterable[tuple[str, Mapping[TopicPartition, int | Position]]], settle: Callable[[GroupCommit], None]
 ) -> Iterator[CommitRequest]:
     """Yield requests of all groups lazily; a group with nothing to send is settled at once."""
-    for group, wanted in commits:
-        commit = GroupCommit(group, wanted)
+    for group, positions in commits:
+        commit = GroupCommit(group, positions)
         if commit.done:
             settle(commit)
         yield from commit.requests()

@@ -1,6 +1,6 @@
 """MirrorMaker 2 in dedicated mode, without a REST API, behind the interface of a Connect worker.
 
-The stop hook counts its running processes, MirrorMaker 2's offsets topic on the target states what was replicated, and
+The stop hook counts running processes, MirrorMaker 2's offsets topic on the target states what was replicated, and
 the topology states the settings. The only possible change is to stop the processes.
 """
 

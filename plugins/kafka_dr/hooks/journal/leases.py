@@ -24,7 +24,7 @@ from kafka_dr.hooks.journal.tables import (
 )
 
 _RENEWED = "renewed"
-#: Outcome of a lease whose procedure is continued by another one.
+#: Outcome of a lease whose procedure is continued by another procedure.
 CONTINUED = "continued"
 #: Outcomes without a cool-down: the procedure changed nothing, or the same client move goes on.
 _NO_COOL_DOWN_AFTER = ("refused", _RENEWED, CONTINUED)

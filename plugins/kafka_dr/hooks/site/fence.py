@@ -35,7 +35,7 @@ class FenceHook:
       200 or 202; if fencing takes longer, with `"fenced": false` first and with `true` to a later request.
     * `POST /unfence` with the same JSON: clients can reach the cluster as before.
     * `GET /state?cluster=<alias>`: status 200 and JSON `{"fenced": true, "by": "what fences it", "detail": anything}`.
-      `fenced` is true only where the fence is known to hold. Other keys are allowed.
+      `fenced` is true only if the fence certainly holds. Other keys are allowed.
 
     Both POSTs answer with the same JSON as `GET /state`. Both are idempotent: the second request changes nothing. The
     last request counts, whichever procedure sends it. A status other than 2xx, a redirect, or an answer without

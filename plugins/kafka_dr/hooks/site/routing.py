@@ -75,12 +75,12 @@ class ClientRouting(ABC):
                 "version": current.version + 1 if current else 1,
             }
             answered = self._write({**(document or {}), **changes}, timeout)
-            seen = self.current(timeout)
-        if not route.same_target(seen):
+            read_back = self.current(timeout)
+        if not route.same_target(read_back):
             raise ReadBackFailed(
-                "clients would not be sent where they should", f"{seen} (answered: {answered})", f"look at {self}"
+                "clients would not be sent where they should", f"{read_back} (answered: {answered})", f"look at {self}"
             )
-        return Redirected(True, answered, seen)
+        return Redirected(True, answered, read_back)
 
     def _route(self, document: Any) -> ClientRoute:
         try:
