@@ -10,7 +10,7 @@ from kafka_dr.config.settings import Request
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.fencing.armed_fence import (
     MOVING,
-    ClientMove,
+    LatestMove,
     last_moves,
 )
 from kafka_dr.errors import LeaseLost
@@ -33,7 +33,7 @@ class MoveAuthority(ArmedFenceAuthority):
     """
 
     def __init__(
-        self, journal: Journal, topology: Topology, pair: str, procedure_id: str, move: ClientMove | None
+        self, journal: Journal, topology: Topology, pair: str, procedure_id: str, move: LatestMove | None
     ) -> None:
         super().__init__(journal, topology, pair, procedure_id)
         self._move = move
@@ -52,12 +52,12 @@ class MoveAuthority(ArmedFenceAuthority):
         return False
 
 
-def last_move(journal: Journal, clusters: Iterable[str]) -> ClientMove | None:
+def last_move(journal: Journal, clusters: Iterable[str]) -> LatestMove | None:
     """The change of sides of a pair that the journal tells of last."""
     return last_moves(moving_entries(journal)).get(frozenset(clusters))
 
 
-def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any) -> tuple[Run, ClientMove | None]:
+def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any) -> tuple[Run, LatestMove | None]:
     """The run that last changed sides, to act against circling flows, and its move; never moved: along `flow`."""
     move = last_move(journal, (flow.source, flow.target))
     opened = opened_by(journal, move.procedure_id) if move else None
@@ -85,7 +85,7 @@ def circling_flows(topology: Any) -> list[Flow]:
     ]
 
 
-def stop_if_both_run(procedure: Run, move: ClientMove | None) -> str:
+def stop_if_both_run(procedure: Run, move: LatestMove | None) -> str:
     """One look at a pair of flows; says what was seen or done, nothing where they do not run against each other.
 
     Raises:

@@ -19,7 +19,7 @@ from kafka_dr.actions.history.moves import PairJournal, completed_moves
 from kafka_dr.actions.history.seeds import SeededOffset, first_noted, prefixed_seeded_offsets
 from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.position_frames import frame_partitions
-from kafka_dr.domain.failback.lineage import CopiedSegment, Lineage, SideChange, lineage_of
+from kafka_dr.domain.failback.lineage import CopiedSegment, Lineage, MoveOffsets, lineage_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
 from kafka_dr.procedure.entries import (
@@ -149,7 +149,7 @@ class ClientMove:
             begun=begun,
         )
 
-    def move(self, tp: TopicPartition, doubted: bool = False) -> SideChange:
+    def move(self, tp: TopicPartition, doubted: bool = False) -> MoveOffsets:
         """The client move for one partition.
 
         Args:
@@ -158,7 +158,7 @@ class ClientMove:
         contradicts = self._receipts_contradict(tp)
         source_end = None if doubted or contradicts else self.source_end(tp)
         target_end = None if self.boundary is None else self.boundary.get(tp, None if contradicts else 0)
-        return SideChange(
+        return MoveOffsets(
             self.source,
             self.target,
             source_end,

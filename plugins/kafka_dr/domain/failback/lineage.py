@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
-class SideChange(NamedTuple):
+class MoveOffsets(NamedTuple):
     """One client move, for one partition; offsets are log ends.
 
     Attributes:
@@ -66,7 +66,7 @@ class Lineage(NamedTuple):
     unknown: str | None = None
 
 
-def lineage_of(moves: Sequence[SideChange], source: str, target: str) -> Lineage:
+def lineage_of(moves: Sequence[MoveOffsets], source: str, target: str) -> Lineage:
     """Return a partition's lineage, with the cluster that clients use now as source.
 
     Args:
@@ -95,7 +95,7 @@ def _without_unknown(offsets: Mapping[str, int | None]) -> dict[str, int]:
     return {cluster: offset for cluster, offset in offsets.items() if offset is not None}
 
 
-def _is_empty_segment(begin: dict[str, int], end: dict[str, int], move: SideChange) -> bool:
+def _is_empty_segment(begin: dict[str, int], end: dict[str, int], move: MoveOffsets) -> bool:
     """Whether the segment before this move is empty: neither log grew, and no record is stranded."""
     return end == begin and _source_resume_offset(move) == move.source_end
 
@@ -111,6 +111,6 @@ def _segment(
     return CopiedSegment(begin[source], end.get(source), begin[target], end.get(target), copied_back, drained)
 
 
-def _source_resume_offset(move: SideChange) -> int | None:
+def _source_resume_offset(move: MoveOffsets) -> int | None:
     ends = [offset for offset in (move.source_end, move.source_resumes) if offset is not None]
     return max(ends, default=None)

@@ -165,7 +165,7 @@ def watched_sources(entries: Iterable[Line]) -> dict[str, WatchedSource]:
     return sources
 
 
-class ClientMove(NamedTuple):
+class LatestMove(NamedTuple):
     """A client move: from then on the flow source->target must not run, unless naming separates directions."""
 
     procedure_id: str
@@ -178,17 +178,17 @@ class ClientMove(NamedTuple):
         return frozenset((self.source, self.target))
 
 
-def last_moves(entries: Iterable[Line]) -> dict[frozenset[str], ClientMove]:
+def last_moves(entries: Iterable[Line]) -> dict[frozenset[str], LatestMove]:
     """The last client move of each pair of clusters that was begun and not undone, by pair.
 
     Args:
         entries: journal entries of the steps in `MOVING`, in the journal's order.
     """
-    opened_moves: dict[str, ClientMove] = {}
-    begun_moves: dict[str, ClientMove] = {}
+    opened_moves: dict[str, LatestMove] = {}
+    begun_moves: dict[str, LatestMove] = {}
     for entry, fact in facts_of(entries, Fact):
         if isinstance(fact, ProcedureOpened):
-            opened_moves[entry.procedure_id] = ClientMove(entry.procedure_id, fact.source, fact.target)
+            opened_moves[entry.procedure_id] = LatestMove(entry.procedure_id, fact.source, fact.target)
         elif (
             entry.step == Step.OPEN_TARGET
             and isinstance(fact, Intent | StepOutcome)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.failback.lineage import CopiedSegment, Lineage, SideChange, lineage_of
+from kafka_dr.domain.failback.lineage import CopiedSegment, Lineage, MoveOffsets, lineage_of
 
 A, B = "primary", "standby"
 
@@ -16,19 +16,19 @@ def test_without_any_move_the_target_is_a_copy() -> None:
 
 def test_after_a_failover_older_records_are_the_other_ones() -> None:
     """What the new primary holds below the boundary was copied from the old one; what follows flows back."""
-    found = lineage_of([SideChange(A, B, 100, 104)], B, A)
+    found = lineage_of([MoveOffsets(A, B, 100, 104)], B, A)
     assert found.segments == (CopiedSegment(0, 104, 0, 100, True), CopiedSegment(104, None, 100, None, False))
 
 
 def test_stranded_records_lie_between_two_segments() -> None:
     """They are in the old log, after what was replicated and before what flows back."""
-    found = lineage_of([SideChange(A, B, 100, 104, source_resumes=130)], B, A)
+    found = lineage_of([MoveOffsets(A, B, 100, 104, source_resumes=130)], B, A)
     assert found.segments == (CopiedSegment(0, 104, 0, 100, True), CopiedSegment(104, None, 130, None, False))
 
 
 def test_a_round_trip_has_three_segments() -> None:
     """Copied there, copied back, and what clients write since they are home."""
-    found = lineage_of([SideChange(A, B, 100, 104), SideChange(B, A, 200, 196, drained=True)], A, B)
+    found = lineage_of([MoveOffsets(A, B, 100, 104), MoveOffsets(B, A, 200, 196, drained=True)], A, B)
     assert found.segments == (
         CopiedSegment(0, 100, 0, 104, False, False),
         CopiedSegment(100, 196, 104, 200, True, True),
@@ -38,39 +38,39 @@ def test_a_round_trip_has_three_segments() -> None:
 
 def test_a_log_that_was_made_anew_begins_a_new_lineage() -> None:
     """What was before is in no log any more."""
-    found = lineage_of([SideChange(A, B, 100, 104), SideChange(B, A, 200, 198, anew=True)], A, B)
+    found = lineage_of([MoveOffsets(A, B, 100, 104), MoveOffsets(B, A, 200, 198, anew=True)], A, B)
     assert found.segments == (CopiedSegment(0, 198, 0, 200, True), CopiedSegment(198, None, 200, None, False))
 
 
 def test_what_nobody_found_out_is_left_out() -> None:
     """All that is older goes, too, with the reason; without the copies' beginning there is no segment."""
-    partly = lineage_of([SideChange(A, B, 50, 50), SideChange(B, A, None, 80, source_resumes=90)], A, B)
+    partly = lineage_of([MoveOffsets(A, B, 50, 50), MoveOffsets(B, A, None, 80, source_resumes=90)], A, B)
     assert partly.segments == (CopiedSegment(80, None, 90, None, False),) and "standby" in partly.unknown
-    assert lineage_of([SideChange(A, B, None, 80)], B, A) == Lineage(
+    assert lineage_of([MoveOffsets(A, B, None, 80)], B, A) == Lineage(
         (), "nobody knows what of primary was on standby when clients left it"
     )
 
 
 def test_a_boundary_that_is_lost_hides_what_came_before_and_no_more() -> None:
     """The stretch behind it has no beginning on the one log; the next change of sides is known on both again."""
-    assert lineage_of([SideChange(A, B, 50, None)], B, A) == Lineage(
+    assert lineage_of([MoveOffsets(A, B, 50, None)], B, A) == Lineage(
         (), "nobody knows what of primary was on standby when clients left it"
     )
-    found = lineage_of([SideChange(A, B, 50, None), SideChange(B, A, 90, 80)], A, B)
+    found = lineage_of([MoveOffsets(A, B, 50, None), MoveOffsets(B, A, 90, 80)], A, B)
     assert found.segments == (CopiedSegment(80, None, 90, None, False),) and "primary" in found.unknown
 
 
 def test_a_change_of_sides_before_which_nothing_came_is_no_stretch() -> None:
     """Unless records are stranded behind it: a position before them has its stretch, though it is empty."""
-    found = lineage_of([SideChange(A, B, 10, 12), SideChange(B, A, 12, 10)], A, B).segments
+    found = lineage_of([MoveOffsets(A, B, 10, 12), MoveOffsets(B, A, 12, 10)], A, B).segments
     assert found == (CopiedSegment(0, 10, 0, 12, False), CopiedSegment(10, None, 12, None, False))
-    seen = lineage_of([SideChange(A, B, 0, 0, 7)], B, A).segments
+    seen = lineage_of([MoveOffsets(A, B, 0, 0, 7)], B, A).segments
     assert seen == (CopiedSegment(0, 0, 0, 0, True), CopiedSegment(0, None, 7, None, False))
 
 
 def test_a_later_beginning_anew_makes_known_again() -> None:
     """Copied from its beginning, a log holds what the other one has, whatever was before."""
-    found = lineage_of([SideChange(A, B, None, 80), SideChange(B, A, 120, 118, anew=True)], A, B)
+    found = lineage_of([MoveOffsets(A, B, None, 80), MoveOffsets(B, A, 120, 118, anew=True)], A, B)
     assert found == Lineage((CopiedSegment(0, 118, 0, 120, True), CopiedSegment(118, None, 120, None, False)))
 
 
@@ -90,7 +90,7 @@ def test_every_record_lies_in_the_segment_of_its_counterpart(trips: list[tuple[i
     for count, stranded, again in trips:
         written(count, again)
         end = len(logs[here])
-        moves.append(SideChange(here, there, end, len(logs[there]), end + stranded))
+        moves.append(MoveOffsets(here, there, end, len(logs[there]), end + stranded))
         logs[here] += [None] * stranded
         here, there = there, here
     written(since, 0)
