@@ -1,4 +1,4 @@
-"""The independent judge: it knows the ground truth, reads the real clusters, shares nothing with the product."""
+"""The independent checker: compares the real clusters with the ground truth and imports none of the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether every acknowledged record is where clients are in the end, in an export, or in the quarantine."""
+"""Whether every acknowledged record is on the clients' final cluster, in an export, or in quarantine."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Owed(NamedTuple):
     """One acknowledged record.
 
     Args:
-        period: in which it was written.
-        cluster: that acknowledged it.
-        in_place: its offset on that cluster counts still, for its log was never made anew.
+        period: number of the period in which the record was written.
+        cluster: alias of the cluster that acknowledged the record.
+        in_place: the offset is still valid on that cluster: the log was not recreated since.
     """
 
     period: int
@@ -26,7 +26,7 @@ class Owed(NamedTuple):
 
 
 def origin_of(cluster: str, place: tuple[str, int], offset: int) -> str:
-    """Return how a replay tells where its record was first written."""
+    """Return a record's origin as a replay's header states it."""
     return f"{cluster}/{place[0]}/{place[1]}/{offset}"
 
 
@@ -38,55 +38,59 @@ def unaccounted_records(
     exported: set[int],
     elsewhere: Iterable[int],
 ) -> list[Owed]:
-    """Return the records that are nowhere.
+    """Return the records that are neither on the cluster nor replayed, exported or in quarantine.
 
-    A record that stands where it was written, was replayed, or is exported, as itself, vouches for no record that looks
-    like it.
+    A record still at its own offset, replayed or exported accounts for itself only, not for records of equal content.
 
     Args:
-        owed: in the order in which they were written.
-        place: of the application's topic.
-        here: the cluster where clients are in the end.
-        held: what it holds of this topic and partition, in all logs.
-        exported: indexes of those that are in an export.
-        elsewhere: contents in the quarantine, and those in exports that are no record at its own place.
+        owed: acknowledged records in write order.
+        place: the application's topic and partition.
+        here: alias of the clients' final cluster.
+        held: the records of this topic and partition on that cluster, from all its logs.
+        exported: indexes into `owed` of exported records.
+        elsewhere: digests of contents in quarantine, and of exported contents that match no record at their place.
     """
-    copies = Counter(one.digest for one in held if one.origin is None)
-    own = {(one.offset, one.digest) for one in held if one.origin is None}
-    replays = {(one.origin, one.original) for one in held if one.origin is not None}
-    left = []
-    for index, one in enumerate(owed):
-        record = one.record
-        if one.cluster == here and one.in_place and (record.offset, record.digest) in own and copies[record.digest] > 0:
+    copies = Counter(copy.digest for copy in held if copy.origin is None)
+    in_log = {(copy.offset, copy.digest) for copy in held if copy.origin is None}
+    replays = {(copy.origin, copy.original) for copy in held if copy.origin is not None}
+    unmatched = []
+    for index, due in enumerate(owed):
+        record = due.record
+        if (
+            due.cluster == here
+            and due.in_place
+            and (record.offset, record.digest) in in_log
+            and copies[record.digest] > 0
+        ):
             copies[record.digest] -= 1
-        elif index not in exported and (origin_of(one.cluster, place, record.offset), record.digest) not in replays:
-            left.append(one)
-    missing = set(map(id, missing_records([one.record for one in left], [*copies.elements(), *elsewhere])))
-    return [one for one in left if id(one.record) in missing]
+        elif index not in exported and (origin_of(due.cluster, place, record.offset), record.digest) not in replays:
+            unmatched.append(due)
+    missing = set(map(id, missing_records([due.record for due in unmatched], [*copies.elements(), *elsewhere])))
+    return [due for due in unmatched if id(due.record) in missing]
 
 
 def stale_keys(owed: Sequence[Owed], held: Sequence[Held], exported: set[int]) -> list[Owed]:
-    """Return the latest record of each key that is not the key's latest in the end, nor in an export.
+    """Return each key's latest record that is neither the key's latest in the log nor exported.
 
-    Where the latest ones of a key were exported, the one before them may stand for it.
+    If a key's latest records were exported, the record before them may be the key's latest in the log.
 
     Args:
-        owed: in the order in which they were written; a compacted topic's.
+        owed: acknowledged records of a compacted topic, in write order.
         held: one log, in offset order.
-        exported: indexes of those that are in an export.
+        exported: indexes into `owed` of exported records.
     """
-    latest = {one.key: one for one in held}
+    latest = {record.key: record for record in held}
     by_key: dict[int, list[int]] = {}
-    for index, one in enumerate(owed):
-        by_key.setdefault(one.record.key, []).append(index)
+    for index, due in enumerate(owed):
+        by_key.setdefault(due.record.key, []).append(index)
     return [
-        owed[found]
+        owed[stale_index]
         for key, indexes in by_key.items()
-        if (found := _stale(owed, indexes, latest.get(key), exported)) is not None
+        if (stale_index := _find_stale(owed, indexes, latest.get(key), exported)) is not None
     ]
 
 
-def _stale(owed: Sequence[Owed], indexes: Sequence[int], held: Held | None, exported: set[int]) -> int | None:
+def _find_stale(owed: Sequence[Owed], indexes: Sequence[int], held: Held | None, exported: set[int]) -> int | None:
     for index in reversed(indexes):
         record = owed[index].record
         if (held is None and record.tombstone) or (held is not None and record.digest in (held.digest, held.original)):
@@ -97,14 +101,14 @@ def _stale(owed: Sequence[Owed], indexes: Sequence[int], held: Held | None, expo
 
 
 def twice_replayed(held: Iterable[Held]) -> dict[str, int]:
-    """Return the origins that a log holds more than one replay of, with their number."""
+    """Return the number of replays by origin, for origins that a log holds several replays of."""
     return {
         origin: count
-        for origin, count in Counter(one.origin for one in held if one.origin is not None).items()
+        for origin, count in Counter(record.origin for record in held if record.origin is not None).items()
         if count > 1
     }
 
 
 def replayed_wrongly(held: Iterable[Held], written: Mapping[str, int]) -> list[Held]:
-    """Return the replays that are not the record, by its content, that was written where they say they come from."""
-    return [one for one in held if one.origin is not None and written.get(one.origin) != one.original]
+    """Return the replays whose content differs from the record at their stated origin (`written`: digest by origin)."""
+    return [record for record in held if record.origin is not None and written.get(record.origin) != record.original]

@@ -1,4 +1,4 @@
-"""What clients wrote to two clusters, period by period, as they went to and fro; kept by the writers."""
+"""What clients wrote to two clusters, by period (time between two client moves), from the writers' own records."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lab.checker.records import Held
 from lab.workload.ground_truth import COMMITTED, Acknowledgement, GroundTruth, TruthRecord
 
 Place = tuple[str, int]
-#: One log: the cluster that has it, and its place there.
+#: A partition's log: the cluster's alias, and (topic, partition) there.
 Log = tuple[str, Place]
 
 
 @dataclass(frozen=True)
 class Names:
-    """How one application's topic is called on either cluster.
+    """Names of an application's topics on both clusters.
 
     Args:
         aliases: of both clusters.
@@ -36,25 +36,25 @@ class Names:
         return self.aliases[alias == self.aliases[0]]
 
     def local(self, topic: str) -> str:
-        """Return the name under which clients write a topic, wherever its records are."""
+        """Return the name under which clients write a topic, without MM2's prefix."""
         return self._written_on(topic)[1]
 
     def written_on(self, log: Log) -> tuple[str, ...]:
-        """Return the clusters whose clients' records stand in a log."""
+        """Return the clusters whose clients' records are in a log."""
         alias, (topic, _) = log
         return self.aliases if self.policy == "identity" else (self._written_on(topic)[0] or alias,)
 
     def counterpart(self, log: Log) -> Log:
         """Return the log on the other cluster that holds the same records."""
         alias, (topic, partition) = log
-        there = self.other(alias)
+        other_alias = self.other(alias)
         if self.policy == "identity":
-            return there, (topic, partition)
+            return other_alias, (topic, partition)
         origin, local = self._written_on(topic)
-        return there, (local if origin == there else f"{alias}{self.separator}{topic}", partition)
+        return other_alias, (local if origin == other_alias else f"{alias}{self.separator}{topic}", partition)
 
     def names_on(self, alias: str, topic: str) -> list[str]:
-        """Return the names of an application topic's logs on a cluster: the clients' own, and the mirrored one."""
+        """Return an application topic's names on a cluster: the topic that clients write, and the mirrored topic."""
         return [topic] if self.policy == "identity" else [topic, f"{self.other(alias)}{self.separator}{topic}"]
 
     def _written_on(self, topic: str) -> tuple[str | None, str]:
@@ -65,7 +65,7 @@ class Names:
 
 
 class Topic(NamedTuple):
-    """What the judge knows of an application's topic."""
+    """Properties of an application's topic."""
 
     partitions: int
     compacted: bool = False
@@ -74,14 +74,14 @@ class Topic(NamedTuple):
 
 @dataclass
 class Period:
-    """The time between two changes of sides.
+    """The time between two client moves.
 
     Args:
-        cluster: where clients wrote.
-        begun_at: when it began, in milliseconds since 1970.
-        records: every record that the cluster acknowledged or aborted then, by place and offset.
-        clients: what the demo clients wrote down on this cluster.
-        acknowledged: what producers were told is safe, each with its moment; the workload's own records have none.
+        cluster: alias of the cluster that clients wrote to.
+        begun_at: start of the period, in milliseconds since 1970.
+        records: every record that the cluster acknowledged or aborted in the period, by place and offset.
+        clients: event logs of the demo clients on this cluster.
+        acknowledged: acknowledgements to load and demo clients, with times; none for the workload's own records.
     """
 
     cluster: str
@@ -91,37 +91,37 @@ class Period:
     acknowledged: dict[tuple[Place, int], Acknowledgement] = field(default_factory=dict)
 
     def written(self, place: Place) -> list[TruthRecord]:
-        """Return the records of a place in offset order, aborted ones too."""
+        """Return the records of a place in offset order, including aborted records."""
         records = self.records.get(place, {})
         return [records[offset] for offset in sorted(records)]
 
     def by_load(self) -> list[Acknowledgement]:
-        """Return what producers other than the demo clients were told is safe."""
+        """Return the acknowledgements to producers other than the demo clients."""
         by_clients = set(self.clients.acknowledged[self.cluster])
-        return [one for one in self.acknowledged.values() if one not in by_clients]
+        return [acknowledgement for acknowledgement in self.acknowledged.values() if acknowledgement not in by_clients]
 
     def committed(self, place: Place) -> list[TruthRecord]:
-        """Return those that must not get lost, in offset order."""
+        """Return the committed records, which must not get lost, in offset order."""
         return [record for record in self.written(place) if record.state == COMMITTED]
 
 
 class Ledger:
-    """Everything that clients wrote, and what earlier judgements have left to know.
+    """Everything that clients wrote, and what the checks of earlier client moves concluded.
 
     Attributes:
         periods: in order; the clusters alternate.
         topics: the applications' topics.
-        apart: offsets of records that stand in a log and were never replicated, and never will be.
-        due: offsets of acknowledged records among them: these must be in the next export.
-        seen_to: where a log ended when clients had left its cluster.
-        opened: where a log ended before clients went to its cluster for the last time.
-        repeats: MirrorMaker 2's repeats in a log that were counted already.
-        repeated: in a log that was made anew as another one's copy, how often each content stood in that one.
-        since: the first period whose offsets count in a log: it was made anew before.
-        exported: records that are in an export, by period, place and offset.
-        exported_copies: contents in exports that are no record of a client at this very place, by topic.
-        stood: contents that a returned cluster held, and that are rightly in an export, by where they stood; also those
-            that no client was told to be kept.
+        apart: stranded records by log: offsets of records that are in the log and will never be replicated.
+        due: offsets of the acknowledged records of `apart`: these records must be in the next export.
+        seen_to: the log's end after clients had left its cluster.
+        opened: the log's end before clients last moved to its cluster.
+        repeats: offsets of MirrorMaker 2's repeats in the log that an earlier check already counted.
+        repeated: of a log that was recreated as the copy of another log, the count of each content in that other log.
+        since: of a recreated log, the first period whose offsets are valid in the log.
+        exported: records in an export, as (period, place, offset).
+        exported_copies: counts of exported contents that match no client's record at their place, by application topic
+            and partition.
+        stood: digests of rightly exported contents of a returned cluster, by origin; also of unacknowledged records.
     """
 
     def __init__(self, cluster: str, names: Names, begun_at: int = 0) -> None:
@@ -141,41 +141,41 @@ class Ledger:
 
     @property
     def now(self) -> Period:
-        """The last period."""
+        """The current (last) period."""
         return self.periods[-1]
 
     def turn(self, cluster: str, at: int) -> None:
-        """Begin a period: from this moment on clients may be on another cluster."""
+        """Start a period at `at` (milliseconds since 1970): from then on clients may be on another cluster."""
         self.periods.append(Period(cluster, at))
 
     def take_truth(self, truth: GroundTruth) -> None:
-        """Take in what a workload wrote in the last period; what it had written before may be among it."""
+        """Add a workload's records to the current period; skip the records that an earlier period already has."""
         for topic in truth.topics.values():
             self.topics[topic.name] = Topic(topic.partitions, topic.compacted, topic.transactional)
             for partition, records in topic.records.items():
                 for record in records:
-                    if not self._known(topic.name, partition, record):
+                    if not self._is_in_earlier_period(topic.name, partition, record):
                         self.now.records[topic.name, partition][record.offset] = record
 
     def take_loads(self, told: Iterable[Acknowledgement], topics: Mapping[str, int], period: int = -1) -> None:
-        """Take in what producers were told in a period."""
+        """Add the acknowledgements that producers got in a period (the current period by default)."""
         for topic, partitions in topics.items():
             self.topics.setdefault(topic, Topic(partitions))
-        for one in told:
-            self._take(self.periods[period], one)
+        for acknowledgement in told:
+            self._add_acknowledgement(self.periods[period], acknowledgement)
 
     def take_clients(self, *folders: Path) -> None:
-        """Take in all events that the demo clients wrote so far; folders in the order of their beginning."""
+        """Replace the demo clients' events by all events in their log folders; oldest folder first."""
         events: list[list[dict[str, Any]]] = [[] for _ in self.periods]
         for event in (event for folder in folders for event in events_in(folder)):
             events[self._period_of(event["cluster"], event["at"])].append(event)
-        for period, own in zip(self.periods, events, strict=True):
-            period.clients = ClientLogs.of(own)
-            for one in period.clients.acknowledged[period.cluster]:
-                self._take(period, one)
+        for period, period_events in zip(self.periods, events, strict=True):
+            period.clients = ClientLogs.of(period_events)
+            for acknowledgement in period.clients.acknowledged[period.cluster]:
+                self._add_acknowledgement(period, acknowledgement)
 
     def written(self, log: Log) -> Iterator[tuple[int, str, TruthRecord]]:
-        """Yield period, cluster and record of everything that belongs into a log by what clients were told."""
+        """Yield (period, cluster, record) of every record that belongs in a log by the acknowledgements."""
         _, (topic, partition) = log
         written_on, place = self.names.written_on(log), (self.names.local(topic), partition)
         for number, period in enumerate(self.periods):
@@ -183,67 +183,74 @@ class Ledger:
                 yield from ((number, period.cluster, record) for record in period.written(place))
 
     def told(self, log: Log, until: int | None = None) -> list[TruthRecord]:
-        """Return what clients were told of the offsets of a log as it is now.
+        """Return the records that clients wrote to a log itself since the log was last recreated.
 
         Args:
-            until: the last period to count; all by default.
+            until: the last period to include; all by default.
         """
         alias, place = log
         periods = self.periods[self.since.get(log, 0) : None if until is None else until + 1]
         return [record for period in periods if period.cluster == alias for record in period.written(place)]
 
     def common(self, log: Log, held: Sequence[Held]) -> list[Held]:
-        """Return a log without the records that were never replicated."""
+        """Return a log without its stranded records."""
         apart = self.apart.get(log, set())
-        return [one for one in held if one.offset not in apart] if apart else list(held)
+        return [record for record in held if record.offset not in apart] if apart else list(held)
 
     def made_anew(self, log: Log, held: Sequence[Held]) -> None:
-        """Take note that a log was deleted and mirrored whole.
+        """Note that a log was recreated: deleted, then mirrored in full.
 
         Args:
-            held: what the log that it was mirrored from holds.
+            held: the records of the log that it was mirrored from.
         """
         self.since[log] = len(self.periods) - 1
         self.apart.pop(log, None)
-        self.repeated[log] = Counter(one.digest for one in held)
+        self.repeated[log] = Counter(record.digest for record in held)
 
     def take_export(self, alias: str, period: int, listed: Mapping[Place, Mapping[int, int]]) -> None:
-        """Take in an export.
+        """Add an export of stranded records.
 
         Args:
-            alias: the cluster that it is of.
-            period: the last one in which clients wrote there.
-            listed: contents by place and offset there.
+            alias: the cluster that the records were exported from.
+            period: the last period in which clients wrote to that cluster.
+            listed: content digests by place and offset on that cluster.
         """
-        for place, rows in listed.items():
-            known = {
+        for place, exported_rows in listed.items():
+            client_records = {
                 record.offset: (number, record)
                 for number in range(period + 1)
                 if self.periods[number].cluster == alias
                 for record in self.periods[number].written(place)
             }
-            for offset, digest in rows.items():
-                number, record = known.get(offset, (0, None))
+            for offset, digest in exported_rows.items():
+                number, record = client_records.get(offset, (0, None))
                 if record is not None and record.digest == digest:
                     self.exported.add((number, place, offset))
                 else:
                     self.exported_copies[self.names.local(place[0]), place[1]][digest] += 1
 
-    def _take(self, period: Period, one: Acknowledgement) -> None:
-        place = (one.topic, one.partition)
-        period.records[place].setdefault(one.offset, TruthRecord(one.offset, one.digest, one.id, 0, False, one.at))
-        period.acknowledged[place, one.offset] = one
+    def _add_acknowledgement(self, period: Period, acknowledgement: Acknowledgement) -> None:
+        place = (acknowledgement.topic, acknowledgement.partition)
+        period.records[place].setdefault(
+            acknowledgement.offset,
+            TruthRecord(
+                acknowledgement.offset, acknowledgement.digest, acknowledgement.id, 0, False, acknowledgement.at
+            ),
+        )
+        period.acknowledged[place, acknowledgement.offset] = acknowledgement
 
-    def _known(self, topic: str, partition: int, record: TruthRecord) -> bool:
-        # In a log that was made anew offsets come again, and records that look alike may stand at the same ones.
+    def _is_in_earlier_period(self, topic: str, partition: int, record: TruthRecord) -> bool:
+        # A recreated log uses the same offsets again, and records with equal content may be at the same offset.
         periods = self.periods[self.since.get((self.now.cluster, (topic, partition)), 0) : -1]
-        found = (
+        same_offset = (
             period.records.get((topic, partition), {}).get(record.offset)
             for period in periods
             if period.cluster == self.now.cluster
         )
-        return any(before is not None and before.digest == record.digest for before in found)
+        return any(earlier is not None and earlier.digest == record.digest for earlier in same_offset)
 
     def _period_of(self, cluster: str, at: int) -> int:
-        fitting = [number for number, period in enumerate(self.periods) if period.cluster == cluster]
-        return max((number for number in fitting if self.periods[number].begun_at <= at), default=fitting[0])
+        periods_there = [number for number, period in enumerate(self.periods) if period.cluster == cluster]
+        return max(
+            (number for number in periods_there if self.periods[number].begun_at <= at), default=periods_there[0]
+        )

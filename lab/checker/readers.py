@@ -1,4 +1,4 @@
-"""The judge's own eyes on one cluster: plain confluent-kafka clients, isolation always stated."""
+"""The checker's own clients of one cluster: plain confluent-kafka, isolation level always explicit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.workload.ground_truth import content_digest, key_digest
 SILENCE_SECONDS = 60.0
 REQUEST_SECONDS = 30.0
 PROBE_KEY, PROBE_VALUE = b"lab-judge", b"may this be written?"
-#: Headers by which a replayed record tells where it comes from.
+#: Prefix of the headers of a replayed record; `ORIGIN` names where the record was first written.
 REPLAYED = "switchback."
 ORIGIN = f"{REPLAYED}origin"
 PROBE_DIGEST = content_digest(PROBE_KEY, PROBE_VALUE)
@@ -27,11 +27,11 @@ Place = tuple[str, int]
 
 
 class NothingRead(RuntimeError):
-    """A partition's log could not be read to its end."""
+    """A log could not be read to its end, or groups could not be listed."""
 
 
 class ClusterReader:
-    """Reads logs, ends, groups and positions of one cluster as `admin`, and tries writes as `producer`."""
+    """Reads logs, log ends, groups and positions of one cluster as `admin`; tries writes as `producer`."""
 
     def __init__(self, alias: str, status: Mapping[str, Any]) -> None:
         properties = status["clusters"][alias]["client_properties"]
@@ -46,7 +46,7 @@ class ClusterReader:
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
     def starts(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Return the log starts."""
+        """Return the log start offsets."""
         return self._offsets(places, OffsetSpec.earliest())
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
@@ -59,22 +59,22 @@ class ClusterReader:
         Args:
             places: topic partitions that exist.
             isolation: `read_uncommitted` or `read_committed`.
-            keyed: topics whose keys matter; for others the key digest is 0.
+            keyed: topics whose key digests are computed; 0 for all other topics.
 
         Raises:
-            NothingRead: some log did not come to its end.
+            NothingRead: a log could not be read to its end.
         """
         logs: dict[Place, list[Held]] = {place: [] for place in places}
         if not logs:
             return logs
-        reading = {
+        settings = {
             "group.id": "lab-judge",
             "isolation.level": isolation,
             "enable.partition.eof": True,
             "enable.auto.commit": False,
         }
         consumer = Consumer(
-            {**self._properties, **reading, "auto.offset.reset": "error", "queued.max.messages.kbytes": 65536}
+            {**self._properties, **settings, "auto.offset.reset": "error", "queued.max.messages.kbytes": 65536}
         )
         try:
             starts = self.starts(logs)
@@ -85,7 +85,7 @@ class ClusterReader:
         return logs
 
     def groups(self) -> list[str]:
-        """Return the ids of all groups, those known only through admin commits included."""
+        """Return the ids of all groups, including groups that only an admin client committed for."""
         result = self._admin.list_consumer_groups(request_timeout=REQUEST_SECONDS).result()
         if result.errors:
             raise NothingRead(f"groups of {self.alias} could not be listed: {result.errors[0]}")
@@ -93,22 +93,22 @@ class ClusterReader:
 
     def positions(self, groups: Iterable[str]) -> dict[str, dict[Place, int]]:
         """Return every group's committed positions."""
-        # One request holds one group, so all requests are sent before the first answer is awaited.
+        # A request is for one group: all requests are sent before the first answer is awaited.
         pending: dict[str, Future[Any]] = {}
         for group in groups:
             pending |= self._admin.list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_SECONDS
             )
-        return {group: _committed(future.result()) for group, future in pending.items()}
+        return {group: _committed_offsets(future.result()) for group, future in pending.items()}
 
     def try_writes(self, topics: Iterable[str]) -> dict[str, str]:
-        """Write one record to partition 0 of each topic as `producer`; return the error's name, "" if accepted."""
+        """Produce one record to partition 0 of each topic; return the error's name by topic, "" if accepted."""
         answers: dict[str, str] = {}
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             answers[message.topic()] = error.name() if error else ""
 
-        # Not idempotent: such a producer dies of its first refusal instead of asking for every topic.
+        # Not idempotent: an idempotent producer fails for good at its first refusal.
         producer = Producer(
             {
                 **self._producer,
@@ -125,40 +125,42 @@ class ClusterReader:
         return answers
 
     def _offsets(self, places: Iterable[Place], spec: OffsetSpec) -> dict[Place, int]:
-        wanted = {TopicPartition(topic, partition): spec for topic, partition in places}
-        if not wanted:
+        request = {TopicPartition(topic, partition): spec for topic, partition in places}
+        if not request:
             return {}
-        futures = self._admin.list_offsets(wanted, request_timeout=REQUEST_SECONDS)
-        return {(place.topic, place.partition): future.result().offset for place, future in futures.items()}
+        futures = self._admin.list_offsets(request, request_timeout=REQUEST_SECONDS)
+        return {(partition.topic, partition.partition): future.result().offset for partition, future in futures.items()}
 
     def _read_to_end(self, consumer: Consumer, logs: dict[Place, list[Held]], keyed: set[str]) -> None:
         open_logs = set(logs)
-        last_heard = time.monotonic()
+        last_message_at = time.monotonic()
         while open_logs:
             messages: list[Any] = consumer.consume(10000, 1.0)
             if messages:
-                last_heard = time.monotonic()
-            elif time.monotonic() - last_heard > SILENCE_SECONDS:
+                last_message_at = time.monotonic()
+            elif time.monotonic() - last_message_at > SILENCE_SECONDS:
                 raise NothingRead(f"{self.alias} fell silent before the end of {sorted(open_logs)[:5]}")
             for message in messages:
                 if message.error() is None:
-                    logs[message.topic(), message.partition()].append(_held(message, message.topic() in keyed))
+                    logs[message.topic(), message.partition()].append(_to_record(message, message.topic() in keyed))
                 elif message.error().code() == KafkaError._PARTITION_EOF:
                     open_logs.discard((message.topic(), message.partition()))
                 elif not message.error().retriable() and message.topic():
                     raise NothingRead(f"{self.alias}: {message.topic()}-{message.partition()}: {message.error()}")
 
 
-def _held(message: Any, keyed: bool) -> Held:
+def _to_record(message: Any, keyed: bool) -> Held:
     key, value, headers = message.key(), message.value(), message.headers()
-    held = Held(message.offset(), content_digest(key, value, headers), key_digest(key) if keyed else 0, value is None)
-    # Millions of records have no headers, and hardly one is a replay.
+    record = Held(message.offset(), content_digest(key, value, headers), key_digest(key) if keyed else 0, value is None)
+    # Fast path: millions of records have no headers, and hardly any is a replay.
     origin = dict(headers).get(ORIGIN) if headers else None
     if origin is None:
-        return held
-    own = [(name, content) for name, content in headers if not name.startswith(REPLAYED)]
-    return held._replace(origin=origin.decode("utf-8", "replace"), original=content_digest(key, value, own))
+        return record
+    original_headers = [(name, content) for name, content in headers if not name.startswith(REPLAYED)]
+    return record._replace(
+        origin=origin.decode("utf-8", "replace"), original=content_digest(key, value, original_headers)
+    )
 
 
-def _committed(found: ConsumerGroupTopicPartitions) -> dict[Place, int]:
-    return {(p.topic, p.partition): p.offset for p in found.topic_partitions or () if p.offset >= 0}
+def _committed_offsets(answer: ConsumerGroupTopicPartitions) -> dict[Place, int]:
+    return {(p.topic, p.partition): p.offset for p in answer.topic_partitions or () if p.offset >= 0}

@@ -10,11 +10,11 @@ from lab.workload.ground_truth import ABORTED, TruthRecord
 
 
 class Held(NamedTuple):
-    """One record as a reader of a cluster saw it.
+    """One record as a consumer read it from a cluster.
 
     Args:
-        origin: of a replay, where the record was first written, as its header says; None for every other record.
-        original: of a replay, the content without what the replay added.
+        origin: of a replay, where the record was first written, from the replay's header; None for other records.
+        original: of a replay, the digest of the content without the headers that the replay added; else None.
     """
 
     offset: int
@@ -26,21 +26,21 @@ class Held(NamedTuple):
 
 
 def offset_contents(log: Iterable[Held]) -> list[tuple[int, int]]:
-    """Return a log's offsets and contents."""
-    return [(held.offset, held.digest) for held in log]
+    """Return a log's offsets and content digests."""
+    return [(record.offset, record.digest) for record in log]
 
 
 def missing_records(acknowledged: Sequence[TruthRecord], target: Iterable[int]) -> list[TruthRecord]:
-    """Return the acknowledged records without a copy on the target, by content and count.
+    """Return the acknowledged records that have no copy on the target, by content and count.
 
     Args:
         acknowledged: committed records in offset order.
-        target: digests of everything a reader of the target gets.
+        target: digests of all records that a consumer of the target gets.
 
     Returns:
-        The missing records; of n identical records with m copies, the first n - m.
+        The missing records; of n identical records with m copies, the first n - m are missing.
     """
-    # From the end, so that of identical records it is the oldest that count as missing.
+    # From the end, so that the oldest of identical records count as missing.
     copies = Counter(target)
     missing = []
     for record in reversed(acknowledged):
@@ -52,31 +52,33 @@ def missing_records(acknowledged: Sequence[TruthRecord], target: Iterable[int]) 
 
 
 def stale_keys(acknowledged: Sequence[TruthRecord], target: Sequence[Held]) -> list[TruthRecord]:
-    """Return the latest acknowledged records of keys that the target holds another latest of (compacted topics).
+    """Return each key's latest acknowledged record that is not the key's latest on the target (compacted topics).
 
-    A key whose latest record is a tombstone may be absent from the target altogether.
+    A key whose latest record is a tombstone may be absent from the target.
     """
-    # Later entries overwrite earlier ones in both mappings: what is left is the latest of each key.
-    latest_there = {held.key: held for held in target}
+    # Later entries overwrite earlier entries in both mappings: the latest record of each key remains.
+    target_latest = {target_record.key: target_record for target_record in target}
     stale = []
     for record in {record.key: record for record in acknowledged}.values():
-        held = latest_there.get(record.key)
-        gone_for_good = held is None and record.tombstone
-        if not gone_for_good and (held is None or held.digest != record.digest):
+        target_record = target_latest.get(record.key)
+        may_be_compacted_away = target_record is None and record.tombstone
+        if not may_be_compacted_away and (target_record is None or target_record.digest != record.digest):
             stale.append(record)
     return sorted(stale)
 
 
 def count_repeats(known: Iterable[int], target: Iterable[int]) -> int:
-    """Count the copies on the target beyond those that the source ever held; strangers are not repeats."""
-    held = Counter(known)
-    return sum(count - held[digest] for digest, count in Counter(target).items() if 0 < held[digest] < count)
+    """Count the target's copies in excess of the source's records; foreign records are not repeats."""
+    source_counts = Counter(known)
+    return sum(
+        count - source_counts[digest] for digest, count in Counter(target).items() if 0 < source_counts[digest] < count
+    )
 
 
 def foreign_records(known: Iterable[int], target: Sequence[Held]) -> list[Held]:
-    """Return the target's records that the source never held."""
-    ours = set(known)
-    return [held for held in target if held.digest not in ours]
+    """Return the target's records that were never in the source's log."""
+    source_digests = set(known)
+    return [record for record in target if record.digest not in source_digests]
 
 
 def aborted_visible(records: Sequence[TruthRecord], target: Iterable[int]) -> int:
@@ -86,7 +88,7 @@ def aborted_visible(records: Sequence[TruthRecord], target: Iterable[int]) -> in
 
 
 def merge_known(*logs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return one log holding every (offset, digest) of all logs, in offset order."""
+    """Merge logs into one list of (offset, digest), in offset order."""
     merged: dict[int, int] = {}
     for log in logs:
         merged.update(log)
@@ -94,6 +96,6 @@ def merge_known(*logs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def changed_offsets(acknowledged: Iterable[tuple[int, int]], source: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the offsets at which the source holds another content than what was acknowledged there."""
-    held = dict(source)
-    return [offset for offset, digest in acknowledged if held.get(offset, digest) != digest]
+    """Return the offsets where the source's content differs from the acknowledged content."""
+    source_digests = dict(source)
+    return [offset for offset, digest in acknowledged if source_digests.get(offset, digest) != digest]
