@@ -1,4 +1,4 @@
-"""What clients and the fence did: acknowledgement times, who consumed what, positions that must (not) exist."""
+"""Checks of clients and the fence: acknowledgement times, consumed records, positions that must (not) exist."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Positions = Mapping[Place, int]
 
 
 class Consumption(NamedTuple):
-    """What one group did on one partition, on both clusters.
+    """What one group consumed of one partition, on both clusters.
 
     Args:
-        start: the source position from which its consumer started.
-        on_source: offsets it was given on the source.
-        on_target: offsets it was given on the target's mirrored partition.
-        reached: the position it had reached on the target's mirrored partition.
+        start: the source position from which the group's consumer started.
+        on_source: offsets that the group consumed on the source.
+        on_target: offsets that the group consumed on the target's mirrored partition.
+        reached: the group's position on the target's mirrored partition.
     """
 
     group: str
@@ -41,18 +41,18 @@ def late_acknowledgements(
     """Return a finding for every record that the source acknowledged after its fence was proven.
 
     Args:
-        acknowledgements: with the moment when the producer was told.
-        fenced_at: moment of the event, likewise in milliseconds.
-        event: what had happened by then.
-        grace: milliseconds that an answer may take from the wire to the moment it is taken note of.
+        acknowledgements: each with its time in the producer, in milliseconds since 1970.
+        fenced_at: time of the event, in milliseconds since 1970.
+        event: the event's name in findings.
+        grace: milliseconds allowed between an answer's arrival and its time stamp in the producer.
     """
     return [
         Finding(
-            "fence", f"acknowledged by the source {a.at - fenced_at} ms after {event}",
-            topic=a.topic, partition=a.partition, offset=a.offset, record=a.id,
+            "fence", f"acknowledged by the source {record.at - fenced_at} ms after {event}",
+            topic=record.topic, partition=record.partition, offset=record.offset, record=record.id,
         )
-        for a in acknowledgements
-        if a.at > fenced_at + grace
+        for record in acknowledgements
+        if record.at > fenced_at + grace
     ]  # fmt: skip
 
 
@@ -62,13 +62,13 @@ def beyond_cut_off(acknowledgements: Iterable[Acknowledgement], cut_off: Positio
         Finding(
             "fence",
             "acknowledged by the source at or above the cut-off",
-            topic=a.topic,
-            partition=a.partition,
-            offset=a.offset,
-            record=a.id,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            record=record.id,
         )
-        for a in acknowledgements
-        if a.offset >= cut_off.get((a.topic, a.partition), a.offset + 1)
+        for record in acknowledgements
+        if record.offset >= cut_off.get((record.topic, record.partition), record.offset + 1)
     ]
 
 
@@ -83,26 +83,26 @@ def absent_positions(
     """Return a finding for every committed source position without a target position.
 
     Args:
-        group: whose positions these are.
-        source: committed positions on the source.
-        target: committed positions on the target before any consumer started there.
-        there: source place to its mirrored place.
-        local: source place to the one that clients write on the target, where the group must begin at 0, too; None
-            where that is the mirrored one.
-        before: the group's positions on the target before it was moved, which may stay.
+        group: the group's id.
+        source: the group's committed positions on the source.
+        target: the group's committed positions on the target before any consumer started there.
+        there: maps a source partition to its mirrored partition on the target.
+        local: maps a source partition to the target partition that clients write, where the group must start at 0,
+            too; None if clients write to the mirrored partition.
+        before: the group's positions on the target before the client move, which may remain.
     """
-    called_for, before = set(map(there, source)), before or {}
+    expected, before = set(map(there, source)), before or {}
     findings = [
         Finding("group missing", f"source position {position} has no position on the target", group, *there(place))
         for place, position in source.items()
         if there(place) not in target
     ]
-    begun = {local(place) for place in source} - called_for if local else set()
+    local_partitions = {local(place) for place in source} - expected if local else set()
     return findings + [
         Finding(
             "local position", f"must stand at 0 on the local topic, found {target.get(place, 'nothing')}", group, *place
         )
-        for place in sorted(begun)
+        for place in sorted(local_partitions)
         if target.get(place) not in (0, before.get(place, 0))
     ]
 
@@ -115,13 +115,13 @@ def uncalled_positions(
     local: Callable[[Place], Place] | None = None,
     before: Positions | None = None,
 ) -> list[Finding]:
-    """Return a finding per target position of a group where it never committed; arguments as of `absent_positions`."""
-    called_for, before = set(map(there, source)), before or {}
-    begun = {local(place)[0] for place in source} if local else set()
+    """Return a finding per target position of a group without source position; arguments as of `absent_positions`."""
+    expected, before = set(map(there, source)), before or {}
+    local_topics = {local(place)[0] for place in source} if local else set()
     return [
         Finding("never committed", f"has position {position} although it never committed here", group, *place, position)
         for place, position in target.items()
-        if place not in called_for and not (place[0] in begun and position == 0) and before.get(place) != position
+        if place not in expected and not (place[0] in local_topics and position == 0) and before.get(place) != position
     ]
 
 
@@ -139,31 +139,31 @@ def misplaced_positions(
     """Return findings where a target position skips records or makes the group read records again.
 
     Args:
-        group: whose position it is.
+        group: the group's id.
         at: the mirrored topic's name on the target, and the partition.
         alignment: both logs of this partition.
         position: the committed source position.
         target_position: the committed target position.
         start: the target's log start.
-        unread: id of the group's first unread record, to name it.
-        known: the source position by which records read again are counted; the committed one by default.
-        bound: how many may be read again, None for any number. With 0 the position must be the exact one: then copies
-            of unread records count as well.
+        unread: id of the first skipped record, for the finding.
+        known: the source position by which re-reads are counted; the committed source position by default.
+        bound: allowed number of re-reads, None for any number. With 0 the position must be exact: then repeats of
+            unread records count as well.
     """
     standing = alignment.standing(position, target_position)
-    belongs = f"source position {position} belongs at {standing.expected}, found {target_position}"
-    wrong = []
+    mismatch = f"source position {position} belongs at {standing.expected}, found {target_position}"
+    violations = []
     if standing.skipped:
         text = (
-            f"{belongs}: {len(standing.skipped)} unread records skipped, first is source offset {standing.skipped[0]}"
+            f"{mismatch}: {len(standing.skipped)} unread records skipped, first is source offset {standing.skipped[0]}"
         )
-        wrong.append(("skipped", text))
+        violations.append(("skipped", text))
     elif target_position > alignment.boundary:
-        wrong.append(("skipped", f"{belongs}: beyond the boundary {alignment.boundary}"))
-    wrong += _read_again(alignment, position if known is None else known, target_position, bound)
+        violations.append(("skipped", f"{mismatch}: beyond the boundary {alignment.boundary}"))
+    violations += _read_again(alignment, position if known is None else known, target_position, bound)
     if target_position < start:
-        wrong.append(("out of range", f"found {target_position}: below the log start {start}"))
-    return [Finding(check, text, group, *at, target_position, unread) for check, text in wrong]
+        violations.append(("out of range", f"found {target_position}: below the log start {start}"))
+    return [Finding(check, text, group, *at, target_position, unread) for check, text in violations]
 
 
 def _read_again(alignment: Alignment, position: int, target_position: int, bound: int | None) -> list[tuple[str, str]]:
@@ -182,24 +182,27 @@ def _read_again(alignment: Alignment, position: int, target_position: int, bound
 def consumed_findings(
     consumption: Consumption, live: Log, target: Log, bound: int
 ) -> tuple[list[Finding], dict[str, int]]:
-    """Judge by contents whether a group was given every record, and which ones twice.
+    """Check by content that a group consumed every record, and count the re-reads.
 
     Args:
-        consumption: what the group was given.
-        live: the source's log as a reader of committed records gets it.
+        consumption: the offsets that the group consumed.
+        live: the source's log as a read_committed consumer gets it.
         target: the target's log below the boundary.
         bound: re-reads that the plan announced for one position.
+
+    Returns:
+        Findings, and the figures `records_consumed` and `records_read_again`.
     """
-    read_there = dict(target)
-    read_here = dict(live)
-    given = Counter(read_here[offset] for offset in consumption.on_source if offset in read_here)
-    given.update(read_there[offset] for offset in consumption.on_target if offset in read_there)
-    # MirrorMaker 2's own repeats are no re-reads of the group.
-    copies = Counter(read_there.values())
-    due = _due(consumption, live, target)
-    skipped = [offset for offset, digest in due if not _take(given, digest)]
-    mirrored_twice = {digest for digest, count in copies.items() if count > 1}
-    again = sum(count for digest, count in given.items() if digest not in mirrored_twice and digest in copies)
+    target_digests = dict(target)
+    source_digests = dict(live)
+    consumed = Counter(source_digests[offset] for offset in consumption.on_source if offset in source_digests)
+    consumed.update(target_digests[offset] for offset in consumption.on_target if offset in target_digests)
+    # MirrorMaker 2's repeats are no re-reads of the group.
+    copies = Counter(target_digests.values())
+    expected = _expected_records(consumption, live, target)
+    skipped = [offset for offset, digest in expected if not _consume_one(consumed, digest)]
+    repeated = {digest for digest, count in copies.items() if count > 1}
+    rereads = sum(count for digest, count in consumed.items() if digest not in repeated and digest in copies)
     findings = [
         Finding(
             "never delivered",
@@ -211,24 +214,24 @@ def consumed_findings(
         )
         for offset in skipped
     ]
-    if again > bound:
-        text = f"was given {again} records again, the plan announced at most {bound}"
+    if rereads > bound:
+        text = f"was given {rereads} records again, the plan announced at most {bound}"
         findings.append(Finding("read again", text, consumption.group, consumption.topic, consumption.partition))
-    return findings, {"records_consumed": len(due) - len(skipped), "records_read_again": again}
+    return findings, {"records_consumed": len(expected) - len(skipped), "records_read_again": rereads}
 
 
 def unread_new_records(group: str, at: Place, new: Log, consumed: Iterable[int], reached: int) -> list[Finding]:
-    """Return a finding for every record written on the target that a group went past without being given it."""
-    seen = set(consumed)
+    """Return a finding for every record written on the target that a group passed without consuming it."""
+    consumed_offsets = set(consumed)
     return [
         Finding("never delivered", "written on the target and never consumed", group, *at, offset)
         for offset, _ in new
-        if offset < reached and offset not in seen
+        if offset < reached and offset not in consumed_offsets
     ]
 
 
 def unlike_topics(wanted: Mapping[str, int], there: Mapping[str, int]) -> list[Finding]:
-    """Return a finding for every topic that has not as many partitions on the target as on the source."""
+    """Return a finding for every topic whose partition count differs between source and target."""
     return [
         Finding("topic", f"has {there.get(name, 'no')} partitions on the target, {count} on the source", topic=name)
         for name, count in wanted.items()
@@ -237,15 +240,15 @@ def unlike_topics(wanted: Mapping[str, int], there: Mapping[str, int]) -> list[F
 
 
 def closed_target(target: ClusterReader, topics: Collection[str], mirrored: Collection[str]) -> list[Finding]:
-    """Try to write as a producer: findings where a topic of the target refuses, or a mirrored copy accepts.
+    """Produce a record to each topic; return findings for refusing topics and for mirrored topics that accept it.
 
     Args:
-        target: the cluster that clients have gone to.
-        topics: what clients write there.
-        mirrored: copies of what they wrote on the source, where these have names of their own.
+        target: reader of the cluster that clients moved to.
+        topics: topics that clients write there.
+        mirrored: mirrored topics with a prefix; empty under identity naming.
     """
-    told, open_copies = target.try_writes(topics), target.try_writes(mirrored)
-    closed = [f"{topic} ({told.get(topic, 'no answer')})" for topic in topics if told.get(topic) != ""]
+    answers, open_copies = target.try_writes(topics), target.try_writes(mirrored)
+    closed = [f"{topic} ({answers.get(topic, 'no answer')})" for topic in topics if answers.get(topic) != ""]
     findings = [
         Finding("mirror open", "accepts a producer's write", topic=t) for t, error in open_copies.items() if not error
     ]
@@ -254,22 +257,22 @@ def closed_target(target: ClusterReader, topics: Collection[str], mirrored: Coll
     return findings
 
 
-def _due(consumption: Consumption, live: Log, target: Log) -> Log:
-    # What the group has not reached on the target yet is not skipped, only still to come.
+def _expected_records(consumption: Consumption, live: Log, target: Log) -> Log:
+    # Records that the group has not reached on the target yet are pending, not skipped.
     ahead = Counter(digest for offset, digest in target if offset >= consumption.reached)
-    given_here = set(consumption.on_source)
+    consumed_on_source = set(consumption.on_source)
     first = bisect_left(live, (consumption.start, -(2**63)))
-    due = []
+    expected = []
     for offset, digest in reversed(live[first:]):
-        if offset not in given_here and ahead[digest] > 0:
+        if offset not in consumed_on_source and ahead[digest] > 0:
             ahead[digest] -= 1
         else:
-            due.append((offset, digest))
-    return due[::-1]
+            expected.append((offset, digest))
+    return expected[::-1]
 
 
-def _take(given: Counter[int], digest: int) -> bool:
-    if given[digest] <= 0:
+def _consume_one(consumed: Counter[int], digest: int) -> bool:
+    if consumed[digest] <= 0:
         return False
-    given[digest] -= 1
+    consumed[digest] -= 1
     return True

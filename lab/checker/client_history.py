@@ -1,4 +1,4 @@
-"""What the demo clients wrote down about themselves."""
+"""The demo clients' event logs: acknowledgements, consumed offsets, commits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class ClientCommit(NamedTuple):
     """The last commit of a group on one partition.
 
     Args:
-        position: what a client was told is committed; None where it never was told so.
-        attempted: the highest position it asked to be committed, told or not.
-        first_at: wall-clock milliseconds of the first commit there.
-        at: and of the last one that a client was told of.
+        position: the last confirmed committed position; None if no commit was confirmed.
+        attempted: the highest position in a commit request, confirmed or not.
+        first_at: wall-clock milliseconds of the first commit request on the partition.
+        at: wall-clock milliseconds of the last confirmed commit.
     """
 
     position: int | None
@@ -36,8 +36,8 @@ class ClientLogs:
 
     Args:
         acknowledged: by cluster.
-        started: first committed positions that a group found on a cluster before it consumed anything there.
-        consumed: offsets each group was given, by (cluster, group) and place, in the order given.
+        started: committed positions of a group on a cluster before its first consumer started, by (cluster, group).
+        consumed: offsets that each group consumed, in order, by (cluster, group) and place.
         committed: last commits, by (cluster, group) and place.
     """
 
@@ -53,23 +53,23 @@ class ClientLogs:
         return {group for _, group in self.started}
 
     def started_on(self, cluster: str) -> dict[str, dict[Place, int]]:
-        """Return, for each group that consumed there, the positions found before its first consumer started."""
+        """Return each group's committed positions on a cluster before its first consumer started there."""
         return {group: positions for (where, group), positions in self.started.items() if where == cluster}
 
     @classmethod
     def read(cls, folder: Path) -> ClientLogs:
-        """Read every JSONL file of a folder; a torn last line (a killed client) is left out."""
+        """Read every JSONL file of a folder; an incomplete last line (a killed client) is skipped."""
         return cls.of(events_in(folder))
 
     @classmethod
     def of(cls, events: Sequence[dict[str, Any]]) -> ClientLogs:
-        """Take in events in the order in which each client wrote them."""
+        """Build the logs from events; the events of each client are in order."""
         logs = cls()
         for event in sorted((event for event in events if event["event"] == "started"), key=lambda event: event["at"]):
-            found = {
+            positions = {
                 (topic, partition): offset for topic, partition, offset in event["positions"] if offset is not None
             }
-            logs.started.setdefault((event["cluster"], event["group"]), found)
+            logs.started.setdefault((event["cluster"], event["group"]), positions)
         for event in events:
             if event["event"] == "acknowledged":
                 fields = {name: event[name] for name in Acknowledgement._fields}
@@ -78,26 +78,28 @@ class ClientLogs:
                 logs.consumed[event["cluster"], event["group"]][event["topic"], event["partition"]].append(
                     event["offset"]
                 )
-        logs._take_commits(event for event in events if event["event"] in ("committed", "commit failed"))
+        logs._add_commits(event for event in events if event["event"] in ("committed", "commit failed"))
         return logs
 
-    def _take_commits(self, events: Iterable[dict[str, Any]]) -> None:
+    def _add_commits(self, events: Iterable[dict[str, Any]]) -> None:
         for event in sorted(events, key=lambda event: event["at"]):
-            held = self.committed[event["cluster"], event["group"]]
+            commits = self.committed[event["cluster"], event["group"]]
             for topic, partition, offset in event.get("positions", []):
-                before = held.get((topic, partition), ClientCommit(None, -1, event["at"], event["at"]))
-                # Asked for and not answered: it may have been taken all the same.
-                told = event["event"] == "committed"
-                position, at = (offset, event["at"]) if told else (before.position, before.at)
-                held[topic, partition] = ClientCommit(position, max(before.attempted, offset), before.first_at, at)
+                earlier = commits.get((topic, partition), ClientCommit(None, -1, event["at"], event["at"]))
+                # A commit request without an answer may have succeeded.
+                confirmed = event["event"] == "committed"
+                position, confirmed_at = (offset, event["at"]) if confirmed else (earlier.position, earlier.at)
+                commits[topic, partition] = ClientCommit(
+                    position, max(earlier.attempted, offset), earlier.first_at, confirmed_at
+                )
 
 
 def events_in(folder: Path) -> list[dict[str, Any]]:
-    """Return what every client of a folder wrote down; nothing where there is no folder."""
-    return [event for path in sorted(folder.glob("*.jsonl")) for event in _events(path)]
+    """Return the events of all clients in a folder; [] if the folder does not exist."""
+    return [event for path in sorted(folder.glob("*.jsonl")) for event in _read_events(path)]
 
 
-def _events(path: Path) -> Iterator[dict[str, Any]]:
+def _read_events(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if line.endswith("\n"):

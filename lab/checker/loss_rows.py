@@ -1,7 +1,7 @@
-"""Which records of an unreadable source reached the target, and whether the loss list names all others.
+"""Which records of an unreadable source reached the target, and whether the loss list names all other records.
 
-MirrorMaker 2 mirrors a partition in order and never leaves a record out, so that of n records with one content and
-m < n copies on the target it is the first m that may have been mirrored, and the first one that surely was.
+MirrorMaker 2 mirrors a partition in order and skips no record. So of n records with the same content and m < n copies
+on the target, the first m may have been mirrored, and the first was certainly mirrored.
 """
 
 from __future__ import annotations
@@ -17,23 +17,29 @@ Place = tuple[str, int]
 
 
 class LossRow(NamedTuple):
-    """What the evidence says is lost of one partition; `to` exclusive, None for nothing certain and for no bound."""
+    """A lost range of one partition in the evidence.
+
+    Args:
+        from_offset: the first offset that may be lost.
+        certain_to: end (exclusive) of the certainly lost range; None if nothing is certainly lost.
+        possible_to: end (exclusive) of the possibly lost range; None if unbounded.
+    """
 
     from_offset: int
     certain_to: int | None
     possible_to: int | None
 
     def may_lack(self, offset: int) -> bool:
-        """Say whether a record may be missing by this row."""
+        """Whether the record at an offset may be lost by this row."""
         return self.from_offset <= offset and (self.possible_to is None or offset < self.possible_to)
 
     def surely_lacks(self, offset: int) -> bool:
-        """Say whether a record must be missing by this row."""
+        """Whether the record at an offset is certainly lost by this row."""
         return self.certain_to is not None and self.from_offset <= offset < self.certain_to
 
 
 def loss_rows(listed: Iterable[Mapping[str, Any]]) -> dict[Place, list[LossRow]]:
-    """Return the evidence's rows of loss by source partition."""
+    """Return the evidence's loss rows by source partition."""
     rows: dict[Place, list[LossRow]] = defaultdict(list)
     for row in listed:
         certain, possible = (None if row[name] is None else int(row[name]) for name in ("certain_to", "possible_to"))
@@ -42,57 +48,58 @@ def loss_rows(listed: Iterable[Mapping[str, Any]]) -> dict[Place, list[LossRow]]
 
 
 def mirrored_at_most(known: Log, target: Iterable[int]) -> set[int]:
-    """Return source offsets that may have been mirrored: of equal contents the first, as many as there are copies."""
+    """Return source offsets that may have been mirrored: of equal contents the first, one per copy."""
     copies = Counter(target)
-    reached = set()
+    mirrored = set()
     for offset, digest in known:
         if copies[digest] > 0:
             copies[digest] -= 1
-            reached.add(offset)
-    return reached
+            mirrored.add(offset)
+    return mirrored
 
 
 def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
-    """Return the source offsets that must have been mirrored: the first one of every content that the target holds."""
-    there = set(target)
+    """Return source offsets that were certainly mirrored: the first of every content on the target."""
+    target_digests = set(target)
     first: dict[int, int] = {}
     for offset, digest in known:
         first.setdefault(digest, offset)
-    return {offset for digest, offset in first.items() if digest in there}
+    return {offset for digest, offset in first.items() if digest in target_digests}
 
 
 def unconfirmed_records(history: Sequence[TruthRecord], target: Log) -> list[TruthRecord]:
-    """Return records that the source kept and mirrored without an acknowledgement: its answer died with it.
+    """Return mirrored records without an acknowledgement: the source died before it answered the producer.
 
-    They stand in gaps of what was acknowledged: on the target, right behind the record before them.
+    On the source these records are in gaps between acknowledged offsets; on the target they follow the record before
+    the gap.
     """
-    taken = {record.offset: record.digest for record in history}
-    places: dict[int, list[int]] = defaultdict(list)
+    digests = {record.offset: record.digest for record in history}
+    offsets_by_digest: dict[int, list[int]] = defaultdict(list)
     for record in history:
-        places[record.digest].append(record.offset)
-    found: list[TruthRecord] = []
+        offsets_by_digest[record.digest].append(record.offset)
+    unconfirmed: list[TruthRecord] = []
     last: int | None = -1
     for _, digest in target:
-        last = _source_offset(digest, last, places, taken)
-        if last is not None and last not in taken:
-            taken[last] = digest
-            places[digest].append(last)
-            found.append(TruthRecord(last, digest, None, 0, False, 0))
-    return sorted(found)
+        last = _source_offset(digest, last, offsets_by_digest, digests)
+        if last is not None and last not in digests:
+            digests[last] = digest
+            offsets_by_digest[digest].append(last)
+            unconfirmed.append(TruthRecord(last, digest, None, 0, False, 0))
+    return sorted(unconfirmed)
 
 
 def _source_offset(
-    digest: int, before: int | None, places: Mapping[int, list[int]], taken: Mapping[int, int]
+    digest: int, before: int | None, offsets_by_digest: Mapping[int, list[int]], digests: Mapping[int, int]
 ) -> int | None:
-    """Where a record of the target stood on the source, as far as its content or the record before it tells."""
-    known = places.get(digest, [])
-    if len(known) == 1:
-        return known[0]
+    """Return a target record's source offset, from its content or from the record before it; None if unknown."""
+    candidates = offsets_by_digest.get(digest, [])
+    if len(candidates) == 1:
+        return candidates[0]
     if before is None:
         return None
     following = before + 1
-    fits = taken.get(following) == digest if known else following not in taken
-    return following if fits else None
+    matches = digests.get(following) == digest if candidates else following not in digests
+    return following if matches else None
 
 
 def unlisted_records(
@@ -112,13 +119,13 @@ def wrongly_lost(known: Log, surely: set[int], rows: Sequence[LossRow]) -> list[
 
 
 class StrandedComparison(NamedTuple):
-    """One partition's stranded records by the list and by the truth, as source offsets.
+    """One partition's listed stranded records against the ground truth, as source offsets.
 
     Args:
-        unlisted: acknowledged, on the source, not on the target, and not on the list.
-        mirrored: on the list, and on the target.
-        unheld: on the list, and not on the source as listed.
-        unconfirmed: rightly on the list, though nobody was told that they are kept.
+        unlisted: acknowledged records on the source that are neither on the target nor on the list.
+        mirrored: listed records that are on the target.
+        unheld: listed records that are not on the source with this content.
+        unconfirmed: rightly listed records without an acknowledgement.
     """
 
     unlisted: list[int]
@@ -130,27 +137,30 @@ class StrandedComparison(NamedTuple):
 def compare_stranded(
     acknowledged: Iterable[TruthRecord], source: Log, mirrored: set[int], listed: Mapping[int, int]
 ) -> StrandedComparison:
-    """Hold a list of stranded records against the truth, both ways.
+    """Compare a list of stranded records with the ground truth, in both directions.
 
     Args:
-        acknowledged: records that must not get lost.
-        source: what the returned source holds.
-        mirrored: source offsets that are on the target.
-        listed: the list, digest by source offset.
+        acknowledged: committed records, which must not get lost.
+        source: the log of the returned source.
+        mirrored: source offsets of records on the target.
+        listed: the list: digest by source offset.
     """
-    held = dict(source)
-    due = {
+    source_digests = dict(source)
+    stranded = {
         record.offset
         for record in acknowledged
-        if held.get(record.offset) == record.digest and record.offset not in mirrored
+        if source_digests.get(record.offset) == record.digest and record.offset not in mirrored
     }
-    unheld = [offset for offset, digest in listed.items() if held.get(offset) != digest]
-    rightly = set(listed) - set(unheld) - mirrored
+    unheld = [offset for offset, digest in listed.items() if source_digests.get(offset) != digest]
+    rightly_listed = set(listed) - set(unheld) - mirrored
     return StrandedComparison(
-        sorted(due - rightly), sorted(mirrored & set(listed)), sorted(unheld), sorted(rightly - due)
+        sorted(stranded - rightly_listed),
+        sorted(mirrored & set(listed)),
+        sorted(unheld),
+        sorted(rightly_listed - stranded),
     )
 
 
 def acknowledged_of(history: Iterable[TruthRecord]) -> list[TruthRecord]:
-    """Return the records of a history that must not get lost."""
+    """Return the committed records of a history, which must not get lost."""
     return [record for record in history if record.state == COMMITTED]

@@ -1,8 +1,7 @@
-"""What replication made of one log: records that are there twice, came back to their origin, or came late.
+"""What replication did to one log: repeated records, records mirrored back to their origin, late records.
 
-Clients write to one cluster at a time, so that whatever is right stands in a log by periods: what was written earlier
-comes earlier. A flow that begins where it should copies nothing of an earlier period, and no record back to the cluster
-that it came from.
+Clients write to one cluster at a time, so a correct log is ordered by period. A flow with the right start offset copies
+no record of an earlier period, and no record back to the cluster that the record was written on.
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ Origins = Mapping[int, Sequence[tuple[int, str]]]
 
 
 class Mirroring(NamedTuple):
-    """What stands in a log, as offsets.
+    """Records of a log by kind, as offsets.
 
     Args:
-        copied: the first copies of records of the other cluster.
-        looped: copies of records that were written on this very cluster, and on no other.
-        copied_again: copies of records that were here before the other cluster's next period.
-        late: first copies that stand behind records of a later period: nobody should have copied them any more.
-        repeats: second copies within the period in which their records were written, as MirrorMaker 2 makes them when
-            it was killed.
-        unknown: records of which nobody was told.
+        copied: first copies of the other cluster's records.
+        looped: extra copies of records that were written on this cluster only.
+        copied_again: extra copies behind records of a later period.
+        late: first copies behind records of a later period; the flow should not have copied these records.
+        repeats: extra copies within the period of their records, as MirrorMaker 2 writes them after a kill.
+        unknown: unacknowledged records.
     """
 
     copied: list[int]
@@ -38,7 +36,7 @@ class Mirroring(NamedTuple):
 
 
 def origins_of(written: Iterable[tuple[int, str, TruthRecord]]) -> dict[int, list[tuple[int, str]]]:
-    """Return period and cluster of every record by content, one entry for each time that it was written."""
+    """Return (period, cluster) of every write of each content, by digest."""
     origins: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for period, cluster, record in written:
         origins[record.digest].append((period, cluster))
@@ -48,40 +46,42 @@ def origins_of(written: Iterable[tuple[int, str, TruthRecord]]) -> dict[int, lis
 def mirroring_of(
     log: Sequence[tuple[int, int]], here: str, origins: Origins, repeated: Mapping[int, int] | None = None
 ) -> Mirroring:
-    """Say what stands in a log.
+    """Classify the records of a log.
 
     Args:
-        log: offsets and contents, without replays.
-        here: the cluster that has it.
-        origins: where every content was written, and when.
-        repeated: how often a content may stand in it where that is more often than it was written: the log was copied
-            whole from one with repeats.
+        log: (offset, digest) of its records, without replays.
+        here: alias of the log's cluster.
+        origins: (period, cluster) of every write, by digest.
+        repeated: allowed count by digest if higher than the number of writes: the log is a full copy of a log with
+            repeats.
     """
-    found = Mirroring([], [], [], [], [], [])
-    seen: Counter[int] = Counter()
-    reached = -1
+    mirroring = Mirroring([], [], [], [], [], [])
+    counts: Counter[int] = Counter()
+    latest_period = -1
     for offset, digest in log:
         written = origins.get(digest, ())
-        seen[digest] += 1
-        # What was written in several periods alike tells no period.
-        period = written[0][0] if written and all(one[0] == written[0][0] for one in written) else None
-        late = period is not None and period < reached
-        reached = reached if period is None else max(reached, period)
-        at_home = here in {cluster for _, cluster in written}
-        extra = seen[digest] > max(len(written), (repeated or {}).get(digest, 0))
-        # Of what was written on both, an extra one may be a copy of the other cluster's.
-        only_here = at_home and len({cluster for _, cluster in written}) == 1
-        kind = _kind(bool(written), at_home, only_here, late, extra, seen[digest])
+        counts[digest] += 1
+        # A content written in several periods does not identify a period.
+        period = written[0][0] if written and all(write[0] == written[0][0] for write in written) else None
+        is_late = period is not None and period < latest_period
+        latest_period = latest_period if period is None else max(latest_period, period)
+        written_here = here in {cluster for _, cluster in written}
+        is_extra = counts[digest] > max(len(written), (repeated or {}).get(digest, 0))
+        # An extra copy of a content written on both clusters may be a copy of the other cluster's record.
+        written_only_here = written_here and len({cluster for _, cluster in written}) == 1
+        kind = _classify_record(bool(written), written_here, written_only_here, is_late, is_extra, counts[digest])
         if kind:
-            getattr(found, kind).append(offset)
-    return found
+            getattr(mirroring, kind).append(offset)
+    return mirroring
 
 
-def _kind(known: bool, at_home: bool, only_here: bool, late: bool, extra: bool, seen: int) -> str | None:
-    if not known:
-        return "unknown" if seen == 1 else "repeats"
-    if not extra:
-        return "late" if late else (None if at_home else "copied")
-    if only_here:
+def _classify_record(
+    is_known: bool, written_here: bool, written_only_here: bool, is_late: bool, is_extra: bool, count: int
+) -> str | None:
+    if not is_known:
+        return "unknown" if count == 1 else "repeats"
+    if not is_extra:
+        return "late" if is_late else (None if written_here else "copied")
+    if written_only_here:
         return "looped"
-    return "copied_again" if late else "repeats"
+    return "copied_again" if is_late else "repeats"

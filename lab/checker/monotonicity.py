@@ -1,4 +1,4 @@
-"""Compare two runs of one accident: the run that knew less may claim no more than the other."""
+"""Compare two runs after one accident: the run with less recorded data may claim no more than the other run."""
 
 from __future__ import annotations
 
@@ -10,124 +10,129 @@ from lab.checker.translation_file import REFUSED, Row
 
 #: From the strongest claim to none.
 CLASSES = ("END", "SYNC", "CONTENT", "INTERPOLATED", "NEAREST", "POLICY", REFUSED)
-#: Above every offset: what has no bound reaches anywhere.
+#: Above every offset; stands for "no bound".
 ANYWHERE = 1 << 63
 
 
 def bolder_positions(fuller: Iterable[Row], rows: Iterable[Row], sampled: bool = True) -> list[Finding]:
-    """Return a finding for every position of which more is claimed than where more was known.
+    """Return a finding for every position with a stronger claim than in the fuller run.
 
-    A group may not be further than it was known to be, nor be called exact, nor be told that less of the target can
-    come again: that reaches from its target position as far as the bound goes.
+    Stronger means: a higher source position, `exact` where the fuller run is not exact, or re-reads that end at a lower
+    target offset (target position + bound).
 
     Args:
-        fuller: the file of positions of the run that knew more.
-        rows: that of the run that knew less.
-        sampled: both runs had a recorder's samples: then no position may stand higher, or be of a better class, either.
-            Without samples it rests on offset syncs that nobody checked, and may: its bound must say so.
+        fuller: rows of the positions file of the run with more recorded data.
+        rows: rows of the positions file of the run with less recorded data.
+        sampled: both runs had recorder samples: a higher target position or a better class is a finding, too.
+            Without samples a position rests on unchecked offset syncs and may be higher; its bound must then say so.
     """
-    known = {_place(row): row for row in fuller}
+    fuller_rows = {_place(row): row for row in fuller}
     return [
         Finding("bolder", text, *_place(row), row["target_position"])
         for row in rows
-        for text in _bolder(known.get(_place(row)), row, sampled)
+        for text in _stronger_claims(fuller_rows.get(_place(row)), row, sampled)
     ]
 
 
 def higher_positions(fuller: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
-    """Return the positions that stand higher on the target than where more was known."""
-    known = {_place(row): row["target_position"] for row in fuller}
+    """Return the rows whose target position is higher than in the fuller run."""
+    fuller_positions = {_place(row): row["target_position"] for row in fuller}
     return [
         row
         for row in rows
-        if None not in (known.get(_place(row)), row["target_position"]) and row["target_position"] > known[_place(row)]
+        if None not in (fuller_positions.get(_place(row)), row["target_position"])
+        and row["target_position"] > fuller_positions[_place(row)]
     ]
 
 
 def bolder_losses(fuller: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Return a finding per partition whose loss claims more than with more known: later start, certain, or ended."""
-    now = {(row["topic"], row["partition"]): row for row in rows}
-    found = []
-    for before in fuller:
-        place = (before["topic"], before["partition"])
-        row = now.get(place)
+    """Return a finding per partition with a stronger loss claim than in the fuller run: start, certain part or end."""
+    rows_by_partition = {(row["topic"], row["partition"]): row for row in rows}
+    findings = []
+    for fuller_row in fuller:
+        place = (fuller_row["topic"], fuller_row["partition"])
+        row = rows_by_partition.get(place)
         if row is None:
-            found.append(Finding("bolder", "loses records, and is told complete by who knew less", None, *place))
+            findings.append(Finding("bolder", "loses records, and is told complete by who knew less", None, *place))
             continue
-        found += [Finding("bolder", text, None, *place, row["from_offset"]) for text in _bolder_loss(before, row)]
-    return found
+        findings += [
+            Finding("bolder", text, None, *place, row["from_offset"]) for text in _stronger_loss_claims(fuller_row, row)
+        ]
+    return findings
 
 
 def bolder_groups(
     fuller: Iterable[Mapping[str, Any]], groups: Iterable[Mapping[str, Any]], higher: Iterable[Row] = ()
 ) -> list[Finding]:
-    """Return a finding for every group of which the plan tells fewer re-reads than where more was known.
+    """Return a finding for every group whose plan announces fewer re-reads than in the fuller run.
 
     Args:
-        higher: positions that stand higher, and may: whoever is further on reads less again, and how far that reaches
-            is judged by position.
+        higher: rows with a rightly higher target position: a group further on reads less again, so its groups are
+            compared by position only (`bolder_positions`).
     """
-    known = {group["group"]: group["rereads"] for group in fuller}
-    compared = known.keys() - {row["group"] for row in higher}
+    rereads = {group["group"]: group["rereads"] for group in fuller}
+    compared = rereads.keys() - {row["group"] for row in higher}
     return [
         Finding(
             "bolder",
-            f"{group['rereads']} records were told before the approval, and {known[group['group']]} where more was"
+            f"{group['rereads']} records were told before the approval, and {rereads[group['group']]} where more was"
             " known",
             group["group"],
         )
         for group in groups
-        if group["group"] in compared and _limit(group["rereads"]) < _limit(known[group["group"]])
+        if group["group"] in compared and _limit(group["rereads"]) < _limit(rereads[group["group"]])
     ]
 
 
-def _bolder(before: Row | None, row: Row, sampled: bool) -> list[str]:
-    if before is None:
+def _stronger_claims(fuller: Row | None, row: Row, sampled: bool) -> list[str]:
+    if fuller is None:
         return ["nobody knew of it where more was known"]
     texts = (
-        [f"its position {row['position']} is above {before['position']}, which was known"]
-        if row["position"] > before["position"]
+        [f"its position {row['position']} is above {fuller['position']}, which was known"]
+        if row["position"] > fuller["position"]
         else []
     )
     if row["target_position"] is None:
         return texts
-    if before["target_position"] is None:
+    if fuller["target_position"] is None:
         return [*texts, f"stands at {row['target_position']}, and was {REFUSED} where more was known"]
     texts += (
         [f"is exact, and was not where more was known: {row['evidence']}"]
-        if row["exact"] and not before["exact"]
+        if row["exact"] and not fuller["exact"]
         else []
     )
-    # What a group at a lower position reads again says nothing of one that had got further.
-    if row["position"] == before["position"] and _reach(row) < _reach(before):
-        texts.append(f"reads nothing again from {_reach(row)} on, and from {_reach(before)} on where more was known")
-    if sampled and row["target_position"] > before["target_position"]:
-        texts.append(f"stands above {before['target_position']}, where it stood when more was known: {row['evidence']}")
-    if sampled and CLASSES.index(row["class"]) < CLASSES.index(before["class"]):
-        texts.append(f"is {row['class']}, and was {before['class']} where more was known")
+    # Re-reads of a group at different source positions cannot be compared.
+    if row["position"] == fuller["position"] and _rereads_end(row) < _rereads_end(fuller):
+        texts.append(
+            f"reads nothing again from {_rereads_end(row)} on, and from {_rereads_end(fuller)} on where more was known"
+        )
+    if sampled and row["target_position"] > fuller["target_position"]:
+        texts.append(f"stands above {fuller['target_position']}, where it stood when more was known: {row['evidence']}")
+    if sampled and CLASSES.index(row["class"]) < CLASSES.index(fuller["class"]):
+        texts.append(f"is {row['class']}, and was {fuller['class']} where more was known")
     return texts
 
 
-def _bolder_loss(before: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
+def _stronger_loss_claims(fuller: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
     texts = []
-    if row["from_offset"] > before["from_offset"]:
+    if row["from_offset"] > fuller["from_offset"]:
         texts.append(
-            f"loses nothing below {row['from_offset']}, and loses records from {before['from_offset']} on where more"
+            f"loses nothing below {row['from_offset']}, and loses records from {fuller['from_offset']} on where more"
             " was known"
         )
     certain = row["certain_to"] is not None and row["certain_to"] > row["from_offset"]
     if certain and not (
-        before["certain_to"] is not None
-        and before["from_offset"] <= row["from_offset"]
-        and row["certain_to"] <= before["certain_to"]
+        fuller["certain_to"] is not None
+        and fuller["from_offset"] <= row["from_offset"]
+        and row["certain_to"] <= fuller["certain_to"]
     ):
         texts.append(
-            f"certainly loses records up to {row['certain_to']}, and up to {before['certain_to']} from"
-            f" {before['from_offset']} on where more was known"
+            f"certainly loses records up to {row['certain_to']}, and up to {fuller['certain_to']} from"
+            f" {fuller['from_offset']} on where more was known"
         )
-    if _limit(row["possible_to"]) < _limit(before["possible_to"]):
+    if _limit(row["possible_to"]) < _limit(fuller["possible_to"]):
         texts.append(
-            f"loses nothing from {row['possible_to']} on, and up to {before['possible_to']} where more was known"
+            f"loses nothing from {row['possible_to']} on, and up to {fuller['possible_to']} where more was known"
         )
     return texts
 
@@ -136,8 +141,8 @@ def _place(row: Row) -> tuple[str, str, int]:
     return row["group"], row["topic"], row["partition"]
 
 
-def _reach(row: Row) -> int:
-    """The target offset from which on nothing is read again, by the row's own claim."""
+def _rereads_end(row: Row) -> int:
+    """Return the target offset at which re-reads end, by the row's own claim."""
     return ANYWHERE if row["bound"] is None else row["target_position"] + row["bound"]
 
 

@@ -1,7 +1,7 @@
-"""Where a group belongs on the target, worked out from two logs by content alone.
+"""The right target position of a group, computed from the contents of both logs.
 
-Contents are paired from the end of both logs: the last copy on the target belongs to the last occurrence on
-the source. A record with an id of its own is thus paired with its last copy, and byte-identical records by
+Contents are paired from the end of both logs: the last copy on the target with the last occurrence on the
+source. A record with an id of its own is thus paired with its last copy, and byte-identical records by
 their ordinal counted from the end.
 """
 
@@ -17,7 +17,13 @@ Log = Sequence[tuple[int, int]]
 
 
 class Standing(NamedTuple):
-    """How one group's target position compares with where it belongs."""
+    """How one group's target position compares with the exact position.
+
+    Args:
+        expected: the exact target position.
+        skipped: source offsets of unread records that the position skips.
+        rereads: how many records the group would read again.
+    """
 
     expected: int
     skipped: list[int]
@@ -25,34 +31,34 @@ class Standing(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Say whether the same records follow as on the source."""
+        """Whether the group gets the same records next as on the source."""
         return not self.skipped and not self.rereads
 
 
 class Alignment:
-    """One partition's source and target log, held against each other.
+    """One partition's source and target log, paired by content.
 
     Args:
-        live: (offset, digest) of what a reader of committed records gets from the source, in offset order.
-        known: (offset, digest) of everything the source ever gave an offset, aborted and compacted ones too.
-        target: (offset, digest) of what a reader of the target gets below the boundary.
+        live: (offset, digest) of the records that a read_committed consumer gets from the source, in offset order.
+        known: (offset, digest) of all records ever written to the source, including aborted and compacted records.
+        target: (offset, digest) of the records that a consumer of the target gets below the boundary.
         boundary: the target's log end when replication stopped.
     """
 
     def __init__(self, live: Log, known: Log, target: Log, boundary: int) -> None:
         self.boundary = boundary
         self.target = target
-        places = _places(target)
+        offsets_by_digest = _offsets_by_digest(target)
         self._live_offsets = [offset for offset, _ in live]
-        self._last_copies = _last_copies(live, places)
+        self._last_copies = _last_copies(live, offsets_by_digest)
         self._limits = _suffix_minima(self._last_copies, boundary)
         self._owners = {
             copy: offset
-            for (offset, _), copy in zip(known, _last_copies(known, places), strict=True)
+            for (offset, _), copy in zip(known, _last_copies(known, offsets_by_digest), strict=True)
             if copy is not None
         }
         self._target_offsets = [offset for offset, _ in target]
-        # The last source offset of each content: earlier copies on the target have no owner of their own.
+        # The last source offset of each content, for earlier copies on the target, which have no owner.
         self._newest = {digest: offset for offset, digest in known}
 
     def exact_position(self, position: int) -> int:
@@ -60,16 +66,16 @@ class Alignment:
         return self._limits[bisect_left(self._live_offsets, position)]
 
     def standing(self, position: int, target_position: int) -> Standing:
-        """Judge one target position against the group's source position."""
+        """Compare one target position with the group's source position."""
         expected = self.exact_position(position)
         return Standing(
             expected, self._skipped(position, target_position), self._rereads(position, target_position, expected)
         )
 
     def consumed_again(self, position: int, target_position: int) -> int:
-        """Count the records that a group at a source position had consumed and would be given again.
+        """Count the records below a source position that a group would read again from a target position.
 
-        MirrorMaker 2's repeats of records that the group has not read are none of these.
+        MirrorMaker 2's repeats of records that the group has not read do not count.
         """
         first, last = (
             bisect_left(self._target_offsets, offset) for offset in (target_position, self.exact_position(position))
@@ -85,39 +91,39 @@ class Alignment:
         return [offset for offset, copy in pairs if copy is not None and copy < target_position]
 
     def _rereads(self, position: int, target_position: int, expected: int) -> int:
-        # A record in between that the group never read (aborted, or compacted away on the source only) is no re-read.
+        # A record that the group never read (aborted, or compacted away on the source only) is no re-read.
         first, last = bisect_left(self._target_offsets, target_position), bisect_left(self._target_offsets, expected)
         owners = (self._owners.get(offset) for offset in self._target_offsets[first:last])
         return sum(1 for owner in owners if owner is None or owner < position)
 
 
 def out_of_order(live: Log, target: Log) -> int:
-    """Count the records whose last copy stands before the last copy of an earlier record."""
-    copies = [copy for copy in _last_copies(live, _places(target)) if copy is not None]
+    """Count the records whose last copy precedes the last copy of an earlier record."""
+    copies = [copy for copy in _last_copies(live, _offsets_by_digest(target)) if copy is not None]
     return sum(1 for earlier, later in itertools.pairwise(copies) if later < earlier)
 
 
-def _places(target: Log) -> dict[int, list[int]]:
-    places: dict[int, list[int]] = defaultdict(list)
+def _offsets_by_digest(target: Log) -> dict[int, list[int]]:
+    offsets_by_digest: dict[int, list[int]] = defaultdict(list)
     for offset, digest in target:
-        places[digest].append(offset)
-    return places
+        offsets_by_digest[digest].append(offset)
+    return offsets_by_digest
 
 
-def _last_copies(source: Log, places: dict[int, list[int]]) -> list[int | None]:
+def _last_copies(source: Log, offsets_by_digest: dict[int, list[int]]) -> list[int | None]:
     from_the_end: Counter[int] = Counter()
     copies: list[int | None] = [None] * len(source)
     for index in range(len(source) - 1, -1, -1):
         digest = source[index][1]
         from_the_end[digest] += 1
-        found = places.get(digest, ())
-        if from_the_end[digest] <= len(found):
-            copies[index] = found[-from_the_end[digest]]
+        copy_offsets = offsets_by_digest.get(digest, ())
+        if from_the_end[digest] <= len(copy_offsets):
+            copies[index] = copy_offsets[-from_the_end[digest]]
     return copies
 
 
 def _suffix_minima(copies: list[int | None], boundary: int) -> list[int]:
-    # A record without a copy is missing, or compacted away; either way it cannot hold a position back.
+    # A record without a copy is missing or compacted away: the record does not limit the position.
     limits = [boundary] * (len(copies) + 1)
     for index in range(len(copies) - 1, -1, -1):
         copy = copies[index]

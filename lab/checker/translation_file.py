@@ -1,4 +1,4 @@
-"""The evidence's file of positions, and whether the evidence's figures are those of this very file."""
+"""The evidence's file of positions, and whether the evidence's figures agree with this file."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ Row = Mapping[str, Any]
 
 
 class PositionClaim(NamedTuple):
-    """What the product says of one position.
+    """The product's claim on one position.
 
     Args:
-        position: the source position that it knew, the last one recorded.
-        recorded_at: when that was seen, in milliseconds since 1970; 0 where nobody knows.
-        target_position: where the group was put; None where it was put nowhere.
+        position: the last recorded source position.
+        recorded_at: when the position was recorded, in milliseconds since 1970; 0 if unknown.
+        target_position: the committed target position; None if refused.
         kind: the translation class.
-        bound: at most so many records are read again; None where unknown.
+        bound: the maximum number of re-reads; None if unknown.
     """
 
     position: int
@@ -64,35 +64,35 @@ class PositionClaim(NamedTuple):
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the file's rows, whole numbers as such: a column that lacks some may hold floating ones."""
+    """Return the file's rows with integers as `int`: a column with missing values may hold floats."""
     rows = pq.read_table(path).to_pylist()
-    return [{name: _whole(value) if name in WHOLE_NUMBERS else value for name, value in row.items()} for row in rows]
+    return [{name: _to_int(value) if name in WHOLE_NUMBERS else value for name, value in row.items()} for row in rows]
 
 
 def position_claims(rows: Iterable[Row]) -> dict[str, dict[tuple[str, int], PositionClaim]]:
-    """Return what is said of each position, by group and source partition."""
-    found: dict[str, dict[tuple[str, int], PositionClaim]] = defaultdict(dict)
+    """Return the claim on each position, by group and source partition."""
+    claims: dict[str, dict[tuple[str, int], PositionClaim]] = defaultdict(dict)
     for row in rows:
-        told = (
+        values = (
             row[name]
             for name in ("position", "position_at", "target_topic", "target_position", "class", "exact", "bound")
         )
-        found[row["group"]][row["topic"], row["partition"]] = PositionClaim(*told)
-    return dict(found)
+        claims[row["group"]][row["topic"], row["partition"]] = PositionClaim(*values)
+    return dict(claims)
 
 
 def agreement_findings(evidence: Mapping[str, Any], rows: Sequence[Row], path: Path) -> list[Finding]:
-    """Return a finding for every figure of the evidence that the file of positions denies."""
+    """Return a finding for every figure of the evidence that contradicts the file of positions."""
     figures = figures_of(evidence, "translate_offsets")
     receipt, bounds = (
         figures.get("translation") or {},
         [row["bound"] for row in rows if row["target_position"] is not None],
     )
-    theirs = [row["mirror_maker_rereads"] for row in rows if row.get("mirror_maker_rereads") is not None]
-    said = {
+    mirror_maker_rereads = [row["mirror_maker_rereads"] for row in rows if row.get("mirror_maker_rereads") is not None]
+    figure_pairs = {
         "classes": (evidence["classes"], dict(Counter(row["class"] for row in rows))),
         "rereads.bound": (evidence["rereads"].get("bound"), None if None in bounds else max(bounds, default=None)),
-        "rereads.mirror_maker": (evidence["rereads"].get("mirror_maker"), max(theirs, default=None)),
+        "rereads.mirror_maker": (evidence["rereads"].get("mirror_maker"), max(mirror_maker_rereads, default=None)),
         "translate_offsets.positions": (figures.get("positions"), len(rows)),
         "translate_offsets.exact": (figures.get("exact"), sum(bool(row["exact"]) for row in rows)),
         "translate_offsets.digest": (figures.get("digest"), translation_digest(rows)),
@@ -100,44 +100,48 @@ def agreement_findings(evidence: Mapping[str, Any], rows: Sequence[Row], path: P
         "translate_offsets.translation.rows": (receipt.get("rows"), len(rows)),
         "translate_offsets.translation.sha256": (receipt.get("sha256"), sha256(path.read_bytes()).hexdigest()),
     }
-    wrong = {name: (told, seen) for name, (told, seen) in said.items() if _without_zeros(told) != _without_zeros(seen)}
+    wrong = {
+        name: (claimed, actual)
+        for name, (claimed, actual) in figure_pairs.items()
+        if _without_zeros(claimed) != _without_zeros(actual)
+    }
     return [
-        Finding("evidence", f"{name} says {told!r:.200}, the file of positions {seen!r:.200}")
-        for name, (told, seen) in wrong.items()
-    ] + _inner_findings(rows)
+        Finding("evidence", f"{name} says {claimed!r:.200}, the file of positions {actual!r:.200}")
+        for name, (claimed, actual) in wrong.items()
+    ] + _row_findings(rows)
 
 
 def translation_digest(rows: Iterable[Row]) -> str:
-    """Return the digest of a translation as its contract defines it, made from the rows alone."""
+    """Return a translation's digest as the contract defines it, from the rows alone."""
     partitions: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
         partitions[row["topic"], row["partition"]].append(row)
-    told = []
-    for (topic, partition), mine in sorted(partitions.items()):
-        ordered = sorted(mine, key=lambda row: row["group"])
-        told.append([topic, partition, _sha256([[row[name] for name in COLUMNS] for row in ordered])])
-    return _sha256(told)
+    digests = []
+    for (topic, partition), partition_rows in sorted(partitions.items()):
+        ordered = sorted(partition_rows, key=lambda row: row["group"])
+        digests.append([topic, partition, _sha256([[row[name] for name in COLUMNS] for row in ordered])])
+    return _sha256(digests)
 
 
-def _inner_findings(rows: Iterable[Row]) -> list[Finding]:
-    """An exact position reads nothing again, and a refused one is none; a place has one row."""
-    findings, seen = [], set()
+def _row_findings(rows: Iterable[Row]) -> list[Finding]:
+    """Return findings on rows: exact means bound 0, refused means no position, one row per group and partition."""
+    findings, known_places = [], set()
     for row in rows:
         place = (row["group"], row["topic"], row["partition"])
-        wrong = ["stands twice in the file of positions"] if place in seen else []
-        wrong += [f"is called exact with a bound of {row['bound']}"] if row["exact"] and row["bound"] != 0 else []
-        wrong += (
+        violations = ["stands twice in the file of positions"] if place in known_places else []
+        violations += [f"is called exact with a bound of {row['bound']}"] if row["exact"] and row["bound"] != 0 else []
+        violations += (
             ["is refused and has a position all the same"]
             if row["class"] == REFUSED and row["target_position"] is not None
             else []
         )
-        wrong += (
+        violations += (
             ["has no position and was not refused"]
             if row["class"] != REFUSED and row["target_position"] is None
             else []
         )
-        findings += [Finding("evidence", text, *place) for text in wrong]
-        seen.add(place)
+        findings += [Finding("evidence", text, *place) for text in violations]
+        known_places.add(place)
     return findings
 
 
@@ -145,7 +149,7 @@ def _without_zeros(figure: Any) -> Any:
     return {name: count for name, count in figure.items() if count} if isinstance(figure, Mapping) else figure
 
 
-def _whole(value: float | None) -> int | None:
+def _to_int(value: float | None) -> int | None:
     return None if value is None or math.isnan(value) else int(value)
 
 
