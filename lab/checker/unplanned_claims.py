@@ -1,4 +1,4 @@
-"""What the evidence of an unplanned failover claims, against what is known."""
+"""The claims in an unplanned failover's evidence, against the ground truth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.workload.ground_truth import Acknowledgement
 def contradicting_claims(
     group: str, place: Place, at: Place, stand: Stand, claim: PositionClaim, target_position: int | None
 ) -> list[Finding]:
-    """What the file of positions says otherwise than the truth and the target."""
+    """Return findings where the file of positions contradicts the ground truth or the target."""
     findings = []
     if claim.position > stand.at_most:
         findings.append(
@@ -45,19 +45,19 @@ def contradicting_claims(
 
 
 def unlisted_loss(evidence: Mapping[str, Any]) -> list[Finding]:
-    """Find approved losses that are neither listed as lost nor told beside later findings; more loss is allowed."""
+    """Return a finding per approved loss row absent from the evidence's loss (own or `approved` fields)."""
     plan, names = evidence["plan"], ("topic", "partition", "from_offset", "certain_to", "possible_to")
-    told = [row | (row.get("approved") or {}) for row in evidence["loss"]]
+    loss = [row | (row.get("approved") or {}) for row in evidence["loss"]]
     approved, listed = (
         [tuple(row.get(name) for name in names) for row in rows]
-        for rows in (plan.get("loss", []) if isinstance(plan, Mapping) else [], told)
+        for rows in (plan.get("loss", []) if isinstance(plan, Mapping) else [], loss)
     )
     return [Finding("evidence", f"loss lacks a row that was approved: {row}") for row in approved if row not in listed]
 
 
 def beyond_approved(evidence: Mapping[str, Any], again: Mapping[str, int]) -> list[Finding]:
-    """Groups that read more records again, on one position, than whoever approved the loss was told."""
-    told = approved_bounds(evidence)
+    """Return a finding per group with more re-reads on one position than the approved plan announces."""
+    bounds = approved_bounds(evidence)
     return [
         Finding(
             "approved bound",
@@ -65,12 +65,12 @@ def beyond_approved(evidence: Mapping[str, Any], again: Mapping[str, int]) -> li
             group,
         )
         for group, count in again.items()
-        if (most := told.get(group)) is not None and count > most
+        if (most := bounds.get(group)) is not None and count > most
     ]
 
 
 def approved_bounds(evidence: Mapping[str, Any]) -> dict[str, int | None]:
-    """How many records each group may be given again on one position, as the approved plan tells it."""
+    """Return each group's bound of re-reads on one position in the approved plan; None for no bound."""
     plan = evidence["plan"]
     return (
         {group["group"]: group.get("rereads") for group in plan.get("groups", [])} if isinstance(plan, Mapping) else {}
@@ -78,7 +78,7 @@ def approved_bounds(evidence: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def records_per_second(told: Sequence[Acknowledgement]) -> int:
-    """How many records a second were acknowledged from the first one to the last one; 0 of fewer than two moments."""
-    times = [one.at for one in told]
-    passed = max(times, default=0) - min(times, default=0)
-    return len(told) * 1000 // passed if passed else 0
+    """Return the acknowledged records per second between first and last; 0 for fewer than two distinct times."""
+    times = [acknowledgement.at for acknowledgement in told]
+    milliseconds = max(times, default=0) - min(times, default=0)
+    return len(told) * 1000 // milliseconds if milliseconds else 0

@@ -1,4 +1,4 @@
-"""What the judge reads where the source cannot be read: what its clients were told, and the target."""
+"""Inputs of the check without a readable source: the clients' acknowledgements, and the target."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ from lab.workload.ground_truth import TruthRecord
 
 
 class Stand(NamedTuple):
-    """Where a group stood on one source partition when the source died.
+    """A group's position on one source partition when the source died.
 
     Args:
-        position: the last commit that it knows of.
-        at_most: the highest position that it asked to be committed: the source may have taken it and died.
-        first_at: when it first committed there, in milliseconds since 1970; None where that was before anything was
-            recorded.
-        at: when it last did.
+        position: the last confirmed commit.
+        at_most: the highest position in a commit request: the source may have committed it and died before answering.
+        first_at: time of the first commit, in milliseconds since 1970; None if the workload placed the group before.
+        at: time of the last confirmed commit, in milliseconds since 1970.
     """
 
     position: int
@@ -44,14 +43,14 @@ class Stand(NamedTuple):
     at: int | None = None
 
     def known_as(self, recorded: int | None) -> int:
-        """Return the position, or the recorded one where the group had asked for as much and was never answered."""
+        """Return the position, or the recorded position if higher and within an unconfirmed commit request."""
         return max(self.position, recorded) if recorded is not None and recorded <= self.at_most else self.position
 
 
 class UnplannedObserved:
-    """What is known of both clusters while the source is lost, by source place unless said otherwise.
+    """Both clusters' known state while the source is lost, by source partition unless said otherwise.
 
-    Nothing here reads the source but `source_logs`, of one that has returned.
+    Only `source_logs` reads the source, after its return.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class UnplannedObserved:
         status: Mapping[str, Any],
         eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
     ) -> None:
-        """Take ledger, trip and lab status; `eyes` makes a cluster's reader from its alias and the status."""
+        """Take ledger, trip and lab status; `eyes(alias, status)` returns a cluster's reader."""
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.before, self.after = ledger.periods[trip.number : trip.number + 2]
         self._eyes, self._status = eyes, status
@@ -74,24 +73,24 @@ class UnplannedObserved:
 
     @cached_property
     def places(self) -> list[Place]:
-        """All partitions to judge."""
+        """All source partitions to check."""
         return [(name, p) for name, topic in sorted(self.ledger.topics.items()) for p in range(topic.partitions)]
 
     @cached_property
     def source_logs(self) -> dict[Place, list[Held]]:
-        """The logs of a source that is back, as an uncommitted reader gets them, without the judge's own probes."""
+        """A returned source's logs as a read_uncommitted consumer gets them, without the checker's probes."""
         source = self._eyes(self.trip.source, self._status)
         return _without_probes(source.read(self.places, "read_uncommitted"))
 
     @cached_property
     def target_logs(self) -> dict[Place, list[Held]]:
-        """The target's whole logs by target name (mirrored topics, and local ones under default naming)."""
+        """The target's logs by target partition (mirrored topics; under default naming local topics, too)."""
         names = [name for topic in self.ledger.topics for name in self.names.names_on(self.trip.target, topic)]
         existing = self.target.partitions()
         places = [(name, p) for name in sorted(names) if name in existing for p in range(existing[name])]
         keyed = {self.there((topic, 0))[0] for topic in self.compacted}
         raw = self.target.read(places, "read_uncommitted", keyed)
-        self.probed = {place for place, log in raw.items() if any(held.digest == PROBE_DIGEST for held in log)}
+        self.probed = {place for place, log in raw.items() if any(record.digest == PROBE_DIGEST for record in log)}
         return _without_probes(raw)
 
     @cached_property
@@ -106,7 +105,7 @@ class UnplannedObserved:
 
     @cached_property
     def boundary(self) -> dict[Place, int]:
-        """The boundary as the evidence tells it; the log's end now where it does not."""
+        """The evidence's boundary by target partition; the current log end where the evidence has none."""
         try:
             claimed = offsets_by_partition(self.trip.evidence["boundary"])
         except (KeyError, TypeError, ValueError):
@@ -125,7 +124,7 @@ class UnplannedObserved:
 
     @cached_property
     def loss(self) -> dict[Place, list[LossRow]]:
-        """What the evidence lists as lost; nothing where its rows cannot be understood."""
+        """The evidence's loss rows; {} if malformed."""
         try:
             return loss_rows(self.trip.evidence["loss"])
         except (KeyError, TypeError, ValueError):
@@ -133,7 +132,7 @@ class UnplannedObserved:
 
     @cached_property
     def unconfirmed(self) -> dict[Place, list[TruthRecord]]:
-        """Records mirrored without an acknowledgement, by source place; only of topics that had a writer."""
+        """Records mirrored without an acknowledgement, by source partition; only of topics with a writer."""
         written = {topic for (topic, _), _ in self.before.acknowledged}
         return {
             place: unconfirmed_records(self.history[place], offset_contents(self.mirrored(place)))
@@ -144,42 +143,44 @@ class UnplannedObserved:
 
     @cached_property
     def known(self) -> dict[Place, Log]:
-        """Everything that is known to have had an offset on the source."""
+        """All records known to have been in the source's logs."""
         return {
-            place: [(r.offset, r.digest) for r in sorted((*self.history[place], *self.unconfirmed[place]))]
+            place: [
+                (record.offset, record.digest) for record in sorted((*self.history[place], *self.unconfirmed[place]))
+            ]
             for place in self.places
         }
 
     @cached_property
     def at_most_mirrored(self) -> dict[Place, set[int]]:
-        """Source offsets that may be on the target."""
-        return {place: mirrored_at_most(self.known[place], self._copies(place)) for place in self.places}
+        """Source offsets that may have been mirrored."""
+        return {place: mirrored_at_most(self.known[place], self._mirrored_digests(place)) for place in self.places}
 
     @cached_property
     def surely_mirrored(self) -> dict[Place, set[int]]:
-        """Source offsets that must be on the target."""
-        return {place: surely_mirrored(self.known[place], self._copies(place)) for place in self.places}
+        """Source offsets that were certainly mirrored."""
+        return {place: surely_mirrored(self.known[place], self._mirrored_digests(place)) for place in self.places}
 
     @cached_property
     def live_logs(self) -> dict[Place, list[tuple[int, int]]]:
-        """Of what a committed reader would have been given by the source: the part that is on the target."""
-        return {place: self._live(place) for place in self.places}
+        """The mirrored part of what a read_committed consumer of the source would have got."""
+        return {place: self._live_log(place) for place in self.places}
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The file of positions; nothing where there is none."""
+        """Rows of the file of positions; [] if the file is absent."""
         path = self.positions_path
         return read_rows(path) if path is not None and path.is_file() else []
 
     @property
     def positions_path(self) -> Path | None:
-        """Where the evidence says that the file of positions is."""
-        told = self.trip.evidence.get("positions")
-        return self.trip.folder / told if isinstance(told, str) else None
+        """Path of the file of positions, from the evidence; None if the evidence has none."""
+        file_name = self.trip.evidence.get("positions")
+        return self.trip.folder / file_name if isinstance(file_name, str) else None
 
     @cached_property
     def assessed_ends(self) -> dict[Place, int]:
-        """Target log ends when the loss was assessed, by target place; {} where the evidence lacks them."""
+        """Target log ends when the loss was assessed, by target partition; {} if not in the evidence."""
         receipt = figures_of(self.trip.evidence, "assess_data_loss").get("bounds") or {}
         path = self.trip.folder / receipt.get("file", "")
         rows = pq.read_table(path).to_pylist() if path.is_file() else []
@@ -188,18 +189,18 @@ class UnplannedObserved:
         }
 
     def taken_since(self, at: Place) -> int:
-        """Offsets that a mirrored target partition took from the loss assessment until replication stopped."""
+        """Count a target partition's offsets mirrored between the loss assessment and the stop of replication."""
         end = self.boundary.get(at, 0)
         return end - self.assessed_ends.get(at, end)
 
     @cached_property
     def claims(self) -> dict[str, dict[Place, PositionClaim]]:
-        """What the evidence says of each position."""
+        """The product's claims, by group and source partition."""
         return position_claims(self.rows)
 
     @cached_property
     def stands(self) -> dict[str, dict[Place, Stand]]:
-        """Where every group stood on the source when it died, by what was committed in its name."""
+        """Every group's positions on the source when the source died, from the workload and the clients' commits."""
         stands: dict[str, dict[Place, Stand]] = {}
         for group, positions in self.trip.placed.items():
             stands[group] = {place: Stand(offset, offset) for place, offset in positions.items()}
@@ -213,7 +214,7 @@ class UnplannedObserved:
 
     @cached_property
     def alignments(self) -> dict[Place, Alignment]:
-        """Both logs of every partition held against each other."""
+        """Both logs of every partition, paired by content."""
         return {place: self._align(place) for place in self.places}
 
     def there(self, place: Place) -> Place:
@@ -223,12 +224,12 @@ class UnplannedObserved:
     def mirrored(self, place: Place) -> list[Held]:
         """Return the target's records of a source partition below the boundary."""
         there = self.there(place)
-        return [held for held in self.target_logs.get(there, []) if held.offset < self.boundary[there]]
+        return [record for record in self.target_logs.get(there, []) if record.offset < self.boundary[there]]
 
     def written_there(self, place: Place) -> list[Held]:
         """Return the target's records at or above the boundary of a partition's mirrored topic."""
         there = self.there(place)
-        return [held for held in self.target_logs.get(there, []) if held.offset >= self.boundary[there]]
+        return [record for record in self.target_logs.get(there, []) if record.offset >= self.boundary[there]]
 
     def _align(self, place: Place) -> Alignment:
         mirrored = self.at_most_mirrored[place]
@@ -237,14 +238,14 @@ class UnplannedObserved:
             self.live_logs[place], known, offset_contents(self.mirrored(place)), self.boundary.get(self.there(place), 0)
         )
 
-    def _live(self, place: Place) -> list[tuple[int, int]]:
+    def _live_log(self, place: Place) -> list[tuple[int, int]]:
         mirrored = self.at_most_mirrored[place]
         records = sorted((*acknowledged_of(self.history[place]), *self.unconfirmed[place]))
-        return [(r.offset, r.digest) for r in records if r.offset in mirrored]
+        return [(record.offset, record.digest) for record in records if record.offset in mirrored]
 
-    def _copies(self, place: Place) -> list[int]:
-        return [held.digest for held in self.mirrored(place)]
+    def _mirrored_digests(self, place: Place) -> list[int]:
+        return [record.digest for record in self.mirrored(place)]
 
 
 def _without_probes(logs: Mapping[Place, list[Held]]) -> dict[Place, list[Held]]:
-    return {place: [held for held in log if held.digest != PROBE_DIGEST] for place, log in logs.items()}
+    return {place: [record for record in log if record.digest != PROBE_DIGEST] for place, log in logs.items()}

@@ -275,7 +275,7 @@ class Rehearsal:
         """Judge the clusters as they are now, and try to write; load and clients are stopped."""
         self.truth.save(self.folder / f"truth-{self.seed}.json")
         with without_garbage_collection():
-            return self.judge_of(evidence, approver).judge(writes=True)
+            return self.judge_of(evidence, approver).check(writes=True)
 
     def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> RoundTripCheck | UnplannedCheck:
         """Return the judge of this rehearsal; load and clients are stopped."""

@@ -330,7 +330,7 @@ class RoundTrips(LostSourceRehearsal):
 
     def _judged(self, trip: Trip, writes: bool) -> Verdict:
         with without_garbage_collection():
-            verdict = RoundTripCheck(RoundTripObserved(self.ledger, trip, self.status)).judge(writes)
+            verdict = RoundTripCheck(RoundTripObserved(self.ledger, trip, self.status)).check(writes)
         (self.folder / f"verdict-{self.seed}-{trip.number}.json").write_text(
             json.dumps(verdict.document(), indent=1), encoding="utf-8"
         )

@@ -1,1 +1,1 @@
-"""The check of one change of sides among several, by record ids and ordinals over both clusters."""
+"""The check of one of several client moves, by record ids and ordinals over both clusters."""

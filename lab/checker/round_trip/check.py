@@ -1,13 +1,13 @@
-"""The judge of one change of sides among several: by record ids and ordinals over both clusters.
+"""The check of one of several client moves, by record ids and ordinals over both clusters.
 
-Every acknowledged record is accounted for; nothing was mirrored twice, nothing came back to where it was written; every
-group stands where it belongs; what is exported as stranded is the truth, both ways; and a flow that begins anew copies
-what was written since, and nothing else.
+Every acknowledged record is accounted for. No record was mirrored twice or back to its origin. Every group has the
+right position. The export of stranded records is complete and contains no other record. A flow that starts again
+copies the records written since, and no other record.
 """
 
 from __future__ import annotations
 
-from lab.checker import evidence_file as told
+from lab.checker import evidence_file
 from lab.checker.findings import Verdict
 from lab.checker.round_trip.clients import ClientChecks
 from lab.checker.round_trip.copies import CopyChecks
@@ -19,44 +19,46 @@ from lab.checker.round_trip.stranded import StrandedChecks
 
 
 class RoundTripCheck(StoryChecks, StrandedChecks, CopyChecks, RecordChecks, PositionChecks, ClientChecks):
-    """Judges one finished change of sides; load and clients stand still, both clusters can be read."""
+    """Checks one finished client move; load and clients are stopped, both clusters can be read."""
 
-    def judge(self, writes: bool = False) -> Verdict:
+    def check(self, writes: bool = False) -> Verdict:
         """Run every check.
 
         Args:
-            writes: also try one write to every topic on both clusters, at the very end.
+            writes: also produce one record to every topic on both clusters, after all other checks.
         """
-        shape = told.shape_findings(self.trip.evidence, told.LOST_FIELDS if self.trip.lost else told.FIELDS)
-        self.verdict.add(shape + ([] if shape else self._story()))
-        self._take_note_of_followers()
+        shape = evidence_file.shape_findings(
+            self.trip.evidence, evidence_file.LOST_FIELDS if self.trip.lost else evidence_file.FIELDS
+        )
+        self.verdict.add(shape + ([] if shape else self._evidence_findings()))
+        self._note_followers()
         if self.trip.dag_id == FAILBACK:
-            self._judge_export()
-            self._take_note_of_new_logs()
+            self._check_export()
+            self._note_new_logs()
         if self.trip.lost:
-            self._keep_apart()
-        self._judge_topics()
+            self._note_lost_records()
+        self._check_topics()
         for log in self.seen.logs:
-            self._judge_copies(log)
-            self._judge_kept(log)
+            self._check_copies(log)
+            self._check_kept(log)
         for log in self.seen.on(self.trip.source):
-            there = self.names.counterpart(log)
-            self.verdict.add(self._foreign(log, there) if there in self.seen.logs else [])
-        self._judge_records()
-        self._judge_replays()
-        self._judge_positions()
+            counterpart = self.names.counterpart(log)
+            self.verdict.add(self._foreign_findings(log, counterpart) if counterpart in self.seen.logs else [])
+        self._check_records()
+        self._check_replays()
+        self._check_positions()
         if not self.trip.lost:
-            self._judge_ends()
-            self.verdict.add([] if shape else self._uncounted())
-        self._judge_acknowledgements()
-        self._judge_consumption()
-        self._judge_flow_on()
-        self._take_note_of_ends()
+            self._check_ends()
+            self.verdict.add([] if shape else self._count_findings())
+        self._check_acknowledgements()
+        self._check_consumption()
+        self._check_flow_on()
+        self._note_ends()
         if writes:
-            self._judge_writes()
+            self._check_writes()
         return self.verdict
 
-    def _take_note_of_ends(self) -> None:
+    def _note_ends(self) -> None:
         self.ledger.opened |= {(self.trip.target, place): offset for place, offset in self.seen.boundary.items()}
         self.ledger.seen_to |= {log: self.seen.ends[log] for log in self.seen.on(self.trip.source)}
         self.ledger.repeats |= {log: set(self.seen.mirroring(log).repeats) for log in self.seen.logs}

@@ -1,11 +1,11 @@
-"""Clients, and the flow from now on."""
+"""Checks of clients, and of the flow from the new primary."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
 
-from lab.checker import evidence_file as told
+from lab.checker import evidence_file
 from lab.checker.client_behaviour import (
     Consumption,
     beyond_cut_off,
@@ -23,22 +23,22 @@ from lab.checker.unplanned_check import GRACE_MS
 
 
 class ClientChecks(TripChecks):
-    """What clients were told and given; what the flow that begins anew copies; what a producer may still write."""
+    """Acknowledged and consumed records, the records that the reverse flow copies, and what a producer may write."""
 
-    def _judge_acknowledgements(self) -> None:
+    def _check_acknowledgements(self) -> None:
         acknowledged = list(self.ledger.periods[self.trip.number].acknowledged.values())
         findings = beyond_cut_off(acknowledged, self.seen.claimed("cut_off")) if not self.trip.lost else []
         if self.trip.lost and self.trip.died_at is not None:
             findings += late_acknowledgements(acknowledged, self.trip.died_at, f"{self.trip.source} was dead", GRACE_MS)
         elif not self.trip.lost and self.trip.evidence.get("fenced_at"):
             findings += late_acknowledgements(
-                acknowledged, told.wall_clock_milliseconds(self.trip.evidence["fenced_at"])
+                acknowledged, evidence_file.wall_clock_milliseconds(self.trip.evidence["fenced_at"])
             )
         by_load = len(self.ledger.periods[self.trip.number].by_load())
         self.verdict.add(findings, acknowledged_by_load=by_load, acknowledged_by_clients=len(acknowledged) - by_load)
 
-    def _judge_consumption(self) -> None:
-        before, after = (self.ledger.periods[self.trip.number + one].clients for one in (0, 1))
+    def _check_consumption(self) -> None:
+        before, after = (self.ledger.periods[self.trip.number + step].clients for step in (0, 1))
         reached = self.target.positions(sorted(before.groups()))
         for group, started in before.started_on(self.trip.source).items():
             if group not in after.started_on(self.trip.target):
@@ -46,51 +46,54 @@ class ClientChecks(TripChecks):
                 continue
             read = [place for place in started if (self.trip.source, place) in self.seen.logs]
             for place in read:
-                self._judge_delivery(group, place, started[place], reached[group])
-            # Under default naming clients write beside the mirrored copies.
-            for at in {self._there(place) if self.names.policy == "identity" else self._local(place) for place in read}:
-                self._judge_new_records(group, at, reached[group].get(at, 0))
+                self._check_delivery(group, place, started[place], reached[group])
+            # Under default naming clients do not write to the mirrored topics.
+            for at in {
+                self._mirrored_place(place) if self.names.policy == "identity" else self._local_place(place)
+                for place in read
+            }:
+                self._check_new_records(group, at, reached[group].get(at, 0))
 
-    def _judge_delivery(self, group: str, place: Place, start: int, reached: Mapping[Place, int]) -> None:
+    def _check_delivery(self, group: str, place: Place, start: int, reached: Mapping[Place, int]) -> None:
         log = (self.trip.source, place)
         at = self.names.counterpart(log)
         if at not in self.seen.logs or self.seen.ambiguous(log):
             return
-        before, after = (self.ledger.periods[self.trip.number + one].clients for one in (0, 1))
-        given_here = before.consumed.get((self.trip.source, group), {}).get(place, [])
-        given_there = after.consumed.get((self.trip.target, group), {}).get(at[1], [])
-        consumption = Consumption(group, *place, start, given_here, given_there, reached.get(at[1], 0))
+        before, after = (self.ledger.periods[self.trip.number + step].clients for step in (0, 1))
+        consumed_here = before.consumed.get((self.trip.source, group), {}).get(place, [])
+        consumed_there = after.consumed.get((self.trip.target, group), {}).get(at[1], [])
+        consumption = Consumption(group, *place, start, consumed_here, consumed_there, reached.get(at[1], 0))
         live = offset_contents(self.seen.here(log))
         bound = sys.maxsize if self.trip.lost else ((self.trip.evidence.get("rereads") or {}).get("bound") or 0)
         findings, figures = consumed_findings(consumption, live, offset_contents(self.seen.below(at)), bound)
         self.verdict.add(findings, **figures)
 
-    def _judge_new_records(self, group: str, at: Place, reached: int) -> None:
-        """What clients write on the target reaches the groups there."""
-        given = self.ledger.periods[self.trip.number + 1].clients.consumed.get((self.trip.target, group), {})
+    def _check_new_records(self, group: str, at: Place, reached: int) -> None:
+        """Check that the groups on the target consume what clients write there."""
+        consumed = self.ledger.periods[self.trip.number + 1].clients.consumed.get((self.trip.target, group), {})
         new = [
-            (one.offset, one.digest)
-            for one in self.seen.logs.get((self.trip.target, at), [])
-            if one.offset >= self.seen.boundary[at]
+            (record.offset, record.digest)
+            for record in self.seen.logs.get((self.trip.target, at), [])
+            if record.offset >= self.seen.boundary[at]
         ]
-        findings = unread_new_records(group, at, new, given.get(at, []), reached)
+        findings = unread_new_records(group, at, new, consumed.get(at, []), reached)
         self.verdict.add(findings, new_records_consumed=sum(offset < reached for offset, _ in new))
 
-    def _judge_flow_on(self) -> None:
-        """Judge the flow target->source: it copies all that clients write now where it runs, and else nothing."""
-        now = self.trip.number + 1
-        for place in self.ledger.periods[now].records:
-            back = self.names.counterpart((self.trip.target, place))
-            new = self.ledger.periods[now].committed(place)
-            copies = {one.digest for one in self.seen.logs.get(back, [])}
-            there = [record for record in new if record.digest in copies]
+    def _check_flow_on(self) -> None:
+        """Check that the flow target->source copies all new records if it is to run, and no new record otherwise."""
+        period = self.trip.number + 1
+        for place in self.ledger.periods[period].records:
+            counterpart = self.names.counterpart((self.trip.target, place))
+            new = self.ledger.periods[period].committed(place)
+            copies = {copy.digest for copy in self.seen.logs.get(counterpart, [])}
+            mirrored = [record for record in new if record.digest in copies]
             findings = []
             if self.trip.flows_on and not self._compacted(place):
                 absent = [record for record in new if record.digest not in copies]
                 findings = [
                     Finding(
                         "not flowing",
-                        f"was written on {self.trip.target} since, and is not on {back[0]}",
+                        f"was written on {self.trip.target} since, and is not on {counterpart[0]}",
                         None,
                         *place,
                         record.offset,
@@ -98,34 +101,37 @@ class ClientChecks(TripChecks):
                     )
                     for record in absent
                 ]
-            elif there and not self.trip.flows_on:
+            elif mirrored and not self.trip.flows_on:
                 findings = [
                     Finding(
                         "flowing",
-                        f"was mirrored to {back[0]}, although that flow stands",
+                        f"was mirrored to {counterpart[0]}, although that flow stands",
                         None,
                         *place,
                         record.offset,
                         record.id,
                     )
-                    for record in there
+                    for record in mirrored
                 ]
             self.verdict.add(
-                findings, flowed_on=len(there), written_since=len(new), standing=0 if self.trip.flows_on else len(new)
+                findings,
+                flowed_on=len(mirrored),
+                written_since=len(new),
+                standing=0 if self.trip.flows_on else len(new),
             )
 
-    def _judge_writes(self) -> None:
-        # Last of all, for an accepted write changes what the other checks read.
+    def _check_writes(self) -> None:
+        # After all other checks: an accepted write changes the logs that these checks read.
         topics = sorted(self.ledger.topics)
-        here = self.source.try_writes(topics)
+        answers = self.source.try_writes(topics)
         open_here = [
-            f"{topic} ({here.get(topic, 'no answer') or 'accepted'})"
+            f"{topic} ({answers.get(topic, 'no answer') or 'accepted'})"
             for topic in topics
-            if here.get(topic) not in REFUSALS
+            if answers.get(topic) not in REFUSALS
         ]
         if open_here:
             self.verdict.add(
                 [Finding("source open", f"does not refuse a producer's write: {first_examples(open_here)}")]
             )
-        mirrored = [self._there((topic, 0))[0] for topic in topics]
+        mirrored = [self._mirrored_place((topic, 0))[0] for topic in topics]
         self.verdict.add(closed_target(self.target, topics, [] if self.names.policy == "identity" else mirrored))

@@ -1,8 +1,8 @@
-"""Topics, and the copies in both logs."""
+"""Checks of topics, and of the copies in both logs."""
 
 from __future__ import annotations
 
-from lab.checker import records as seen
+from lab.checker import records as record_checks
 from lab.checker.client_behaviour import (
     unlike_topics,
 )
@@ -11,7 +11,7 @@ from lab.checker.ledger import Log
 from lab.checker.records import offset_contents
 from lab.checker.round_trip.base import TripChecks
 
-#: By kind of finding: what is wrong with records that replication should not have put into a log.
+#: Texts of findings on wrongly mirrored records, by kind.
 MISMIRRORED = {
     "looped": "was written on this cluster, and was mirrored back to it",
     "copied_again": "is a copy of a record that was mirrored before already",
@@ -20,71 +20,89 @@ MISMIRRORED = {
 
 
 class CopyChecks(TripChecks):
-    """Nothing was mirrored twice, nothing came back to where it was written."""
+    """No record was mirrored twice or back to its origin."""
 
-    def _judge_topics(self) -> None:
-        here, there = (self.seen.partitions[alias] for alias in (self.trip.source, self.trip.target))
-        wanted = {self.names.counterpart((self.trip.source, (topic, 0)))[1][0]: count for topic, count in here.items()}
-        wanted |= {self.names.local(topic): count for topic, count in here.items()}
+    def _check_topics(self) -> None:
+        source_topics, target_topics = (self.seen.partitions[alias] for alias in (self.trip.source, self.trip.target))
+        expected_topics = {
+            self.names.counterpart((self.trip.source, (topic, 0)))[1][0]: count
+            for topic, count in source_topics.items()
+        }
+        expected_topics |= {self.names.local(topic): count for topic, count in source_topics.items()}
         gone = [
-            Finding("topic", "is gone from the source", topic=name) for name in self.ledger.topics if name not in here
+            Finding("topic", "is gone from the source", topic=name)
+            for name in self.ledger.topics
+            if name not in source_topics
         ]
         self.verdict.add(
-            gone + unlike_topics(wanted, there),
+            gone + unlike_topics(expected_topics, target_topics),
             topics=len(self.ledger.topics),
             partitions=len(self.seen.on(self.trip.source)),
         )
 
-    def _judge_copies(self, log: Log) -> None:
-        found = self.seen.mirroring(log)
+    def _check_copies(self, log: Log) -> None:
+        mirroring = self.seen.mirroring(log)
         alias, place = log
-        names = {one.offset: one.digest for one in self.seen.logs[log]}
+        digests = {record.offset: record.digest for record in self.seen.logs[log]}
         ids = {record.digest: record.id for _, _, record in self.ledger.written(log)}
         findings = [
-            Finding(kind.replace("_", " "), f"on {alias}: {text}", None, *place, offset, ids.get(names[offset]))
+            Finding(kind.replace("_", " "), f"on {alias}: {text}", None, *place, offset, ids.get(digests[offset]))
             for kind, text in MISMIRRORED.items()
-            for offset in getattr(found, kind)
+            for offset in getattr(mirroring, kind)
         ]
         if not self.trip.crashed:
             text = f"on {alias}: stands in the log a second time, and nobody had killed MirrorMaker 2"
             findings += [
-                Finding("mirrored twice", text, None, *place, offset, ids.get(names[offset]))
-                for offset in self._new_repeats(log, found.repeats)
+                Finding("mirrored twice", text, None, *place, offset, ids.get(digests[offset]))
+                for offset in self._new_repeats(log, mirroring.repeats)
             ]
-        self.verdict.add(findings, copies=len(found.copied), repeats=len(found.repeats), unconfirmed=len(found.unknown))
+        self.verdict.add(
+            findings, copies=len(mirroring.copied), repeats=len(mirroring.repeats), unconfirmed=len(mirroring.unknown)
+        )
 
     def _new_repeats(self, log: Log, repeats: list[int]) -> list[int]:
-        # Repeats of an earlier crash were counted then.
-        old = self.ledger.repeats.get(log, set())
-        return [offset for offset in repeats if offset not in old]
+        # Repeats of an earlier crash were counted by an earlier check.
+        earlier_repeats = self.ledger.repeats.get(log, set())
+        return [offset for offset in repeats if offset not in earlier_repeats]
 
-    def _judge_kept(self, log: Log) -> None:
-        changed = seen.changed_offsets(
-            ((r.offset, r.digest) for r in self.ledger.told(log)), offset_contents(self.seen.logs[log])
+    def _check_kept(self, log: Log) -> None:
+        changed = record_checks.changed_offsets(
+            ((record.offset, record.digest) for record in self.ledger.told(log)), offset_contents(self.seen.logs[log])
         )
         text = f"on {log[0]}: holds another record than was acknowledged"
         self.verdict.add([Finding("log changed", text, None, *log[1], offset) for offset in changed])
 
-    def _foreign(self, log: Log, there: Log) -> list[Finding]:
-        """What stands on the target and did not come from the source, and what came too late."""
-        held_here = {one.digest for one in self.seen.logs[log]} | {
+    def _foreign_findings(self, log: Log, counterpart: Log) -> list[Finding]:
+        """Return findings on target records that are not from the source, or on the wrong side of the boundary."""
+        source_digests = {record.digest for record in self.seen.logs[log]} | {
             record.digest for _, _, record in self.ledger.written(log)
         }
-        ours = {record.digest for record in self.ledger.periods[self.trip.number + 1].written(there[1])}
-        boundary, place = self.seen.boundary[there[1]], there[1]
-        below = [
-            one for one in self.seen.below(there) if one.digest not in held_here and one.origin not in self.ledger.stood
+        client_digests = {record.digest for record in self.ledger.periods[self.trip.number + 1].written(counterpart[1])}
+        boundary, place = self.seen.boundary[counterpart[1]], counterpart[1]
+        foreign = [
+            record
+            for record in self.seen.below(counterpart)
+            if record.digest not in source_digests and record.origin not in self.ledger.stood
         ]
-        early = [one for one in self.seen.below(there) if one.digest in ours and self._clients_wrote(there)]
-        above = [one for one in self.seen.logs[there] if one.offset >= boundary and one.digest not in ours]
+        below_boundary = [
+            record
+            for record in self.seen.below(counterpart)
+            if record.digest in client_digests and self._target_clients_write(counterpart)
+        ]
+        above_boundary = [
+            record
+            for record in self.seen.logs[counterpart]
+            if record.offset >= boundary and record.digest not in client_digests
+        ]
         findings = [
             Finding(
-                "stranger", "is on the target below the boundary, the source never held it", None, *place, one.offset
+                "stranger", "is on the target below the boundary, the source never held it", None, *place, record.offset
             )
-            for one in below
+            for record in foreign
         ]
         findings += [
-            Finding("boundary", "was written by clients below the boundary", None, *place, one.offset) for one in early
+            Finding("boundary", "was written by clients below the boundary", None, *place, record.offset)
+            for record in below_boundary
         ]
         return findings + [
             Finding(
@@ -92,7 +110,7 @@ class CopyChecks(TripChecks):
                 "was mirrored above the boundary, or written by nobody the judge knows",
                 None,
                 *place,
-                one.offset,
+                record.offset,
             )
-            for one in above
+            for record in above_boundary
         ]

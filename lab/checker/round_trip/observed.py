@@ -1,4 +1,4 @@
-"""What the judge reads after one change of sides: the ledger, both logs once each, and earlier findings."""
+"""Inputs of the check of one client move: the ledger, and every log of both clusters, read once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lab.checker import evidence_file as told
+from lab.checker import evidence_file
 from lab.checker.ledger import Ledger, Log, Place, Topic
 from lab.checker.loss_rows import mirrored_at_most
 from lab.checker.mirroring import Mirroring, mirroring_of, origins_of
@@ -25,30 +25,30 @@ QUARANTINE = ".stranded"
 
 @dataclass
 class Trip:
-    """One change of sides that is to be judged.
+    """One client move to check.
 
     Args:
-        number: its place among all of them, from 0; clients wrote to `source` in the period of this number, and to
-            `target` in the next one.
+        number: index of the client move, from 0; clients wrote to `source` in the period of this number, and to
+            `target` in the next period.
         dag_id: the procedure.
-        source: alias clients came from.
-        target: alias clients went to.
+        source: alias of the cluster that clients left.
+        target: alias of the cluster that clients moved to.
         evidence: the product's evidence document.
-        folder: where the evidence lies.
-        before: positions on the target before it, by group.
-        placed: positions on the source before it, by group, of groups that were at rest.
-        returned: the target's logs before a failback, while nothing wrote there.
-        mirrored_until: the target's log ends when a lost source's records had all arrived; of an unplanned failover.
-        died_at: when the source was seen dead, in milliseconds since 1970.
-        crashed: MirrorMaker 2 was killed since the change before, so that it may have repeated records.
-        flows_on: what clients write on the target is to be mirrored to the source from now on.
+        folder: the evidence's folder.
+        before: positions on the target before the client move, by group.
+        placed: positions on the source before the client move, by group, of groups at rest.
+        returned: the target's logs before a failback, without concurrent writes.
+        mirrored_until: the target's log ends after the last record of a lost source had arrived; unplanned only.
+        died_at: time at which the source was dead, in milliseconds since 1970.
+        crashed: MirrorMaker 2 was killed since the previous client move: the logs may have repeats.
+        flows_on: from now on the reverse flow mirrors what clients write on the target to the source.
         mode: of a failback, `append` or `recreate`.
-        decisions: of a failback, what becomes of stranded records by topic or expression.
-        approver: user who answered the gates, None when nobody was asked.
+        decisions: of a failback, the decision on stranded records by topic or expression.
+        approver: user who answered the gates; None if no approver is expected.
         starter: user who started the run.
-        recorded: a recorder was running, so that every position committed well before the source died must be known.
-        mirrored_in_interval: by place on the target, the most that was mirrored there in one sampling interval; None
-            where nobody counted.
+        recorded: a recorder was running: every position committed well before the source died must be recorded.
+        mirrored_in_interval: by target partition, the maximum of records mirrored in one sampling interval; None if
+            not counted.
     """
 
     number: int
@@ -73,11 +73,11 @@ class Trip:
 
     @property
     def lost(self) -> bool:
-        """Say whether the source could not be read."""
+        """Whether the source could not be read (unplanned failover)."""
         return self.dag_id == UNPLANNED
 
     def decision(self, topic: str) -> str:
-        """Return the decision on a topic's stranded records: own name before expressions, `.*` last."""
+        """Return the decision on a topic's stranded records: exact name before expressions, `.*` last."""
         expressions = sorted(self.decisions, key=lambda name: (name != topic, name == ".*"))
         return next(
             (self.decisions[name] for name in expressions if name == topic or re.fullmatch(name, topic)), "keep"
@@ -85,7 +85,7 @@ class Trip:
 
 
 class RoundTripObserved:
-    """Both clusters as they are now, by log."""
+    """Both clusters' current state, by log; read lazily and only once."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class RoundTripObserved:
         status: Mapping[str, Any],
         eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
     ) -> None:
-        """Take ledger, trip and lab status; `eyes` makes a cluster's reader from its alias and the status."""
+        """Take ledger, trip and lab status; `eyes(alias, status)` returns a cluster's reader."""
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.readers = {alias: eyes(alias, status) for alias in ledger.names.aliases}
         self.probed: set[Log] = set()
@@ -103,22 +103,22 @@ class RoundTripObserved:
 
     @cached_property
     def partitions(self) -> dict[str, dict[str, int]]:
-        """Partition counts of the applications' topics, by cluster and name there."""
-        found = {}
+        """Partition counts of the applications' topics, by cluster and topic name on that cluster."""
+        counts = {}
         for alias, reader in self.readers.items():
             existing = reader.partitions()
-            found[alias] = {
+            counts[alias] = {
                 name: existing[name]
                 for topic in self.ledger.topics
                 for name in self.names.names_on(alias, topic)
                 if name in existing
             }
-        return found
+        return counts
 
     @cached_property
     def logs(self) -> dict[Log, list[Held]]:
-        """Every log of both clusters as an uncommitted reader gets it, without the judge's own probes."""
-        compacted = {topic for topic, known in self.ledger.topics.items() if known.compacted}
+        """Every log of both clusters as a read_uncommitted consumer gets it, without the checker's probes."""
+        compacted = {topic for topic, properties in self.ledger.topics.items() if properties.compacted}
         return {
             log: held
             for alias in self.readers
@@ -127,35 +127,38 @@ class RoundTripObserved:
 
     @cached_property
     def committed(self) -> dict[Log, list[Held]]:
-        """The logs as a committed reader gets them; those that hold no transaction are not read again."""
-        told = [
+        """The logs as a read_committed consumer gets them; logs without transactions are not read again."""
+        with_transactions = [
             log
             for log, held in self.logs.items()
-            if self._topic(log).transactional or any(one.origin is not None for one in held)
+            if self._topic(log).transactional or any(record.origin is not None for record in held)
         ]
-        again: dict[Log, list[Held]] = {}
+        reread: dict[Log, list[Held]] = {}
         for alias in self.readers:
-            again |= self._read(alias, [place for where, place in told if where == alias], "read_committed", ())
-        keys = {(log, one.offset): one.key for log in again for one in self.logs[log]}
+            reread |= self._read(
+                alias, [place for cluster, place in with_transactions if cluster == alias], "read_committed", ()
+            )
+        keys = {(log, record.offset): record.key for log in reread for record in self.logs[log]}
         return self.logs | {
-            log: [one._replace(key=keys.get((log, one.offset), 0)) for one in held] for log, held in again.items()
+            log: [record._replace(key=keys.get((log, record.offset), 0)) for record in held]
+            for log, held in reread.items()
         }
 
     @cached_property
     def quarantined(self) -> dict[Place, list[int]]:
-        """Contents in quarantine topics, without what a replay adds, by place of the application's topic.
+        """Original content digests in quarantine topics, by application topic and partition.
 
-        The topics are mirrored like any others: both copies are one quarantine.
+        Quarantine topics are mirrored, too: both copies count as one quarantine.
         """
-        found: dict[Place, Counter[int]] = defaultdict(Counter)
+        digests: dict[Place, Counter[int]] = defaultdict(Counter)
         for alias in self.readers:
             for place, contents in self._quarantined_on(alias).items():
-                found[place] |= contents
-        return {place: list(contents.elements()) for place, contents in found.items()}
+                digests[place] |= contents
+        return {place: list(contents.elements()) for place, contents in digests.items()}
 
     @cached_property
     def ends(self) -> dict[Log, int]:
-        """Every log's end."""
+        """Log ends of both clusters."""
         return {
             (alias, place): end
             for alias, reader in self.readers.items()
@@ -164,7 +167,7 @@ class RoundTripObserved:
 
     @cached_property
     def starts(self) -> dict[Log, int]:
-        """Every log's beginning."""
+        """Log starts of both clusters."""
         return {
             (alias, place): start
             for alias, reader in self.readers.items()
@@ -182,9 +185,9 @@ class RoundTripObserved:
         }
 
     def claimed(self, name: str) -> dict[Place, int]:
-        """Return `cut_off` or `boundary` as the evidence tells it; nothing where it cannot be understood."""
+        """Return the evidence's `cut_off` or `boundary` by partition; {} if absent or malformed."""
         try:
-            return told.offsets_by_partition(self.trip.evidence[name])
+            return evidence_file.offsets_by_partition(self.trip.evidence[name])
         except (KeyError, TypeError, ValueError):
             return {}
 
@@ -193,91 +196,97 @@ class RoundTripObserved:
         return [log for log in self.logs if log[0] == alias]
 
     def mirroring(self, log: Log) -> Mirroring:
-        """Say what replication made of a log; asked first when it is known which logs were made anew."""
+        """Classify a log's records (cached): call only after the ledger notes which logs were recreated."""
         if log not in self._mirrorings:
-            plain = [(one.offset, one.digest) for one in self.logs[log] if one.origin is None]
+            without_replays = [(record.offset, record.digest) for record in self.logs[log] if record.origin is None]
             self._mirrorings[log] = mirroring_of(
-                plain, log[0], origins_of(self.ledger.written(log)), self.ledger.repeated.get(log)
+                without_replays, log[0], origins_of(self.ledger.written(log)), self.ledger.repeated.get(log)
             )
         return self._mirrorings[log]
 
     def here(self, log: Log, isolation: str = "read_committed") -> list[Held]:
-        """Return what the source held until clients were moved, without what was never replicated.
+        """Return the source's records up to the client move, without stranded records.
 
-        What they write on the target since may be flowing back behind it.
+        Records that clients write on the target since then may follow in the log: the reverse flow mirrors them.
         """
         held = self.ledger.common(log, (self.committed if isolation == "read_committed" else self.logs)[log])
-        end = self._first_back(log)
-        return held if end is None else [one for one in held if one.offset < end]
+        end = self._first_reverse_mirrored(log)
+        return held if end is None else [record for record in held if record.offset < end]
 
     def below(self, log: Log) -> list[Held]:
-        """Return what the target held before clients wrote there, without what was never replicated."""
-        return [one for one in self.ledger.common(log, self.logs[log]) if one.offset < self.boundary[log[1]]]
+        """Return the target's records below the boundary, without stranded records."""
+        return [record for record in self.ledger.common(log, self.logs[log]) if record.offset < self.boundary[log[1]]]
 
     def aborted(self, log: Log) -> set[int]:
-        """Return the contents that no transaction committed."""
+        """Return the digests of contents that were only written in aborted transactions."""
         written = [record for _, _, record in self.ledger.written(log)]
         return {record.digest for record in written if record.state == ABORTED} - {
             record.digest for record in written if record.state != ABORTED
         }
 
     def alignment(self, log: Log) -> Alignment:
-        """Hold a log of the source against the target's, both without what was never replicated."""
+        """Return a source log paired with the target's log, both without stranded records."""
         if log not in self._alignments:
             self._alignments[log] = self._align(log)
         return self._alignments[log]
 
     def recurs(self, log: Log) -> bool:
-        """Say whether clients wrote some content of a log more than once."""
+        """Whether clients wrote any content of a log more than once."""
         written = [record.digest for _, _, record in self.ledger.written(log)]
         return len(set(written)) < len(written)
 
     def ambiguous(self, log: Log) -> bool:
-        """Say whether nobody can tell which records are whose: contents recur, and MirrorMaker 2 repeated some.
+        """Whether copies cannot be attributed to records: contents recur, and MirrorMaker 2 repeated some records.
 
-        Where the first source was mirrored whole, its records are counted from the end of both logs.
+        Never so in a first, planned move: the source was mirrored in full, and records are counted from the log ends.
         """
-        whole = self.trip.number == 0 and not self.trip.lost
+        mirrored_in_full = self.trip.number == 0 and not self.trip.lost
         return (
-            not whole
+            not mirrored_in_full
             and self.recurs(log)
-            and any(self.mirroring(one).repeats for one in (log, self.names.counterpart(log)) if one in self.logs)
+            and any(
+                self.mirroring(either).repeats for either in (log, self.names.counterpart(log)) if either in self.logs
+            )
         )
 
     def mirrored(self, log: Log, held: Iterable[Held]) -> set[int]:
-        """Return offsets of a log that may be on the other cluster, by copies written before clients moved there.
+        """Return offsets of a log that may be on the other cluster, by the copies there from before the client move.
 
         Args:
-            log: of the cluster that clients left.
-            held: what it holds, or held.
+            log: a log of the cluster that clients left.
+            held: the log's records, now or earlier.
         """
-        there = self.names.counterpart(log)
-        until = self.trip.mirrored_until.get(there[1]) if self.trip.lost else self.ledger.opened.get(there)
-        copies = [one.digest for one in self.logs.get(there, []) if until is None or one.offset < until]
+        counterpart = self.names.counterpart(log)
+        until = self.trip.mirrored_until.get(counterpart[1]) if self.trip.lost else self.ledger.opened.get(counterpart)
+        copies = [copy.digest for copy in self.logs.get(counterpart, []) if until is None or copy.offset < until]
         return mirrored_at_most(offset_contents(self.ledger.common(log, list(held))), copies)
 
     def _align(self, log: Log) -> Alignment:
-        there, apart, aborted = self.names.counterpart(log), self.ledger.apart.get(log, set()), self.aborted(log)
+        counterpart, apart, aborted = self.names.counterpart(log), self.ledger.apart.get(log, set()), self.aborted(log)
         live = [pair for pair in offset_contents(self.here(log)) if pair[1] not in aborted]
-        old = [
+        written_pairs = [
             (record.offset, record.digest)
             for record in self.ledger.told(log, self.trip.number)
             if record.offset not in apart
         ]
-        known = merge_known(old, offset_contents(self.here(log, "read_uncommitted")))
-        target = offset_contents(self.below(there))
+        known = merge_known(written_pairs, offset_contents(self.here(log, "read_uncommitted")))
+        target = offset_contents(self.below(counterpart))
         if self._topic(log).compacted:
-            # What only the target holds still, nobody can say where it stood on the source.
+            # The source offset of a content that only the target still has is unknown.
             contents = {digest for _, digest in known}
             target = [pair for pair in target if pair[1] in contents]
-        return Alignment(live, known, target, self.boundary[there[1]])
+        return Alignment(live, known, target, self.boundary[counterpart[1]])
 
-    def _first_back(self, log: Log) -> int | None:
-        """Where the first record stands that came back from the target."""
+    def _first_reverse_mirrored(self, log: Log) -> int | None:
+        """Return the offset of the first record that the reverse flow mirrored from the target; None if none."""
         periods = [(number, record.digest) for number, _, record in self.ledger.written(log)]
-        old = {digest for number, digest in periods if number <= self.trip.number}
-        new = {digest for number, digest in periods if number > self.trip.number} - old
-        return next((one.offset for one in self.logs[log] if one.digest in new), None) if new else None
+        old_digests = {digest for number, digest in periods if number <= self.trip.number}
+        new_digests = {digest for number, digest in periods if number > self.trip.number} - old_digests
+        return (
+            next((record.offset for record in self.logs[log] if record.digest in new_digests), None)
+            if new_digests
+            else None
+        )
 
     def _first_new(self, log: Log) -> int:
         period = self.ledger.periods[self.trip.number + 1]
@@ -291,26 +300,28 @@ class RoundTripObserved:
 
     def _read(self, alias: str, places: list[Place], isolation: str, compacted: Iterable[str]) -> dict[Log, list[Held]]:
         keyed = {name for name, _ in places if self.names.local(name) in compacted}
-        found = self.readers[alias].read(places, isolation, keyed)
+        logs = self.readers[alias].read(places, isolation, keyed)
         self.probed |= {
-            (alias, place) for place, held in found.items() if any(one.digest == PROBE_DIGEST for one in held)
+            (alias, place) for place, held in logs.items() if any(record.digest == PROBE_DIGEST for record in held)
         }
-        return {(alias, place): [one for one in held if one.digest != PROBE_DIGEST] for place, held in found.items()}
+        return {
+            (alias, place): [record for record in held if record.digest != PROBE_DIGEST] for place, held in logs.items()
+        }
 
     def _quarantined_on(self, alias: str) -> dict[Place, Counter[int]]:
         existing = self.readers[alias].partitions()
         names = {name + QUARANTINE: topic for topic in self.ledger.topics for name in self.names.names_on(alias, topic)}
         places = [(name, p) for name in names if name in existing for p in range(existing[name])]
-        found: dict[Place, Counter[int]] = defaultdict(Counter)
+        digests: dict[Place, Counter[int]] = defaultdict(Counter)
         for (_, (name, _)), held in self._read(alias, places, "read_committed", ()).items():
-            for one in held:
-                self._put(found, names[name], one)
-        return found
+            for record in held:
+                self._count_quarantined(digests, names[name], record)
+        return digests
 
-    def _put(self, found: dict[Place, Counter[int]], topic: str, one: Held) -> None:
-        parts = one.origin.rsplit("/", 3) if one.origin is not None else []
+    def _count_quarantined(self, digests: dict[Place, Counter[int]], topic: str, record: Held) -> None:
+        parts = record.origin.rsplit("/", 3) if record.origin is not None else []
         partitions = (
             [int(parts[2])] if len(parts) == 4 and parts[2].isdigit() else range(self.ledger.topics[topic].partitions)
         )
         for partition in partitions:
-            found[topic, partition][one.digest if one.original is None else one.original] += 1
+            digests[topic, partition][record.digest if record.original is None else record.original] += 1

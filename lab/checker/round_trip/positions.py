@@ -1,4 +1,4 @@
-"""Positions of groups on the target."""
+"""Checks of the groups' positions on the target."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ from lab.checker.unplanned_check import RECENT_MS
 
 
 class PositionChecks(TripChecks):
-    """Every group stands where it belongs."""
+    """Every group has the right target position."""
 
-    def _judge_positions(self) -> None:
+    def _check_positions(self) -> None:
         groups = [group for group in self.source.groups() if not group.startswith(INTERNAL_GROUPS)]
-        here = self.source.positions(groups)
-        there = self.target.positions(groups)
-        self.verdict.add(self._moved_on_source(here))
+        source_positions = self.source.positions(groups)
+        target_positions = self.target.positions(groups)
+        self.verdict.add(self._changed_source_positions(source_positions))
         started = self.ledger.periods[self.trip.number + 1].clients.started_on(self.trip.target)
         claimed = self._claims()
         for group in groups:
             positions = {
-                place: offset for place, offset in here[group].items() if (self.trip.source, place) in self.seen.logs
+                place: offset
+                for place, offset in source_positions[group].items()
+                if (self.trip.source, place) in self.seen.logs
             }
-            # A group with consumers has moved on by now: what counts is what its first consumer found.
-            self._judge_group(group, positions, started.get(group, there[group]), claimed.get(group, {}))
+            # A group with consumers has committed since: its positions before its first consumer started count.
+            self._check_group(group, positions, started.get(group, target_positions[group]), claimed.get(group, {}))
 
-    def _moved_on_source(self, here: Mapping[str, Mapping[Place, int]]) -> list[Finding]:
+    def _changed_source_positions(self, here: Mapping[str, Mapping[Place, int]]) -> list[Finding]:
         return [
             Finding(
                 "source position", f"was {offset}, the source now says {here.get(group, {}).get(place)}", group, *place
@@ -48,35 +50,48 @@ class PositionChecks(TripChecks):
         path = self.trip.folder / str(self.trip.evidence.get("positions"))
         return position_claims(read_rows(path)) if self.trip.lost and path.is_file() else {}
 
-    def _judge_group(
-        self, group: str, here: Mapping[Place, int], there: Mapping[Place, int], claimed: Mapping[Place, PositionClaim]
+    def _check_group(
+        self,
+        group: str,
+        source_positions: Mapping[Place, int],
+        target_positions: Mapping[Place, int],
+        claimed: Mapping[Place, PositionClaim],
     ) -> None:
-        if not here:
+        if not source_positions:
             return
-        left = {place for place in here if self.trip.lost and self._may_be_absent(group, place, claimed.get(place))}
-        due = {place: position for place, position in here.items() if place not in left}
-        held = {place: offset for place, offset in there.items() if (self.trip.target, place) in self.seen.logs}
-        local = None if self.names.policy == "identity" else self._local
-        also = (self._there, local, self.trip.before.get(group))
-        # A refused position has none on the copy; on the topic that clients write the group begins all the same.
-        placed = held | {self._there(place): 0 for place in left}
+        may_be_absent = {
+            place
+            for place in source_positions
+            if self.trip.lost and self._may_be_absent(group, place, claimed.get(place))
+        }
+        expected = {place: position for place, position in source_positions.items() if place not in may_be_absent}
+        found_positions = {
+            place: offset for place, offset in target_positions.items() if (self.trip.target, place) in self.seen.logs
+        }
+        local = None if self.names.policy == "identity" else self._local_place
+        naming_and_before = (self._mirrored_place, local, self.trip.before.get(group))
+        # A refused position is absent on the mirrored topic; on the topic that clients write the group starts at 0.
+        with_absent = found_positions | {self._mirrored_place(place): 0 for place in may_be_absent}
         self.verdict.add(
-            absent_positions(group, here, placed, *also) + uncalled_positions(group, here, held, *also),
+            absent_positions(group, source_positions, with_absent, *naming_and_before)
+            + uncalled_positions(group, source_positions, found_positions, *naming_and_before),
             groups=1,
-            positions_left=len(left),
+            positions_left=len(may_be_absent),
         )
-        for place, position in due.items():
-            if self._there(place) in held:
-                self._judge_position(group, place, position, held[self._there(place)], claimed.get(place))
+        for place, position in expected.items():
+            if self._mirrored_place(place) in found_positions:
+                self._check_position(
+                    group, place, position, found_positions[self._mirrored_place(place)], claimed.get(place)
+                )
 
     def _may_be_absent(self, group: str, place: Place, claim: PositionClaim | None) -> bool:
-        """Of a lost source a position that was refused, or that nobody can have seen before it died."""
+        """Whether a lost source's position may be absent: refused, or committed too late to be recorded."""
         if claim is not None:
             return claim.target_position is None
         commit = self.ledger.periods[self.trip.number].clients.committed.get((self.trip.source, group), {}).get(place)
         return commit is not None and self.trip.died_at is not None and commit.first_at > self.trip.died_at - RECENT_MS
 
-    def _judge_position(
+    def _check_position(
         self, group: str, place: Place, position: int, target_position: int, claim: PositionClaim | None
     ) -> None:
         log = (self.trip.source, place)

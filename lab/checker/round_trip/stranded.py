@@ -1,4 +1,4 @@
-"""Stranded records of one change of sides."""
+"""Checks of the stranded records of one client move."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from lab.checker import accounting
-from lab.checker import records as seen
+from lab.checker import records as record_checks
 from lab.checker.findings import Finding
 from lab.checker.ledger import Log, Place
 from lab.checker.loss_rows import compare_stranded, mirrored_at_most
@@ -18,9 +18,9 @@ from lab.workload.ground_truth import COMMITTED, TruthRecord
 
 
 class StrandedChecks(TripChecks):
-    """What is exported as stranded is the truth, both ways; the export was made before anything was changed."""
+    """The export holds all stranded records and no other record; it was made before any log was changed."""
 
-    def _judge_export(self) -> None:
+    def _check_export(self) -> None:
         folder = self.trip.evidence.get("stranded")
         export = Export.read(self.trip.folder / folder) if isinstance(folder, str) else Export({}, {}, {})
         rows, known = export.records, set(self.trip.returned)
@@ -31,85 +31,88 @@ class StrandedChecks(TripChecks):
             ]
         )
         for place in sorted(known):
-            self._judge_exported(place, rows.get(place, {}), set(export.stranded.get(place, {})))
-        # What is exported for nothing vouches for no record.
+            self._check_exported(place, rows.get(place, {}), set(export.stranded.get(place, {})))
+        # Exported rows of unknown partitions account for no record.
         self.ledger.take_export(
             self.trip.target, self.trip.number - 1, {place: rows[place] for place in set(rows) & known}
         )
         self.verdict.add([], stranded_apart=sum(map(len, export.apart.values())))
 
-    def _judge_exported(self, place: Place, rows: Mapping[int, int], called_committed: set[int]) -> None:
+    def _check_exported(self, place: Place, rows: Mapping[int, int], called_committed: set[int]) -> None:
         log, held = (self.trip.target, place), self.trip.returned[place]
         mirrored, aborted = self.seen.mirrored(log, held), self.seen.aborted(log)
-        found = compare_stranded(
+        result = compare_stranded(
             self._due_for_export(log, held, mirrored, aborted), offset_contents(held), mirrored, rows
         )
-        # Which one of several that look alike was repeated, nobody can tell: one too many in the list is on the safe
-        # side.
-        there = self.names.counterpart(log)
-        doubtful = set(found.mirrored) if self.seen.recurs(log) and self.ledger.repeats.get(there) else set()
-        wrong = {
-            "acknowledged, on the returned cluster and not on the other one, and not in the export": found.unlisted,
+        # Of records with equal content the repeated record is unknown: a superfluous record in the export is safe.
+        counterpart = self.names.counterpart(log)
+        ambiguous = set(result.mirrored) if self.seen.recurs(log) and self.ledger.repeats.get(counterpart) else set()
+        violations = {
+            "acknowledged, on the returned cluster and not on the other one, and not in the export": result.unlisted,
             "is in the export, and on the other cluster": [
-                offset for offset in found.mirrored if offset not in doubtful
+                offset for offset in result.mirrored if offset not in ambiguous
             ],
-            "is in the export, and the returned cluster did not hold it so": found.unheld,
+            "is in the export, and the returned cluster did not hold it so": result.unheld,
             "is in the export, and no transaction committed it": [
                 offset for offset, digest in rows.items() if digest in aborted and offset in called_committed
             ],
         }
-        rightly = set(rows) - set(found.unheld) - set(found.mirrored)
-        self.ledger.stood |= {accounting.origin_of(self.trip.target, place, offset): rows[offset] for offset in rightly}
-        names = {record.offset: record.id for record in self.ledger.told(log, self.trip.number)}
+        rightly_exported = set(rows) - set(result.unheld) - set(result.mirrored)
+        self.ledger.stood |= {
+            accounting.origin_of(self.trip.target, place, offset): rows[offset] for offset in rightly_exported
+        }
+        record_ids = {record.offset: record.id for record in self.ledger.told(log, self.trip.number)}
         findings = [
-            Finding("stranded", text, None, *place, offset, names.get(offset))
-            for text, offsets in wrong.items()
+            Finding("stranded", text, None, *place, offset, record_ids.get(offset))
+            for text, offsets in violations.items()
             for offset in offsets
         ]
         self.verdict.add(
             findings,
             stranded_listed=len(rows),
-            stranded_doubtful=len(doubtful),
-            stranded_unconfirmed=len(found.unconfirmed),
+            stranded_doubtful=len(ambiguous),
+            stranded_unconfirmed=len(result.unconfirmed),
         )
-        self.ledger.apart[log] |= {one.offset for one in held} - mirrored - self._flowed_back(log, held, mirrored)
+        self.ledger.apart[log] |= (
+            {record.offset for record in held} - mirrored - self._reverse_mirrored(log, held, mirrored)
+        )
         self.ledger.due.pop(log, None)
 
-    def _flowed_back(self, log: Log, held: list[Held], mirrored: set[int]) -> set[int]:
-        """Offsets on the returned cluster that are copies of what clients wrote on the other one after moving there."""
-        there = self.names.counterpart(log)
+    def _reverse_mirrored(self, log: Log, held: list[Held], mirrored: set[int]) -> set[int]:
+        """Return offsets on the returned cluster of records that clients wrote on the other cluster after the move."""
+        counterpart = self.names.counterpart(log)
         later = [
-            one.digest
-            for one in self.seen.logs.get(there, [])
-            if one.offset >= self.ledger.opened.get(there, sys.maxsize)
+            record.digest
+            for record in self.seen.logs.get(counterpart, [])
+            if record.offset >= self.ledger.opened.get(counterpart, sys.maxsize)
         ]
-        own = mirrored | {record.offset for record in self.ledger.told(log, self.trip.number)}
-        return mirrored_at_most([pair for pair in offset_contents(held) if pair[0] not in own], later)
+        excluded = mirrored | {record.offset for record in self.ledger.told(log, self.trip.number)}
+        return mirrored_at_most([pair for pair in offset_contents(held) if pair[0] not in excluded], later)
 
     def _due_for_export(self, log: Log, held: list[Held], mirrored: set[int], aborted: set[int]) -> list[TruthRecord]:
-        """Records due for export: the never replicated; of a deleted log, all that the other log lacks."""
-        due, end = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
-        told = [
+        """Return the records due for export: stranded records; of a recreated log, all that the other log lacks."""
+        due, end_at_move = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
+        stranded = [
             record
             for record in self.ledger.told(log, self.trip.number)
-            if record.state == COMMITTED and (record.offset in due or record.offset >= end)
+            if record.state == COMMITTED and (record.offset in due or record.offset >= end_at_move)
         ]
-        if not self._deleted(log) or self._topic(log).compacted:
-            return told
+        if not self._is_recreated(log) or self._topic(log).compacted:
+            return stranded
         return [
-            TruthRecord(one.offset, one.digest, None, one.key, one.tombstone, 0)
-            for one in held
-            if one.offset not in mirrored and one.digest not in aborted
+            TruthRecord(record.offset, record.digest, None, record.key, record.tombstone, 0)
+            for record in held
+            if record.offset not in mirrored and record.digest not in aborted
         ]
 
-    def _take_note_of_new_logs(self) -> None:
+    def _note_new_logs(self) -> None:
         for place, before in self.trip.returned.items():
             log = (self.trip.target, place)
-            now = self.seen.logs.get(log, [])
-            changed = seen.changed_offsets(offset_contents(before), offset_contents(now)) or (
+            log_now = self.seen.logs.get(log, [])
+            changed = record_checks.changed_offsets(offset_contents(before), offset_contents(log_now)) or (
                 before and self.seen.ends.get(log, 0) <= before[-1].offset
             )
-            if self._deleted(log):
+            if self._is_recreated(log):
                 self.ledger.made_anew(log, self.seen.logs.get(self.names.counterpart(log), []))
                 self.verdict.add([], logs_made_anew=1)
             elif changed:
@@ -121,39 +124,41 @@ class StrandedChecks(TripChecks):
                     ]
                 )
 
-    def _take_note_of_followers(self) -> None:
-        """Take followed records off `apart`: where names part directions, a resumed flow mirrors what it had not."""
+    def _note_followers(self) -> None:
+        """Remove records mirrored later from `apart`: under default naming a resumed flow mirrors stranded records."""
         for log, apart in self.ledger.apart.items() if self.names.policy != "identity" else ():
             if apart and log in self.seen.logs and not (self.trip.lost and log[0] == self.trip.source):
-                apart -= self._following(log, apart)  # noqa: PLW2901 (the ledger's own set shrinks)
+                apart -= self._mirrored_later(log, apart)  # noqa: PLW2901 (the ledger's own set shrinks)
 
-    def _following(self, log: Log, apart: set[int]) -> set[int]:
-        """Those of `apart` on the other cluster: of like records only copies left over once all others have theirs."""
-        there = self.names.counterpart(log)
-        repeated = self.ledger.repeats.get(there, set())
-        copies = Counter(one.digest for one in self.seen.logs.get(there, []) if one.offset not in repeated)
-        copies.subtract(one.digest for one in self.seen.logs[log] if one.offset not in apart)
+    def _mirrored_later(self, log: Log, apart: set[int]) -> set[int]:
+        """Return the offsets of `apart` mirrored by now: by copies in excess of the other records of equal content."""
+        counterpart = self.names.counterpart(log)
+        repeated = self.ledger.repeats.get(counterpart, set())
+        copies = Counter(
+            record.digest for record in self.seen.logs.get(counterpart, []) if record.offset not in repeated
+        )
+        copies.subtract(record.digest for record in self.seen.logs[log] if record.offset not in apart)
         return mirrored_at_most(
             [pair for pair in offset_contents(self.seen.logs[log]) if pair[0] in apart], copies.elements()
         )
 
-    def _keep_apart(self) -> None:
-        """Keep what a lost source never mirrored apart from all that is replicated; the next export must hold it."""
+    def _note_lost_records(self) -> None:
+        """Note a lost source's stranded records in the ledger; the next export must hold these records."""
         for log in self.seen.on(self.trip.source):
             mirrored = self.seen.mirrored(log, self.seen.logs[log])
-            self.ledger.apart[log] |= {one.offset for one in self.seen.logs[log]} - mirrored
-            told = self.ledger.periods[self.trip.number].committed(log[1])
+            self.ledger.apart[log] |= {record.offset for record in self.seen.logs[log]} - mirrored
+            committed = self.ledger.periods[self.trip.number].committed(log[1])
             if self._topic(log).compacted:
-                there = [
-                    one
-                    for one in self.seen.logs.get(self.names.counterpart(log), [])
-                    if one.offset < self.seen.boundary.get(self.names.counterpart(log)[1], 0)
+                target_records = [
+                    record
+                    for record in self.seen.logs.get(self.names.counterpart(log), [])
+                    if record.offset < self.seen.boundary.get(self.names.counterpart(log)[1], 0)
                 ]
-                told = seen.stale_keys(told, there)
-            held = dict(offset_contents(self.seen.logs[log]))
+                committed = record_checks.stale_keys(committed, target_records)
+            digests = dict(offset_contents(self.seen.logs[log]))
             self.ledger.due[log] = {
                 record.offset
-                for record in told
-                if record.offset not in mirrored and held.get(record.offset) == record.digest
+                for record in committed
+                if record.offset not in mirrored and digests.get(record.offset) == record.digest
             }
             self.verdict.add([], stranded=len(self.ledger.due[log]))

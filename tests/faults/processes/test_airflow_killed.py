@@ -105,6 +105,6 @@ def test_the_procedure_ends_as_if_nothing_had_happened(stage: Stage, what: str) 
     print(f"{what} killed in {step}: exit {code}, {evidence['outcome']}, own {evidence['seconds']['own']} s")
     assert struck, f"{step} was never seen at work"
     assert code == 0, evidence["reason_for_outcome"]
-    verdict = stage.rehearsal.judge_of(evidence, "approver").judge(writes=False)
+    verdict = stage.rehearsal.judge_of(evidence, "approver").check(writes=False)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert journal.verify() is None

@@ -124,7 +124,7 @@ class DamagedRounds(LostRounds):
         """The judge's verdict where nobody need know every position."""
         judge = self.rehearsal.judge_of(evidence, "approver")
         judge.trip.recorded = False
-        return judge.judge(writes=False)
+        return judge.check(writes=False)
 
 
 def certain(evidence: dict[str, Any]) -> int:

@@ -62,7 +62,7 @@ class FailbackRounds(Rounds):
         self.rehearsal.ledger.turn(HOME, self.rehearsal.ledger.now.begun_at + 1)
         self.trip.evidence, self.trip.folder = evidence, self.lab.evidence / evidence["procedure_id"]
         with without_garbage_collection():
-            return RoundTripCheck(RoundTripObserved(self.rehearsal.ledger, self.trip, self.lab.status())).judge()
+            return RoundTripCheck(RoundTripObserved(self.rehearsal.ledger, self.trip, self.lab.status())).check()
 
     def fresh(self) -> Run:
         """A new run in the world before: no journal knows of an earlier one."""

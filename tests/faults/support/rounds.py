@@ -89,7 +89,7 @@ class Rounds:
     def judged(self, evidence: dict[str, Any]) -> Verdict:
         """The judge's verdict on a round."""
         # Its trial writes would stay in the logs, and no later round would find the target drained.
-        return self.rehearsal.judge_of(evidence, "approver").judge(writes=False)
+        return self.rehearsal.judge_of(evidence, "approver").check(writes=False)
 
     def _reference_run(self) -> dict[str, Any]:
         """An undisturbed run, kept after some steps so that later rounds can begin there."""

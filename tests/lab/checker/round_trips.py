@@ -358,7 +358,7 @@ class Story:
         """What the judge says of the last change of sides."""
         return RoundTripCheck(
             RoundTripObserved(self.ledger, self.trip, {}, lambda alias, _: self.clusters[alias])
-        ).judge(writes)
+        ).check(writes)
 
     def amend(self, **fields: Any) -> None:
         """Change the evidence, and seal it anew."""

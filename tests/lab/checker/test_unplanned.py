@@ -112,7 +112,7 @@ def test_aborted_records_may_get_lost(scene: Scene) -> None:
     judge = scene.judge()
     records = judge.seen.before.records[AT]
     records |= {offset: records[offset]._replace(state=ABORTED) for offset in (4, 5)}
-    assert judge.judge(writes=False).passed
+    assert judge.check(writes=False).passed
 
 
 # (b) What is called lost is not there.
@@ -250,7 +250,7 @@ def test_the_starter_approves_nothing_whoever_was_expected(scene: Scene) -> None
     scene.change = lambda evidence: evidence["approvals"][0].update(by="operator")
     judge = scene.judge()
     judge.trip.approver = None
-    (finding,) = judge.judge(writes=False).findings
+    (finding,) = judge.check(writes=False).findings
     assert "answered by 'operator'" in finding.text
 
 

@@ -141,7 +141,7 @@ def test_a_refused_position_begins_on_the_local_topic(scene: Scene, at: int, fou
     scene.policy, scene.rows = "default", [claim(2, None, bound=None, kind="REFUSED", mirror_maker_rereads=None)]
     judge = scene.judge()
     judge.seen.target.committed["billing"] = {AT: at}
-    assert {finding.check for finding in judge.judge(writes=False).findings} == found
+    assert {finding.check for finding in judge.check(writes=False).findings} == found
 
 
 def test_a_group_must_stand_at_zero_on_local_topics(scene: Scene) -> None:
@@ -149,7 +149,7 @@ def test_a_group_must_stand_at_zero_on_local_topics(scene: Scene) -> None:
     scene.policy = "default"
     judge = scene.judge()
     del judge.seen.target.committed["billing"][AT]
-    assert {finding.check for finding in judge.judge(writes=False).findings} == {"local position"}
+    assert {finding.check for finding in judge.check(writes=False).findings} == {"local position"}
 
 
 def test_default_naming_finds_the_same(scene: Scene) -> None:
@@ -164,7 +164,7 @@ def test_a_position_below_the_log_start_is_out_of_range(scene: Scene) -> None:
     scene.rows = [claim(2, 1, bound=1)]
     judge = scene.judge()
     judge.seen.target.log_starts[AT] = 2
-    assert {finding.check for finding in judge.judge(writes=False).findings} == {"out of range"}
+    assert {finding.check for finding in judge.check(writes=False).findings} == {"out of range"}
 
 
 def test_a_bound_beyond_one_sampling_interval_is_caught(scene: Scene) -> None:

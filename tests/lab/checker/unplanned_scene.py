@@ -164,7 +164,7 @@ class Scene:
 
     def verdict(self, writes: bool = False) -> Verdict:
         """What the judge says."""
-        return self.judge().judge(writes)
+        return self.judge().check(writes)
 
     def checks(self) -> set[str]:
         """Names of the checks that found something."""
