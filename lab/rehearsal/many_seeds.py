@@ -1,4 +1,4 @@
-"""Planned failovers with many seeds, each on a lab of its own, and a table of how they came out.
+"""Planned failovers with many seeds, each on a fresh lab, and a table of the results.
 
 `python -m lab.rehearsal.many_seeds --policy identity --seeds 10`
 """
@@ -38,7 +38,7 @@ FIGURES = (
 
 
 def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict[str, Any]]:
-    """Run one seed on a fresh lab; return the verdict and the evidence."""
+    """Run one seed on a fresh lab; return the checker's result and the evidence ({} after an exception)."""
     state = Path(tempfile.mkdtemp(prefix=f"switchback-seed-{seed}-"))
     try:
         up(state, policy=options.policy, isolation=options.isolation)
@@ -46,8 +46,8 @@ def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict
             if options.kill:
                 rehearsal.restart_mirror_maker()
             verdict, folder = rehearsal.conclude("approver"), rehearsal.evidence()[0]
-        kept = shutil.copytree(folder, options.keep / str(seed) / "evidence", dirs_exist_ok=True)
-        return verdict, json.loads((kept / "evidence.json").read_text(encoding="utf-8"))
+        copied_folder = shutil.copytree(folder, options.keep / str(seed) / "evidence", dirs_exist_ok=True)
+        return verdict, json.loads((copied_folder / "evidence.json").read_text(encoding="utf-8"))
     except Exception as error:  # noqa: BLE001 (the other seeds go on)
         traceback.print_exc()
         return Verdict([Finding("rehearsal", f"{type(error).__name__}: {error}")]), {}
@@ -57,7 +57,7 @@ def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run all seeds; return 0 if every verdict passed."""
+    """Run all seeds; return 0 if all passed, else 1."""
     options = _options(arguments)
     console = make_console()
     table = Table(title=f"planned_failover, {options.policy} naming, {options.rate:,} records/s", title_justify="left")
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         table.add_column(column, justify="right")
     passed = 0
     for seed in _seeds(options):
-        begun = time.monotonic()
+        started_at = time.monotonic()
         verdict, evidence = rehearse_anew(seed, options)
         passed += verdict.passed
         for line in verdict.lines(limit=3):
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
             "passed" if verdict.passed else f"{len(verdict.findings)} findings",
             *figures,
             f"{own}",
-            f"{time.monotonic() - begun:.0f}",
+            f"{time.monotonic() - started_at:.0f}",
         )
         (options.keep / "seeds.jsonl").open("a", encoding="utf-8").write(
             json.dumps({"seed": seed, **verdict.document()}) + "\n"

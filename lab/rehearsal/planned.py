@@ -1,4 +1,4 @@
-"""One failover on a lab, from the workload to the verdict; shared by the demos, the tests and the seeds."""
+"""One failover on a lab, from the workload to the checker's result; used by demos, tests and `many_seeds`."""
 
 from __future__ import annotations
 
@@ -36,21 +36,22 @@ RESTART_SECONDS = 90.0
 
 
 class Rehearsal:
-    """A workload, its clients and load, one planned failover, and the judge.
+    """A workload, its clients and load, one planned failover, and the checker.
 
     Attributes:
         dag_id: the procedure that `run` runs.
-        source: alias clients come from.
-        target: alias clients go to.
-        crashed: MirrorMaker 2, or the target's broker, was killed, so that records may have been mirrored twice.
+        source: alias of the cluster that clients leave.
+        target: alias of the cluster that clients move to.
+        crashed: MirrorMaker 2 or the target's broker was killed: records may have been mirrored twice.
 
     Args:
         state: the lab's folder; the lab is up.
-        folder: where the rehearsal keeps truth, acknowledgements and client logs.
-        seed: makes topics, records and groups.
-        rate: records per second of producers that ignore the drain hook; 0 for none.
+        folder: the rehearsal's files: ground truth, acknowledgements and client logs.
+        seed: seed of topics, records and groups.
+        rate: records per second of producers that ignore the drain hook; 0 for no load.
         scale: factor on the workload's size.
-        groups: how many groups at most, besides those of clients and load.
+        groups: maximum number of groups, besides the groups of clients and load; None for all.
+        load_topics: partition counts of the load's topics by name; made from the seed by default.
     """
 
     dag_id = "planned_failover"
@@ -85,17 +86,17 @@ class Rehearsal:
         return Lab(state)
 
     def make_application(self) -> Clients:
-        """Return a demo application that does not run yet."""
+        """Return a demo application, not yet started."""
         return OwnProcess(self.lab, self._client_folder, self.folder / "clients.log")
 
     @property
     def status(self) -> dict[str, Any]:
-        """The lab's status document, as it is now."""
+        """The lab's current status document."""
         return self.lab.status()
 
     @property
     def policy(self) -> str:
-        """How mirrored topics are named."""
+        """Naming policy of mirrored topics: `identity` or `default`."""
         policy: str = self.status["policy"]
         return policy
 
@@ -111,14 +112,14 @@ class Rehearsal:
             self.load.topics if self.load else {}
         )
         await_mirrored(self.status, TARGET, {self.remote(name): count for name, count in topics.items()})
-        # New topics have MirrorMaker 2 share its work out anew, seconds after they are mirrored: a task that is just
-        # moving runs nowhere for a moment. In dedicated mode nobody can be asked.
+        # New topics make MirrorMaker 2 reassign its tasks seconds after it mirrored them: a task that moves is not
+        # running for a moment. Dedicated mode has no REST API to ask.
         if not self.lab.load().dedicated:
             self.await_state("RUNNING", STEADY_SECONDS)
         return self.truth
 
     def remote(self, topic: str) -> str:
-        """Return a topic's name on the target, of the copy of what clients write on the source."""
+        """Return the name on the target of the mirrored copy of a source topic."""
         return topic if self.policy == "identity" else f"{self.source}.{topic}"
 
     @property
@@ -137,20 +138,20 @@ class Rehearsal:
             )
 
     def start_load(self, seconds: float = 5.0) -> None:
-        """Start the load, let it run, and place groups on its topics under way."""
+        """Start the load, let it run for some seconds, and place groups on its topics meanwhile."""
         if self.load:
             self.load.start()
             time.sleep(seconds)
             self.load.place_groups(self.truth, 3, self._rng)
 
     def restart_mirror_maker(self, seconds: float = 4.0) -> None:
-        """Kill MirrorMaker 2 with -9 and start it again, so that the target gets repeated blocks under load."""
+        """Kill MirrorMaker 2 with -9 and start it again: under load, the target gets repeats."""
         self.crashed = True
         self.kill(f"connect-{self.target}")
         self.start_again(f"connect-{self.target}")
         mirrored = self.mirrored_counter()
         before = mirrored()
-        # Connect may go on telling the killed worker's states: only records that arrive show that it runs.
+        # Connect may still report the killed worker's states: only mirrored records prove that MirrorMaker 2 runs.
         if not wait_for(lambda: mirrored() > before, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart")
         time.sleep(seconds)
@@ -160,7 +161,7 @@ class Rehearsal:
         for pid in [self.lab.processes.pid(name) for name in names]:
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)
-        # A process that is still dying would be taken for a living one, and no other would be started.
+        # A process that is still dying would count as running, and `start_again` would start no new process.
         if not wait_for(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
             raise TimeoutError(f"{' or '.join(names)} still lives {RESTART_SECONDS:.0f} s after kill -9")
 
@@ -175,7 +176,7 @@ class Rehearsal:
 
         def reached() -> bool:
             nonlocal since
-            if not self._stands(wanted):
+            if not self._is_in_state(wanted):
                 since = time.monotonic()
                 return False
             return time.monotonic() - since >= seconds
@@ -183,17 +184,17 @@ class Rehearsal:
         if not wait_for(reached, RESTART_SECONDS):
             raise TimeoutError(f"replication from {self.source} is not {wanted} after {RESTART_SECONDS:.0f} s")
 
-    def _stands(self, wanted: str) -> bool:
+    def _is_in_state(self, state: str) -> bool:
         try:
             answer = self._connector("GET", "status")
         except requests.Timeout:
-            # A busy machine: asked again.
+            # Busy machine: the caller asks again.
             return False
-        found: dict[str, Any] = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
+        status: dict[str, Any] = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
         return (
-            found["connector"]["state"] == wanted
-            and bool(found["tasks"])
-            and all(task["state"] == wanted for task in found["tasks"])
+            status["connector"]["state"] == state
+            and bool(status["tasks"])
+            and all(task["state"] == state for task in status["tasks"])
         )
 
     def _connector(self, method: str, what: str, body: dict[str, str] | None = None) -> requests.Response:
@@ -206,7 +207,7 @@ class Rehearsal:
         )
 
     def settle(self) -> list[Finding]:
-        """Let the clients work on the target, then stop everything that writes or reads; say if they did not work."""
+        """Wait for the clients to work on the target, then stop load and clients; return findings if they did not."""
         findings = []
         if self._application and not self._clients_work(self.target):
             findings = [Finding("clients", f"did not all work on {self.target} within {CLIENT_SECONDS:.0f} s")]
@@ -218,9 +219,9 @@ class Rehearsal:
 
         Args:
             approver: user who answers the gates; None waits for a person.
-            reason: why, as an operator would say it.
-            seconds: how long to wait for the end.
-            params: of the run, beside source, target and reason.
+            reason: param `reason` of the run.
+            seconds: timeout of the wait for the run's end.
+            params: further params of the run.
         """
         conf = {"source": self.source, "target": self.target, "reason": reason, **params}
         try:
@@ -230,11 +231,11 @@ class Rehearsal:
             return 1
 
     def conclude(self, approver: str, **params: Any) -> Verdict:
-        """Run the failover, let the clients settle, and judge; a run that did not complete is a finding.
+        """Run the failover, let the clients settle, and check; a run that did not complete is a finding.
 
         Args:
             approver: user who answers the gates.
-            params: as of `run`.
+            params: as in `run`.
         """
         code = self.run(approver, f"rehearsal of seed {self.seed}", **params)
         unsettled = self.settle() if code == 0 else []
@@ -263,27 +264,27 @@ class Rehearsal:
         """Return the newest evidence folder and its document.
 
         Raises:
-            FileNotFoundError: the procedure left none.
+            FileNotFoundError: no procedure has written evidence.
         """
         folder = self.lab.collected(self.lab.evidence)
-        found = sorted(folder.glob("*/evidence.json"), key=lambda path: path.stat().st_mtime)
-        if not found:
+        files = sorted(folder.glob("*/evidence.json"), key=lambda path: path.stat().st_mtime)
+        if not files:
             raise FileNotFoundError(f"no evidence.json under {folder}")
-        return found[-1].parent, json.loads(found[-1].read_text(encoding="utf-8"))
+        return files[-1].parent, json.loads(files[-1].read_text(encoding="utf-8"))
 
     def judge(self, evidence: Mapping[str, Any], approver: str | None) -> Verdict:
-        """Judge the clusters as they are now, and try to write; load and clients are stopped."""
+        """Check the clusters' current state, and try to write; load and clients must be stopped."""
         self.truth.save(self.folder / f"truth-{self.seed}.json")
         with without_garbage_collection():
             return self.judge_of(evidence, approver).check(writes=True)
 
     def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> RoundTripCheck | UnplannedCheck:
-        """Return the judge of this rehearsal; load and clients are stopped."""
+        """Return the check of this rehearsal; load and clients must be stopped."""
         trip = self._trip(evidence, approver, self.idle_groups, crashed=self.crashed)
         return RoundTripCheck(RoundTripObserved(self.make_ledger(), trip, self.status))
 
     def make_ledger(self) -> Ledger:
-        """Return everything that was written until now: clients change sides once."""
+        """Return the ledger of all records written so far, with one client move."""
         ledger = Ledger(self.source, Names(ALIASES, self.policy))
         ledger.take_truth(self.truth)
         if self.load:
@@ -293,17 +294,17 @@ class Rehearsal:
         return ledger
 
     def _trip(self, evidence: Mapping[str, Any], approver: str | None, groups: Collection[str], **facts: Any) -> Trip:
-        """The change of sides that is to be judged, with the positions of some groups as the workload left them."""
+        """Return the client move to check, with the positions that the workload placed for some groups."""
         placed: dict[str, dict[Place, int]] = {group: {} for group in groups}
         for group, topic, partition, offset in self.truth.placed():
             if group in placed:
                 placed[group][topic, partition] = offset
         folder = Path(self.status["evidence"], evidence["procedure_id"])
-        sides = (self.source, self.target)
-        return Trip(0, self.dag_id, *sides, evidence, folder, placed=placed, approver=approver, **facts)
+        aliases = (self.source, self.target)
+        return Trip(0, self.dag_id, *aliases, evidence, folder, placed=placed, approver=approver, **facts)
 
     def mirrored_counter(self) -> Callable[[], int]:
-        """Return what tells how many records were mirrored so far, of the load if there is any."""
+        """Return a function that counts the mirrored records so far, of the load only if there is a load."""
         topics = (
             self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
         )
@@ -316,17 +317,17 @@ class Rehearsal:
             if self._application:
                 self._application.collect()
             logs = ClientLogs.read(self._client_folder) if self._client_folder.exists() else ClientLogs()
-            reading = {
-                group for (where, group), places in logs.consumed.items() if where == cluster and any(places.values())
+            reading_groups = {
+                group for (alias, group), places in logs.consumed.items() if alias == cluster and any(places.values())
             }
-            return bool(logs.acknowledged[cluster]) and set(self._client_groups) <= reading
+            return bool(logs.acknowledged[cluster]) and set(self._client_groups) <= reading_groups
 
         return wait_for(working, CLIENT_SECONDS)
 
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Keep the garbage collector still: millions of small tuples that all stay would be walked again and again."""
+    """Disable garbage collection: each run would walk millions of small tuples that stay alive."""
     gc.disable()
     try:
         yield
@@ -339,7 +340,7 @@ def rehearsal_under_load(state: Path, folder: Path, seed: int, rate: int, **work
     """Yield a rehearsal on a running lab with topics, groups, clients and load; stop clients and load at the end.
 
     Args:
-        workload: `scale` and `groups`, as of `Rehearsal`.
+        workload: `scale` and `groups`, as in `Rehearsal`.
     """
     rehearsal = Rehearsal(state, folder, seed, rate, **workload)
     try:
@@ -352,7 +353,7 @@ def rehearsal_under_load(state: Path, folder: Path, seed: int, rate: int, **work
 
 
 def wait_for(holds: Callable[[], bool], seconds: float) -> bool:
-    """Wait until something holds; return whether it did in time."""
+    """Wait until a condition holds; return whether the condition held before the timeout."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Round trips on a lab, planned or after the source died; each change of sides is judged."""
+"""Round trips on a lab, planned or after the source died; the checker runs after each client move."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from lab.workload import GroundTruth, Load, Workload, leave_transactions_open, w
 from lab.workload.group_positions import ADMIN, Committer, GroupPlan
 
 APPROVER = "approver"
-#: What flows on has arrived when nothing more does for so long.
+#: The reverse flow has caught up when the log ends are stable for so long.
 STILL_SECONDS = 3.0
-#: How long a transaction that nobody ends stays open.
+#: Transaction timeout of the transactions that are left open.
 OPEN_SECONDS = 10.0
 MOVED_GROUPS = 4
 RUN_SECONDS = 900
@@ -34,16 +34,16 @@ RUN_SECONDS = 900
 
 @dataclass(frozen=True)
 class Leaving:
-    """How clients leave the cluster that they are on.
+    """How clients leave their cluster.
 
     Args:
-        accident: how it is lost; None for a planned failover.
-        kill_mirror_maker: before a planned failover kill MirrorMaker 2 with -9, so that the target has repeats.
+        accident: how the cluster is lost; None for a planned failover.
+        kill_mirror_maker: kill MirrorMaker 2 with -9 before a planned failover, so that the target has repeats.
         standby: after a planned failover the new primary gets a standby at once.
-        more: records that are written before to each partition of the workload's topics, of every kind, and replicated.
-        stranded: as many of every kind that are not, for replication stands when the source dies; some in a transaction
-            that nobody ends. Of an accident only.
-        params: of the run, beside source, target and reason.
+        more: records of every kind written before to each partition of the workload's topics, and replicated.
+        stranded: records of every kind written to each partition while replication is stopped, before the source dies;
+            some in a transaction left open. For an accident only.
+        params: further params of the run.
     """
 
     accident: Accident | None = None
@@ -55,7 +55,13 @@ class Leaving:
 
     @classmethod
     def drawn(cls, number: int) -> Leaving:
-        """Draw one, the same per number: every other an accident; eight vary repeats, standby and strandings."""
+        """Draw a variant, the same per number; eight numbers in a row cover all eight combinations.
+
+        | number % 8 | leave | MirrorMaker 2 killed | standby | stranded records |
+        | --- | --- | --- | --- | --- |
+        | 0, 2, 4, 6 | planned | 2, 6 | 4, 6 | - |
+        | 1, 3, 5, 7 | accident | 3, 7 | - | 5, 7 |
+        """
         rng = random.Random(number)
         if number % 2 == 0:
             return cls(None, kill_mirror_maker=bool(number & 2), standby=bool(number & 4), more=rng.randrange(1, 40))
@@ -64,7 +70,7 @@ class Leaving:
 
     @property
     def crashed(self) -> bool:
-        """Say whether MirrorMaker 2 is killed."""
+        """Whether MirrorMaker 2 is killed."""
         return self.kill_mirror_maker or (self.accident is not None and self.accident.kill_mirror_maker)
 
 
@@ -74,10 +80,10 @@ class Returning:
 
     Args:
         mode: `append` or `recreate`.
-        stranded: what becomes of stranded records by topic or expression; None leaves out the param.
-        more: records that are written before to each partition where clients are.
-        born: clients make a topic, with groups on it, before.
-        crashed: MirrorMaker 2 was killed since clients left, so that it may have repeated records.
+        stranded: decision on stranded records by topic or expression; None omits the param.
+        more: records written before to each partition on the clients' cluster.
+        born: clients create a topic, with groups on it, before.
+        crashed: MirrorMaker 2 was killed since clients left: the logs may have repeats.
     """
 
     mode: str = "append"
@@ -88,19 +94,19 @@ class Returning:
 
     @property
     def params(self) -> dict[str, Any]:
-        """Params of the run, beside source, target and reason."""
-        decided = {} if self.stranded is None else {"stranded": dict(self.stranded)}
-        return {} if self.mode == "append" and not decided else {"mode": self.mode, **decided}
+        """Params of the run, except source, target and reason."""
+        decisions = {} if self.stranded is None else {"stranded": dict(self.stranded)}
+        return {} if self.mode == "append" and not decisions else {"mode": self.mode, **decisions}
 
 
 class RoundTrips(LostSourceRehearsal):
-    """A workload whose clients go to and fro, and the judge of every change of sides.
+    """A workload whose clients move between the clusters, and the check of every client move.
 
     Attributes:
-        ledger: everything that clients ever wrote, and what the judge has kept.
+        ledger: all records of clients, and conclusions of earlier checks.
         approver: user who answers the gates; None waits for a person.
-        seconds: how long to wait for the end of a procedure.
-        meddle: called before the judge looks, with what is to be judged.
+        seconds: timeout of a procedure.
+        meddle: called before each check, with the client move to check.
     """
 
     def __init__(
@@ -114,7 +120,7 @@ class RoundTrips(LostSourceRehearsal):
         recorded: bool = True,
         **load: Any,
     ) -> None:
-        """As an unplanned rehearsal."""
+        """Take the arguments of an unplanned rehearsal."""
         super().__init__(state, folder, seed, rate, scale, groups, recorded, **load)
         self.approver: str | None = APPROVER
         self.seconds = RUN_SECONDS
@@ -129,24 +135,24 @@ class RoundTrips(LostSourceRehearsal):
 
     @property
     def number(self) -> int:
-        """How many changes of sides there were."""
+        """Number of client moves so far."""
         return len(self.ledger.periods) - 1
 
     def seed_topics(self) -> GroundTruth:
-        """As a planned rehearsal: how much is mirrored at a time, nobody asks."""
+        """Seed as in a planned rehearsal, without counting the mirrored records per interval."""
         truth = Rehearsal.seed_topics(self)
         self.ledger.take_truth(truth)
         self.ledger.take_loads([], self.load.topics if self.load else {})
         return truth
 
     def start_clients(self) -> None:
-        """Start the demo application where clients are, with a folder of its own."""
+        """Start the demo application on the clients' cluster, with a new folder."""
         self._client_folder = self.folder / f"clients-{self.seed}-{len(self._client_folders)}"
         self._client_folders.append(self._client_folder)
         super().start_clients()
 
     def start_load(self, seconds: float = 3.0) -> None:
-        """Load where clients are; its records have numbers of their own every time."""
+        """Start the load on the clients' cluster; every load has its own record numbers."""
         if self.load and self._loads:
             folder = self.folder / f"load-{self.seed}-{self._loads}"
             self.load = Load(
@@ -156,7 +162,7 @@ class RoundTrips(LostSourceRehearsal):
         super().start_load(seconds)
 
     def write_more(self, count: int) -> None:
-        """Write records of every kind where clients are, each acknowledged or aborted when this returns."""
+        """Write records of every kind on the clients' cluster; on return each is acknowledged or aborted."""
         self._written += 1
         if count:
             self.ledger.take_truth(
@@ -164,7 +170,7 @@ class RoundTrips(LostSourceRehearsal):
             )
 
     def leave_transactions_open(self, count: int) -> None:
-        """Write records of which nobody is ever told."""
+        """Write records in transactions that are never committed."""
         self._written += 1
         self.ledger.take_truth(
             leave_transactions_open(
@@ -173,41 +179,41 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def make_topic(self) -> None:
-        """Clients make a topic where they are, and groups read it."""
+        """Create a topic on the clients' cluster, with groups on it."""
         self._written += 1
-        made = Workload(
+        truth = Workload(
             self.seed + 1000 + self._written, self.status, self.source, scale=0.02, kinds=("plain",), groups=3
         ).create()
-        self.ledger.take_truth(made)
+        self.ledger.take_truth(truth)
 
     def move_groups(self) -> None:
-        """Some groups without a consumer go on, or back, where clients are."""
+        """Commit new positions for some groups without a consumer, further on or back, on the clients' cluster."""
         reader = ClusterReader(self.source, self.status)
         idle = self.idle_groups
-        moved = reader.positions(self._chance.sample(idle, min(MOVED_GROUPS, len(idle))))
-        places = {place for positions in moved.values() for place in positions}
+        old_positions = reader.positions(self._chance.sample(idle, min(MOVED_GROUPS, len(idle))))
+        places = {place for positions in old_positions.values() for place in positions}
         starts, ends = reader.starts(places), reader.ends(places)
-        anew = {
+        new_positions = {
             group: {place: self._chance.randint(starts[place], ends[place]) for place in positions}
-            for group, positions in moved.items()
+            for group, positions in old_positions.items()
             if positions
         }
         Committer(AdminClient(dict(self._properties("admin"))), self._properties("consumer")).commit(
-            GroupPlan(group, ADMIN, positions) for group, positions in anew.items()
+            GroupPlan(group, ADMIN, positions) for group, positions in new_positions.items()
         )
 
     def _properties(self, principal: str) -> Mapping[str, str]:
         properties: Mapping[str, str] = self.status["clusters"][self.source]["client_properties"][principal]
         return properties
 
-    # -- changes of sides -------------------------------------------------------------------------------------------
+    # -- client moves ------------------------------------------------------------------------------------------------
 
     def leave(self, how: Leaving, writes: bool = False) -> Verdict:
-        """Move clients to the other cluster and let them work there; the cluster they left is up again after that.
+        """Move clients to the other cluster and let them work there; afterwards the cluster they left is up again.
 
         Args:
-            how: they leave.
-            writes: the judge also tries to write on both clusters, at the very end.
+            how: how clients leave.
+            writes: the checker also tries to write on both clusters, after all other checks.
         """
         params = {"start_reverse_replication": True, **how.params} if how.standby else how.params
         self.start_clients()
@@ -222,11 +228,11 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def come_back(self, how: Returning = Returning(), writes: bool = False) -> Verdict:
-        """Clients return to the cluster that they left last, and work there.
+        """Move clients back to the cluster that they left last, and let them work there.
 
         Args:
-            how: they return.
-            writes: the judge also tries to write on both clusters, at the very end.
+            how: how clients return.
+            writes: the checker also tries to write on both clusters, after all other checks.
         """
         returned = self._logs(self.target)
         self.move_groups()
@@ -247,7 +253,7 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def suffer(self, accident: Accident) -> None:
-        """As in an unplanned rehearsal; to strand records of every kind, the source dies while replication stands."""
+        """Lose the source as in an unplanned rehearsal; to strand records of every kind, pause replication before."""
         if not self._stranding:
             self.write_more(self._more)
             return super().suffer(accident)
@@ -264,7 +270,7 @@ class RoundTrips(LostSourceRehearsal):
         return self.await_rest()
 
     def _work(self, how: Leaving) -> None:
-        """Load, records of every kind, and MirrorMaker 2 killed if that is wanted."""
+        """Start the load, write records of every kind, and kill MirrorMaker 2 if asked to."""
         self.start_load()
         self.write_more(how.more)
         if how.kill_mirror_maker:
@@ -280,15 +286,15 @@ class RoundTrips(LostSourceRehearsal):
         self.stop()
         folder, evidence = self.evidence()
         if code != 0:
-            # Given back or refused, it is no change of sides; what clients were told meanwhile counts all the same.
+            # A returned or refused run is no client move; acknowledgements in the meantime still count.
             self.ledger.periods.pop()
-            self._take_in(number)
+            self._add_acknowledgements(number)
             return Verdict(
                 [Finding("run", f"{dag_id} ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")]
             )
         if dag_id == UNPLANNED:
             self.bring_source_back()
-        self._take_in(number)
+        self._add_acknowledgements(number)
         trip = Trip(number, dag_id, source, target, evidence, folder, before=before, approver=self.approver, **facts)
         if trip.flows_on:
             self.await_copies()
@@ -299,31 +305,31 @@ class RoundTrips(LostSourceRehearsal):
         return verdict
 
     def bring_source_back(self) -> None:
-        """Start the source's broker again on the log that it left, and the worker beside it."""
+        """Start the source's broker again on its old logs, and the source's Connect worker."""
         super().bring_source_back()
         self.start_again(f"connect-{self.source}")
 
     def await_copies(self) -> None:
-        """Wait until what clients wrote on the target has flowed on to the source."""
+        """Wait until the reverse flow has mirrored all records from the target to the source."""
 
-        def still() -> bool:
+        def is_stable() -> bool:
             before = self._count(self.source)
             time.sleep(STILL_SECONDS)
             return self._count(self.source) == before
 
-        if not wait_for(still, RESTART_SECONDS):
+        if not wait_for(is_stable, RESTART_SECONDS):
             raise TimeoutError(
                 f"replication to {self.source} still goes on {RESTART_SECONDS:.0f} s after clients have stopped"
             )
 
     def mirrored_counter(self) -> Callable[[], int]:
-        """Return what tells how many records the target holds so far."""
+        """Return a function that counts the records on the target so far."""
         return lambda: self._count(self.target)
 
-    # -- the judge --------------------------------------------------------------------------------------------------
+    # -- the checker ------------------------------------------------------------------------------------------------
 
-    def _take_in(self, number: int) -> None:
-        """What clients and load were told, in the period in which they were sent."""
+    def _add_acknowledgements(self, number: int) -> None:
+        """Add the acknowledgements of clients and load to the ledger, in the period of the writes."""
         if self.load:
             self.ledger.take_loads(self.load.acknowledgements(), self.load.topics, number)
         self.ledger.take_clients(*self._client_folders)
@@ -341,11 +347,11 @@ class RoundTrips(LostSourceRehearsal):
         return reader.positions(reader.groups())
 
     def _logs(self, alias: str) -> dict[Place, list[Held]]:
-        compacted = {topic for topic, known in self.ledger.topics.items() if known.compacted}
+        compacted = {topic for topic, properties in self.ledger.topics.items() if properties.compacted}
         places = self._places(alias)
         keyed = {name for name, _ in places if self.ledger.names.local(name) in compacted}
-        found = ClusterReader(alias, self.status).read(places, "read_uncommitted", keyed)
-        return {place: [one for one in held if one.digest != PROBE_DIGEST] for place, held in found.items()}
+        logs = ClusterReader(alias, self.status).read(places, "read_uncommitted", keyed)
+        return {place: [record for record in held if record.digest != PROBE_DIGEST] for place, held in logs.items()}
 
     def _places(self, alias: str) -> list[Place]:
         existing = ClusterReader(alias, self.status).partitions()
@@ -359,15 +365,15 @@ class RoundTrips(LostSourceRehearsal):
 def rehearse_round_trips(
     state: Path, folder: Path, seed: int, rate: int, trips: Sequence[tuple[Leaving, Returning]], **workload: Any
 ) -> Verdict:
-    """Move clients to and fro on a running lab, with a verdict after each change; end at the first failing one.
+    """Make round trips on a running lab, with a check after each client move; stop at the first failed check.
 
     Args:
-        rate: records per second of producers that ignore the drain hook; 0 for none.
+        rate: records per second of producers that ignore the drain hook; 0 for no load.
         trips: how clients leave and return, trip by trip.
-        workload: `scale`, `groups`, `recorded` and `load_topics`, as of `RoundTrips`.
+        workload: `scale`, `groups`, `recorded` and `load_topics`, as in `RoundTrips`.
 
     Returns:
-        Findings and figures of all changes together.
+        Findings and figures of all client moves together.
     """
     rehearsal, verdict = RoundTrips(state, folder, seed, rate, **workload), Verdict()
     try:
@@ -377,10 +383,10 @@ def rehearse_round_trips(
                 (partial(rehearsal.leave, leaving), leaving, False),
                 (partial(rehearsal.come_back, returning), returning, number == len(trips)),
             ):
-                found = change(writes=last)
-                print(f"change {rehearsal.number - 1}, {rehearsal.dag_id}, {how}: {dict(found.figures)}", flush=True)
-                verdict.add(found.findings, **found.figures)
-                if not found.passed:
+                result = change(writes=last)
+                print(f"change {rehearsal.number - 1}, {rehearsal.dag_id}, {how}: {dict(result.figures)}", flush=True)
+                verdict.add(result.findings, **result.figures)
+                if not result.passed:
                     return verdict
         return verdict
     finally:

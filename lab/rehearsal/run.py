@@ -31,15 +31,15 @@ def run_dag(
     """Run one DAG as ``operator``; the last line printed is outcome, failing step and reason.
 
     Args:
-        lab: which is up, with Airflow.
-        dag_id: which DAG.
-        conf: its params.
+        lab: a running lab with Airflow.
+        dag_id: the DAG's id.
+        conf: params of the run.
         approve_as: the user who answers every gate with its first option; None waits for a person.
-        timeout: seconds after which waiting ends; the run itself goes on.
-        wait: False only triggers.
+        timeout: seconds to wait for the run's end; the run itself continues afterwards.
+        wait: False triggers the run without waiting.
 
     Returns:
-        The exit code: 0 for the outcome ``completed`` (without waiting: for a run that was accepted), else 1.
+        The exit code: 0 for the outcome ``completed`` (without waiting: for an accepted run), else 1.
     """
     api = AirflowClient.of(lab, STARTER)
     approver = AirflowClient.of(lab, approve_as) if approve_as else None
@@ -47,10 +47,10 @@ def run_dag(
     _say(f"{dag_id} {run_id} triggered by {STARTER}")
     if not wait:
         return 0
-    how = f"{lab.airflow_url}/required_actions (passwords: python -m lab status --state {lab.root})"
-    watched = _Watched(api, approver, dag_id, run_id, how)
+    url_hint = f"{lab.airflow_url}/required_actions (passwords: python -m lab status --state {lab.root})"
+    follower = _RunFollower(api, approver, dag_id, run_id, url_hint)
     try:
-        outcome, step, reason = _result(lab, dag_id, run_id, watched.follow(timeout), watched.failed_task)
+        outcome, step, reason = _result(lab, dag_id, run_id, follower.follow(timeout), follower.failed_task)
     except LabError as error:
         outcome, step, reason = "failed", "", f"{error}; the run itself may go on"
     _say(f"outcome={outcome} failing_step={step or '-'} reason={_one_line(reason) or '-'}")
@@ -58,34 +58,36 @@ def run_dag(
 
 
 def procedure_id(dag_id: str, run_id: str) -> str:
-    """The id under which a run leaves its evidence."""
+    """Return a run's procedure id, which names its evidence folder."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", f"{dag_id}-{run_id}")
 
 
-class _Watched:
-    """One run being followed."""
+class _RunFollower:
+    """Follows one run: prints ended tasks and answers gates."""
 
-    def __init__(self, api: AirflowClient, approver: AirflowClient | None, dag_id: str, run_id: str, how: str) -> None:
-        self._api, self._approver, self._run, self._how = api, approver, (dag_id, run_id), how
+    def __init__(
+        self, api: AirflowClient, approver: AirflowClient | None, dag_id: str, run_id: str, url_hint: str
+    ) -> None:
+        self._api, self._approver, self._run, self._hint = api, approver, (dag_id, run_id), url_hint
         self._printed: set[tuple[Any, ...]] = set()
         self._asked: set[tuple[Any, ...]] = set()
-        self._parked: set[tuple[Any, ...]] = set()
+        self._open_gates: set[tuple[Any, ...]] = set()
         self.failed_task = ""
 
     def follow(self, timeout: float) -> str:
-        """Watch until the run has ended; answers its state, or ``timeout``."""
+        """Poll until the run has ended; return its state, or ``timeout``."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            state = self._look()
+            state = self._poll()
             if state in ("success", "failed"):
                 return state
             time.sleep(POLL_SECONDS)
         return "timeout"
 
-    def _look(self) -> str:
-        """One look at the run; an API that is away for a moment does not end the watching."""
+    def _poll(self) -> str:
+        """Poll once and return the run's state; ``unknown`` if the API is unavailable or answers 409."""
         try:
-            # The state is read first: what ended before it is then surely among the tasks.
+            # State first: every task that ended before this read is then in the list of tasks.
             state: str = self._api.run(*self._run)["state"]
             self._print_ended()
             if state not in ("success", "failed"):
@@ -108,18 +110,18 @@ class _Watched:
                 _say(f"{_seconds(task):8.1f} s  {task['task_id']:<28} {task['state']}")
 
     def _answer_gates(self) -> None:
-        # An answer that comes while the gate's process still parks is lost, or fails the try: it is given at the second
-        # look.
-        seen_before, self._parked = self._parked, set()
+        # An answer while the gate's process still defers is lost, or fails the try: gates are answered at the second
+        # poll.
+        open_before, self._open_gates = self._open_gates, set()
         for gate in self._api.open_gates(*self._run):
             task = gate["task_instance"]
             key = (task["task_id"], task["map_index"], task["try_number"])
-            self._parked.add(key)
-            if self._approver and key in seen_before:
+            self._open_gates.add(key)
+            if self._approver and key in open_before:
                 self._approve(self._approver, gate, task)
             elif self._approver is None and key not in self._asked:
                 self._asked.add(key)
-                _say(f"            {task['task_id']} waits for a person: {gate['subject']}; answer it at {self._how}")
+                _say(f"            {task['task_id']} waits for a person: {gate['subject']}; answer it at {self._hint}")
 
     def _approve(self, approver: AirflowClient, gate: dict[str, Any], task: dict[str, Any]) -> None:
         option = gate["options"][0]
@@ -128,14 +130,14 @@ class _Watched:
 
 
 def proposed_values(form: dict[str, Any]) -> dict[str, Any]:
-    """The defaults of a gate's form; Airflow shows a field as its bare value or as a param with a value."""
+    """Return the defaults of a gate's form; Airflow gives a field as a bare value or as a param with a value."""
     return {
         name: field["value"] if isinstance(field, dict) and "value" in field else field for name, field in form.items()
     }
 
 
 def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str) -> tuple[str, str, str]:
-    """Outcome, failing step and reason: from the evidence, or from the run where a DAG leaves none."""
+    """Return outcome, failing step and reason, from the evidence or, without evidence, from the run's state."""
     if run_state == "timeout":
         return "failed", "", "the run has not ended in time and goes on; see it in Airflow"
     evidence = lab.collected(lab.evidence / procedure_id(dag_id, run_id)) / "evidence.json"
@@ -146,14 +148,14 @@ def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str
             else ("failed", failed_task, "the run failed and left no evidence")
         )
     try:
-        found = json.loads(evidence.read_text())
+        document = json.loads(evidence.read_text())
     except ValueError as error:
         raise LabError(f"{evidence} is no JSON: {error}") from None
-    failing: dict[str, Any] = next((step for step in found.get("steps", []) if step.get("state") == "failed"), {})
-    outcome = found.get("outcome") or "failed"
+    failing: dict[str, Any] = next((step for step in document.get("steps", []) if step.get("state") == "failed"), {})
+    outcome = document.get("outcome") or "failed"
     if outcome == "completed" and run_state != "success":
         return "failed", failing.get("id", ""), "the evidence says completed, but the run failed"
-    return outcome, failing.get("id", ""), found.get("reason_for_outcome") or ""
+    return outcome, failing.get("id", ""), document.get("reason_for_outcome") or ""
 
 
 def _seconds(task: dict[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""One unplanned failover on a lab: kill the source's broker and Connect worker with -9, go on, and judge."""
+"""One unplanned failover on a lab: kill the source's broker and Connect worker with -9, fail over, check."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from lab.environment.connect import connector_config
 from lab.rehearsal.planned import RESTART_SECONDS, SOURCE, TARGET, Rehearsal, wait_for, without_garbage_collection
 from lab.workload import GroundTruth
 
-#: As the product's topology has it where it says nothing.
+#: The product's default sampling interval.
 SAMPLING_SECONDS = 10.0
 SAMPLE_WAIT = 60.0
-#: What is recorded of the flow from the source, in the archive.
+#: Folder of the flow's samples in the archive.
 FLOW = f"{SOURCE}-to-{TARGET}"
 WATCH_SECONDS = 0.5
 
@@ -36,11 +36,10 @@ class Accident:
     """How the source is lost.
 
     Args:
-        after: seconds of load before it dies.
+        after: seconds of load before the source dies.
         kill_mirror_maker: kill MirrorMaker 2 with -9 before, so that the target has repeats.
-        lag: seconds that replication is paused before, so that it lags when the source dies; 0 for replication that
-            runs.
-        offset_lag_max: of MirrorMaker 2's offset syncs; None leaves it as it is.
+        lag: seconds of paused replication before, so that replication lags when the source dies; 0 for no pause.
+        offset_lag_max: MirrorMaker 2's `offset.lag.max`; None leaves the setting as it is.
     """
 
     after: float = 5.0
@@ -50,10 +49,10 @@ class Accident:
 
     @classmethod
     def drawn(cls, number: int) -> Accident:
-        """Draw an accident, the same per number; eight in a row cover repeats, lag and both settings of syncs.
+        """Draw an accident, the same per number; eight in a row combine repeats, lag and both sync settings.
 
-        What MirrorMaker 2 fetches at once, a megabyte a partition, is mirrored also after the source is dead: a shorter
-        pause would leave no lag.
+        MirrorMaker 2 mirrors the records already fetched (a megabyte a partition) even after the source is dead: a
+        shorter pause would leave no lag.
         """
         rng = random.Random(number)
         return cls(
@@ -65,15 +64,15 @@ class Accident:
 
 
 class TargetWatch:
-    """Measures the most records mirrored to each partition within some seconds; new topics are included."""
+    """Measures the maximum of records mirrored to each target partition in an interval, new topics included."""
 
     def __init__(self, reader: ClusterReader) -> None:
         self._reader = reader
-        self._looks: list[tuple[float, dict[Place, int]]] = []
+        self._readings: list[tuple[float, dict[Place, int]]] = []
 
     @contextmanager
     def watching(self) -> Iterator[TargetWatch]:
-        """Look once before the block runs, and again and again while it does."""
+        """Read the log ends once before the block, and repeatedly during the block."""
         self.look()
         ended = threading.Event()
         thread = threading.Thread(target=self._watch, args=(ended,), daemon=True)
@@ -85,27 +84,27 @@ class TargetWatch:
             thread.join()
 
     def take(self, at: float, ends: dict[Place, int]) -> None:
-        """Take one look into account."""
-        self._looks.append((at, ends))
+        """Add one reading of log ends, taken at `at` (monotonic seconds)."""
+        self._readings.append((at, ends))
 
     def most(self, seconds: float) -> dict[Place, int]:
-        """Tell the most that any interval of so many seconds brought to each partition."""
+        """Return, by partition, the most records mirrored in any interval of `seconds`."""
         most: dict[Place, int] = defaultdict(int)
-        within: deque[tuple[float, dict[Place, int]]] = deque()
-        for at, ends in self._looks:
-            within.append((at, ends))
-            # One look from before the interval stays: records between two looks belong to every interval that touches
-            # them.
-            while len(within) > 1 and within[1][0] <= at - seconds:
-                within.popleft()
-            first = within[0][1]
+        window: deque[tuple[float, dict[Place, int]]] = deque()
+        for at, ends in self._readings:
+            window.append((at, ends))
+            # One reading from before the interval stays: records between two readings count in every interval that
+            # overlaps with these readings.
+            while len(window) > 1 and window[1][0] <= at - seconds:
+                window.popleft()
+            ends_before = window[0][1]
             for place, end in ends.items():
-                # What was not there at the beginning of the interval held nothing then.
-                most[place] = max(most[place], end - first.get(place, 0))
+                # A partition without a reading at the interval's start was empty then.
+                most[place] = max(most[place], end - ends_before.get(place, 0))
         return most
 
     def look(self) -> None:
-        """Look at every partition that the target has now; of its internal topics nobody asks."""
+        """Read the log end of every current partition of the target, except internal topics."""
         counts = self._reader.partitions()
         self.take(
             time.monotonic(),
@@ -119,32 +118,32 @@ class TargetWatch:
             try:
                 self.look()
             except KafkaException:
-                # The next look covers what this one missed.
+                # The next reading covers the missed interval.
                 continue
 
 
 def longest_sample(archive: Path, until: int) -> float:
-    """Return how long one sample of a recorder's archive took at most, in seconds; 0 where none tells.
+    """Return the longest duration of a sample in a recorder's archive, in seconds; 0 without samples.
 
     Args:
-        until: in milliseconds since 1970; a sample that ended later waited for a source that was dead.
+        until: milliseconds since 1970; samples that ended later are ignored: these waited for a dead source.
     """
-    took = [0]
+    durations = [0]
     for path in archive.rglob("[!.]*.parquet"):
         try:
             rows = pq.read_table(
                 path, columns=["at", "details"], filters=[("kind", "=", "sample")], partitioning=None
             ).to_pylist()
         except FileNotFoundError:
-            # Merged meanwhile.
+            # The recorder has merged the file.
             continue
-        spans = [(row["at"], json.loads(row["details"])["took_ms"]) for row in rows]
-        took += [length for at, length in spans if at + length <= until]
-    return max(took) / 1000
+        samples = [(row["at"], json.loads(row["details"])["took_ms"]) for row in rows]
+        durations += [duration for at, duration in samples if at + duration <= until]
+    return max(durations) / 1000
 
 
 class LostSourceRehearsal(Rehearsal):
-    """A workload whose source dies under load, one unplanned failover, and the judge."""
+    """A workload whose source dies under load, one unplanned failover, and the checker."""
 
     dag_id = "unplanned_failover"
 
@@ -159,7 +158,7 @@ class LostSourceRehearsal(Rehearsal):
         recorded: bool = True,
         **load: Any,
     ) -> None:
-        """As a planned rehearsal; `recorded` says that the flight recorder is expected to run."""
+        """Take the arguments of a planned rehearsal; `recorded`: the flight recorder is expected to run."""
         super().__init__(state, folder, seed, rate, scale, groups, **load)
         self.died_at: int | None = None
         self._recorded = recorded
@@ -168,22 +167,22 @@ class LostSourceRehearsal(Rehearsal):
         self._most: Mapping[Place, int] | None = None
 
     def seed_topics(self) -> GroundTruth:
-        """As in a planned rehearsal; also count from now on what is mirrored: most topics are mirrored only here."""
+        """Seed as in a planned rehearsal; also start counting mirrored records: most topics are only mirrored now."""
         self._watch = self._watching.enter_context(TargetWatch(ClusterReader(TARGET, self.status)).watching())
         return super().seed_topics()
 
     def lose_source(self, accident: Accident) -> None:
-        """Start the load and cause the accident: on return, the source's broker and its Connect worker are dead."""
+        """Start the load and cause the accident: on return the source's broker and Connect worker are dead."""
         self.suffer(accident)
         self._watching.close()
-        # A sample takes a moment: by so much the looks of two samples at one partition may lie further apart than their
-        # beginnings.
+        # A sample takes time: two samples may read a partition further apart than their start times, by the duration of
+        # a sample.
         if self._recorded:
             longest = longest_sample(self.lab.collected(self.lab.archive / FLOW), self.died_at)  # type: ignore[arg-type]  # suffer() set it
             self._most = self._watch.most(SAMPLING_SECONDS + longest)
 
     def suffer(self, accident: Accident) -> None:
-        """The same where nobody asks how much was mirrored at a time."""
+        """Cause the accident, as `lose_source` without the counts per sampling interval."""
         if accident.offset_lag_max is not None:
             self.set_offset_lag_max(accident.offset_lag_max)
         self.start_load()
@@ -198,16 +197,16 @@ class LostSourceRehearsal(Rehearsal):
         self.await_rest()
 
     def kill_source(self) -> None:
-        """Kill the source's broker and the Connect worker beside it with -9, and wait until they are gone."""
+        """Kill the source's broker and Connect worker with -9, and wait until both processes are gone."""
         self.kill_cluster(self.source)
         self.died_at = int(time.time() * 1000)
 
     def kill_cluster(self, alias: str) -> None:
-        """The same of either cluster."""
+        """Kill a cluster's broker and Connect worker with -9, and wait until both processes are gone."""
         self.kill(f"broker-{alias}", f"connect-{alias}")
 
     def await_rest(self) -> None:
-        """Wait until what was on its way when the source died has arrived."""
+        """Wait until MirrorMaker 2 has mirrored the records that it had fetched before the source died."""
         mirrored = self.mirrored_counter()
 
         def at_rest() -> bool:
@@ -219,39 +218,39 @@ class LostSourceRehearsal(Rehearsal):
             raise TimeoutError(f"MirrorMaker 2 still mirrors {RESTART_SECONDS:.0f} s after {self.source} died")
 
     def bring_source_back(self) -> None:
-        """Start the source's broker again on the log that it left; nothing that writes or reads runs any more."""
+        """Stop load and clients, and start the source's broker again on its old logs."""
         self.stop()
         self.start_again(f"broker-{self.source}")
 
     def await_samples(self) -> None:
-        """Wait until the recorder has written twice: the second sample was begun after this was called."""
+        """Wait until the recorder has written twice: the second sample was started after this call."""
         for _ in range(2):
             if not wait_for(partial(self._has_sample_after, self._newest_sample()), SAMPLE_WAIT):
                 raise TimeoutError(f"the recorder wrote nothing under {self.lab.archive} within {SAMPLE_WAIT:.0f} s")
 
     def set_offset_lag_max(self, records: int) -> None:
-        """Set MirrorMaker 2's `offset.lag.max`, and wait until its tasks have it."""
+        """Set MirrorMaker 2's `offset.lag.max`, and wait until its tasks have the setting."""
         config = connector_config(self.lab, self.source, self.target, "source") | {"offset.lag.max": str(records)}
         self._connector("PUT", "config", config).raise_for_status()
 
-        def told() -> bool:
+        def has_setting() -> bool:
             answer = self._connector("GET", "tasks")
             tasks = answer.json() if answer.ok else []
             return bool(tasks) and all(task["config"].get("offset.lag.max") == str(records) for task in tasks)
 
-        if not wait_for(told, RESTART_SECONDS):
+        if not wait_for(has_setting, RESTART_SECONDS):
             raise TimeoutError(
                 f"MirrorMaker 2's tasks are not told offset.lag.max={records} after {RESTART_SECONDS:.0f} s"
             )
         self.await_state("RUNNING")
 
     def pause_replication(self) -> None:
-        """Have MirrorMaker 2 mirror nothing any more, and wait until it stands."""
+        """Pause MirrorMaker 2's source connector, and wait until it is PAUSED."""
         self._ask("pause")
         self.await_state("PAUSED")
 
     def hold_replication_back(self, seconds: float) -> None:
-        """Pause replication, then let it go on: it lags when this returns."""
+        """Pause replication for some seconds, then resume: replication lags on return."""
         self.pause_replication()
         time.sleep(seconds)
         self._ask("resume")
@@ -261,10 +260,10 @@ class LostSourceRehearsal(Rehearsal):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after it was resumed")
 
     def kill_source_held_back(self, seconds: float) -> None:
-        """Pause replication, then kill the source: what the recorder saw it take meanwhile is certainly lost.
+        """Pause replication, then kill the source: records sampled by the recorder during the pause are certainly lost.
 
         Args:
-            seconds: of load beyond what the recorder needs to see that the source is ahead.
+            seconds: seconds of load before the wait for the recorder's next samples.
         """
         self.pause_replication()
         time.sleep(seconds)
@@ -272,17 +271,17 @@ class LostSourceRehearsal(Rehearsal):
         self.kill_source()
 
     def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> UnplannedCheck:
-        """Return the judge of this rehearsal; load and clients are stopped."""
+        """Return the check of this rehearsal; load and clients must be stopped."""
         facts = {"died_at": self.died_at, "recorded": self._recorded, "mirrored_in_interval": self._most}
         trip = self._trip(evidence, approver, self.truth.positions, **facts)
         return UnplannedCheck(UnplannedObserved(self.make_ledger(), trip, self.status))
 
     def judge_returned(self, evidence: Mapping[str, Any], stranded: Path) -> Verdict:
-        """Hold a list of stranded records against the source that is back.
+        """Compare a list of stranded records with the returned source.
 
         Args:
-            evidence: of the failover, whose boundary tells what was mirrored.
-            stranded: a folder that holds `stranded/*.parquet` and `loss.parquet`.
+            evidence: evidence of the failover; its boundary bounds the mirrored records.
+            stranded: a folder with `stranded/*.parquet` and `loss.parquet`.
         """
         with without_garbage_collection():
             verdict = self.judge_of(evidence, None).judge_returned(stranded)
@@ -292,7 +291,7 @@ class LostSourceRehearsal(Rehearsal):
         return verdict
 
     def stop(self) -> None:
-        """Stop load, clients and the counting; may be called again."""
+        """Stop load, clients and the counting of mirrored records; may be called again."""
         super().stop()
         self._watching.close()
 
@@ -301,17 +300,17 @@ class LostSourceRehearsal(Rehearsal):
 
     def _newest_sample(self) -> float:
         times = []
-        # Samples are named by the time of day: one that is being written aside, or a merged one, is no new sample.
+        # Samples are named by the time of day: a temporary or merged file is no new sample.
         for path in self.lab.collected(self.lab.archive / FLOW).rglob("[0-9]*.parquet"):
             try:
                 times.append(path.stat().st_mtime)
             except FileNotFoundError:
-                # Merged meanwhile.
+                # The recorder has merged the file.
                 continue
         return max(times, default=0.0)
 
-    def _ask(self, what: str) -> None:
-        self._connector("PUT", what).raise_for_status()
+    def _ask(self, action: str) -> None:
+        self._connector("PUT", action).raise_for_status()
 
 
 def rehearse_lost_source(
@@ -327,20 +326,20 @@ def rehearse_lost_source(
     load_topics: Mapping[str, int] | None = None,
     **params: Any,
 ) -> tuple[Verdict, Path]:
-    """A whole rehearsal on a lab that is up: workload, clients, load, accident, failover, verdict.
+    """Run a whole rehearsal on a running lab: workload, clients, load, accident, failover, check.
 
     Args:
         accident: how the source is lost.
-        stranded: called once the source is back, it answers where the list of stranded records is; None does not bring
-            the source back.
+        stranded: called after the source's return; returns the folder with the list of stranded records. None leaves
+            the source dead.
         recorded: the flight recorder is expected to run.
         scale: factor on the workload's size.
-        groups: how many groups at most, besides those of clients and load.
-        load_topics: what the load writes to, and how many partitions each has; two topics with ten by default.
-        params: of the run, beside source, target and reason.
+        groups: maximum number of groups, besides the groups of clients and load; None for all.
+        load_topics: partition counts of the load's topics by name; two topics with ten partitions in all by default.
+        params: further params of the run.
 
     Returns:
-        The verdict, and the procedure's evidence folder.
+        The checker's result, and the procedure's evidence folder.
     """
     rehearsal = LostSourceRehearsal(state, folder, seed, rate, scale, groups, recorded, load_topics=load_topics)
     try:
