@@ -1,4 +1,4 @@
-"""A seeded workload with a ground truth: topics and groups that are not tuned, under load."""
+"""A seeded workload with its ground truth: topics, records and groups of many kinds, and load."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The ground truth of a workload: what was acknowledged, and where every group stood.
+"""The ground truth of a workload: acknowledged records, and every group's positions.
 
-It is written by whoever produced the records, never by whoever moves them, so that a judge can hold
-one against the other.
+The producers of the records write the ground truth, never the product, so that the checker can compare
+the clusters with independent data.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _LENGTH = struct.Struct(">q")
 
 
 def content_digest(key: bytes | None, value: bytes | None, headers: Headers = None) -> int:
-    """Return 64 bits that two records share exactly when key, value and headers are equal.
+    """Return a 64-bit digest of key, value and headers; equal exactly for records with equal content.
 
-    Null and empty are told apart. The timestamp stays out: LogAppendTime may rewrite it on the target.
+    Null and empty differ. The timestamp is not included: LogAppendTime may rewrite the timestamp on the target.
     """
     # Lengths go first: without them b"a" + b"bc" and b"ab" + b"c" would be one content.
     parts = [
@@ -36,7 +36,7 @@ def content_digest(key: bytes | None, value: bytes | None, headers: Headers = No
         value or b"",
     ]
     for name, content in headers or ():
-        # A header's name may be any bytes; the client hands undecodable ones over as surrogates.
+        # A header's name may be any bytes; the client decodes invalid bytes to surrogates.
         encoded = name.encode("utf-8", "surrogatepass")
         parts += [_LENGTHS.pack(len(encoded), -1 if content is None else len(content)), encoded, content or b""]
     digest: int = _LENGTH.unpack(blake2b(b"".join(parts), digest_size=8).digest())[0]
@@ -44,12 +44,12 @@ def content_digest(key: bytes | None, value: bytes | None, headers: Headers = No
 
 
 def key_digest(key: bytes | None) -> int:
-    """Return the digest that stands for a record's key alone."""
+    """Return the digest of a record's key alone."""
     return content_digest(key, None)
 
 
 class TruthRecord(NamedTuple):
-    """One record that the source acknowledged (or wrote inside an aborted transaction)."""
+    """One record that the cluster acknowledged (or that was written in an aborted transaction)."""
 
     offset: int
     digest: int
@@ -61,7 +61,7 @@ class TruthRecord(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """One record that a producer was told is safe. `at` is wall-clock milliseconds when it was told."""
+    """One record that a producer got an acknowledgement for; `at` is the time of the answer, in epoch milliseconds."""
 
     topic: str
     partition: int
@@ -84,17 +84,17 @@ class TopicTruth:
     records: dict[int, list[TruthRecord]] = field(default_factory=dict)
 
     def committed(self, partition: int) -> list[TruthRecord]:
-        """Return the records of a partition that must never get lost."""
+        """Return a partition's committed records, which must not get lost."""
         return [record for record in self.records.get(partition, []) if record.state == COMMITTED]
 
     def record_id(self, partition: int, offset: int) -> str | None:
-        """Return the id of the record at an offset, None when it has none."""
+        """Return the id of the record at an offset; None without record or id."""
         return next((record.id for record in self.records.get(partition, []) if record.offset == offset), None)
 
 
 @dataclass
 class GroundTruth:
-    """Everything a workload wrote to one cluster."""
+    """All topics, records and positions that a workload wrote to one cluster."""
 
     seed: int
     cluster: str
@@ -103,7 +103,7 @@ class GroundTruth:
     notes: dict[str, str] = field(default_factory=dict)
 
     def place(self, group: str, topic: str, partition: int, offset: int) -> None:
-        """Remember that a group's committed position is this offset."""
+        """Record a group's committed position."""
         self.positions.setdefault(group, {}).setdefault(topic, {})[partition] = offset
 
     def placed(self) -> Iterator[tuple[str, str, int, int]]:
@@ -121,7 +121,7 @@ class GroundTruth:
             self.place(group, topic, partition, offset)
 
     def save(self, path: Path) -> None:
-        """Write the truth as JSON, aside first, so that a reader never sees half of it."""
+        """Write the truth as JSON; a temporary file is renamed, so that a reader never sees an incomplete file."""
         document = {"seed": self.seed, "cluster": self.cluster, "positions": self.positions, "notes": self.notes}
         document["topics"] = [vars(topic) for topic in self.topics.values()]
         aside = path.with_name(path.name + ".part")

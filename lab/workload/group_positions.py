@@ -1,4 +1,4 @@
-"""Which groups stand where: every lag and every awkward offset, and the three ways of committing."""
+"""Groups and their positions: various lags, awkward offsets, and several ways of committing."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from lab.workload.topic_shapes import WORDS
 
 LAGS: dict[str, int] = {"lag0": 0, "lag1": 1, "lag10": 10, "lag1000": 1000}
 FOREIGN = ("группа", "注文", "läufer ☕", "مجموعة", "grupo ñandú", "κατανάλωση")
-#: Names that break whoever puts them into a template, a page, a sheet, a path, a shell, an option or a sentence read
-#: from right to left. None has a line feed: MirrorMaker 2's `.*` does not match one, so such a group belongs to no
-#: flow.
+#: Names that break careless templates, pages, sheets, paths, shells, options and right-to-left text. No name has a line
+#: feed: MirrorMaker 2's `.*` does not match a line feed, so a group with such a name belongs to no flow.
 HOSTILE = (
     "{{ 7*7 }}{% raw %}",
     "<script>alert(1)</script>",
@@ -31,7 +30,7 @@ JOIN_SECONDS = 30.0
 
 
 class PartitionSpan(NamedTuple):
-    """One partition's log: its start, its end, and the offsets a reader gets."""
+    """One partition's log: start, end, and the offsets of records that a consumer gets."""
 
     start: int
     end: int
@@ -39,12 +38,12 @@ class PartitionSpan(NamedTuple):
 
     @property
     def holes(self) -> list[int]:
-        """Return the offsets that no reader gets: control markers, and what compaction took."""
+        """Return the offsets without a record: control markers, and records removed by compaction."""
         return [offset for offset in range(self.start, self.end) if offset not in self.returned]
 
 
 class GroupPlan(NamedTuple):
-    """One group: where it will stand, and how that gets committed."""
+    """One group: its positions, and how they are committed."""
 
     group: str
     how: str
@@ -52,58 +51,62 @@ class GroupPlan(NamedTuple):
 
 
 class GroupPlanner:
-    """Makes up groups for topics whose logs are known."""
+    """Plans groups for topics with known logs."""
 
     def __init__(self, rng: random.Random, spans: Mapping[tuple[str, int], PartitionSpan]) -> None:
         self._rng = rng
         self._spans = spans
 
     def plans(self, topics: Iterable[TopicTruth]) -> Iterator[GroupPlan]:
-        """Yield the groups of every topic, and a few that read across topics."""
+        """Yield plans of groups of every topic, and of a few groups that read several topics."""
         topics = list(topics)
-        # One source of chance a topic: what the cleaner leaves of one must not change the groups of the others.
-        chances = {topic.name: random.Random(self._rng.randrange(2**32)) for topic in topics}
-        across = random.Random(self._rng.randrange(2**32))
+        # One random generator a topic: the cleaner's work on a topic must not change the groups of other topics.
+        generators = {topic.name: random.Random(self._rng.randrange(2**32)) for topic in topics}
+        across_generator = random.Random(self._rng.randrange(2**32))
         for topic in topics:
-            self._rng = chances[topic.name]
+            self._rng = generators[topic.name]
             yield from self._by_lag(topic)
             yield from self._scattered(topic)
             yield from self._awkward(topic)
-        self._rng = across
+        self._rng = across_generator
         for _ in range(3):
             yield self._across(self._rng.sample(topics, min(5, len(topics))))
 
     def _by_lag(self, topic: TopicTruth) -> Iterator[GroupPlan]:
         for label, lag in LAGS.items():
-            yield self._plan(topic, label, {p: max(span.start, span.end - lag) for p, span in self._of(topic).items()})
-        yield self._plan(topic, "half", {p: (span.start + span.end) // 2 for p, span in self._of(topic).items()})
-        yield self._plan(topic, "beginning", {p: span.start for p, span in self._of(topic).items()})
+            yield self._plan(
+                topic, label, {p: max(span.start, span.end - lag) for p, span in self._spans_of(topic).items()}
+            )
+        yield self._plan(topic, "half", {p: (span.start + span.end) // 2 for p, span in self._spans_of(topic).items()})
+        yield self._plan(topic, "beginning", {p: span.start for p, span in self._spans_of(topic).items()})
 
     def _scattered(self, topic: TopicTruth) -> Iterator[GroupPlan]:
         for _ in range(2):
             yield self._plan(
-                topic, "scattered", {p: self._rng.randint(span.start, span.end) for p, span in self._of(topic).items()}
+                topic,
+                "scattered",
+                {p: self._rng.randint(span.start, span.end) for p, span in self._spans_of(topic).items()},
             )
-        # Where this group never committed, nobody may commit for it.
+        # The product must not commit for this group on partitions where the group never committed.
         some = self._rng.sample(range(topic.partitions), max(1, topic.partitions // 2))
-        partly = {p: self._rng.randint(span.start, span.end) for p, span in self._of(topic).items() if p in some}
+        partly = {p: self._rng.randint(span.start, span.end) for p, span in self._spans_of(topic).items() if p in some}
         yield self._plan(topic, "partly", partly)
 
     def _awkward(self, topic: TopicTruth) -> Iterator[GroupPlan]:
-        holes = {p: span.holes for p, span in self._of(topic).items()}
+        holes = {p: span.holes for p, span in self._spans_of(topic).items()}
         aborted = {
             p: [r.offset for r in topic.records.get(p, []) if r.state == ABORTED] for p in range(topic.partitions)
         }
         for label, offsets in (("in a hole", holes), ("on aborted", aborted)):
-            awkward = {p: found for p, found in offsets.items() if found}
-            # The first and the last of them have no neighbour on one side to translate by.
+            awkward = {p: offsets_there for p, offsets_there in offsets.items() if offsets_there}
+            # The first and the last such offset have no neighbour on one side to translate by.
             for pick in (self._rng.choice, self._rng.choice, min, max) if awkward else ():
-                yield self._plan(topic, label, {p: pick(found) for p, found in awkward.items()})
+                yield self._plan(topic, label, {p: pick(offsets_there) for p, offsets_there in awkward.items()})
 
     def _across(self, topics: list[TopicTruth]) -> GroupPlan:
         positions = {}
         for topic in topics:
-            for partition, span in self._of(topic).items():
+            for partition, span in self._spans_of(topic).items():
                 positions[topic.name, partition] = self._rng.randint(span.start, span.end)
         return GroupPlan(self._name("across"), ADMIN, positions)
 
@@ -115,16 +118,16 @@ class GroupPlanner:
 
     def _name(self, label: str) -> str:
         stem = self._rng.choice(*self._rng.choices([WORDS, FOREIGN, HOSTILE], [70, 20, 10]))
-        tail = f"{self._rng.randrange(16**6):06x}"
-        # Slashes and spaces break whoever builds paths or URLs from a group's name.
-        return f"{stem} {label}/{tail}" if self._rng.random() < 0.5 else f"{stem}-{label.replace(' ', '.')}-{tail}"
+        suffix = f"{self._rng.randrange(16**6):06x}"
+        # Slashes and spaces break paths and URLs built from a group's name.
+        return f"{stem} {label}/{suffix}" if self._rng.random() < 0.5 else f"{stem}-{label.replace(' ', '.')}-{suffix}"
 
-    def _of(self, topic: TopicTruth) -> dict[int, PartitionSpan]:
+    def _spans_of(self, topic: TopicTruth) -> dict[int, PartitionSpan]:
         return {partition: self._spans[topic.name, partition] for partition in range(topic.partitions)}
 
 
 class Committer:
-    """Commits plans the way applications and people do."""
+    """Commits plans as applications and administrators do."""
 
     def __init__(self, admin: AdminClient, consumer_properties: Mapping[str, Any]) -> None:
         self._admin = admin
@@ -136,21 +139,25 @@ class Committer:
         }
 
     def commit(self, plans: Iterable[GroupPlan]) -> None:
-        """Commit every plan; each error is raised."""
+        """Commit every plan.
+
+        Raises:
+            RuntimeError: a position was not committed.
+        """
         plans = list(plans)
-        pending = [self._alter(plan) for plan in plans if plan.how == ADMIN]
+        pending = [self._commit_as_admin(plan) for plan in plans if plan.how == ADMIN]
         for plan in plans:
             if plan.how != ADMIN:
-                self._by_consumer(plan)
+                self._commit_as_consumer(plan)
         for futures in pending:
             for future in futures.values():
                 _raise_errors(future.result().topic_partitions)
 
-    def _alter(self, plan: GroupPlan) -> dict[str, Any]:
+    def _commit_as_admin(self, plan: GroupPlan) -> dict[str, Any]:
         request = ConsumerGroupTopicPartitions(plan.group, _offsets(plan))
         return self._admin.alter_consumer_group_offsets([request], request_timeout=30)
 
-    def _by_consumer(self, plan: GroupPlan) -> None:
+    def _commit_as_consumer(self, plan: GroupPlan) -> None:
         protocol = {"group.protocol": "consumer"} if plan.how == NEW_PROTOCOL else {}
         consumer = Consumer({**self._properties, **protocol, "group.id": plan.group})
         try:

@@ -1,7 +1,7 @@
-"""Load: producers in processes of their own that know nothing of failovers and go on until they are stopped.
+"""Load: producers in separate processes that know nothing of failovers and write until they are stopped.
 
-They ignore every request to drain. Once the cluster refuses them they keep knocking, a few times a second, so that
-a fence with a gap is found out. Every acknowledgement is kept with the moment it came.
+The producers ignore every drain request. While the cluster refuses their writes, they try again a few times a second,
+so that a gap in the fence is detected. Every acknowledgement is stored with its time.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ STOP_SECONDS = 30.0
 
 
 class Load:
-    """Producers writing at a rate, in processes of their own.
+    """Producers writing at a rate, in separate processes.
 
     Args:
         status: the lab's status document.
-        folder: where acknowledgements and counts are kept.
+        folder: folder of acknowledgements and counts.
         rate: records per second of all processes together.
-        seed: makes the topics' names.
-        topics: names and partition counts; made from the seed by default.
-        workers: processes.
+        seed: seed of the topics' names.
+        topics: partition counts by name; made from the seed by default.
+        workers: number of processes.
         cluster: alias of the cluster to write to.
-        first: number of the first process; two loads on the same topics need numbers of their own, or their records
-            would be alike.
+        first: number of the first process; two loads on the same topics need different numbers, or their records would
+            be equal.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Load:
         self._admin = AdminClient(dict(self._properties["admin"]))
 
     def create_topics(self) -> None:
-        """Create the topics, the last of them with LogAppendTime."""
+        """Create the topics; the last topic has LogAppendTime."""
         configs: list[dict[str, str]] = [{} for _ in self.topics]
         configs[-1] = {"message.timestamp.type": "LogAppendTime"}
         new = [
@@ -75,7 +75,7 @@ class Load:
             future.result()
 
     def start(self) -> None:
-        """Start the processes; credentials reach them by their standard input."""
+        """Start the processes; credentials are passed on their standard input."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for worker in self._numbers:
             log = (self.folder / f"load-{worker}.log").open("w", encoding="utf-8")
@@ -92,13 +92,13 @@ class Load:
                 "folder": str(self.folder),
                 "properties": self._properties["producer"],
             }
-            # The pipe stays open: its end tells the process that nobody is left to stop it.
+            # The pipe stays open: its end stops the process if the parent is gone.
             pipe = cast("IO[str]", process.stdin)
             pipe.write(json.dumps(task) + "\n")
             pipe.flush()
 
     def counts(self) -> dict[str, int]:
-        """Return how many records were acknowledged and how many refused so far."""
+        """Return the counts of acknowledged, refused and failed records so far."""
         totals = {"acknowledged": 0, "refused": 0, "failed": 0}
         for path in self.folder.glob("load-*.counts.json"):
             for name, count in json.loads(path.read_text(encoding="utf-8")).items():
@@ -106,7 +106,7 @@ class Load:
         return totals
 
     def acknowledgements(self) -> list[Acknowledgement]:
-        """Return everything that was acknowledged so far; complete once the load is stopped."""
+        """Return all acknowledgements so far; complete once the load is stopped."""
         names = list(self.topics)
         acknowledged = []
         for path in sorted(self.folder.glob("load-*.acks")):
@@ -119,14 +119,14 @@ class Load:
         return acknowledged
 
     def ends(self) -> dict[tuple[str, int], int]:
-        """Return the load topics' log ends now."""
+        """Return the load topics' current log ends."""
         spec = OffsetSpec.latest()
-        wanted = {TopicPartition(topic, p): spec for topic, count in self.topics.items() for p in range(count)}
-        futures = self._admin.list_offsets(wanted, request_timeout=30)
-        return {(place.topic, place.partition): future.result().offset for place, future in futures.items()}
+        requests = {TopicPartition(topic, p): spec for topic, count in self.topics.items() for p in range(count)}
+        futures = self._admin.list_offsets(requests, request_timeout=30)
+        return {(partition.topic, partition.partition): future.result().offset for partition, future in futures.items()}
 
     def place_groups(self, truth: GroundTruth, count: int, rng: random.Random) -> None:
-        """Commit groups at random positions of the logs as they are now, and remember them in a truth."""
+        """Commit groups at random positions of the current logs, and add these positions to a ground truth."""
         for number in range(count):
             positions = {place: rng.randint(0, end) for place, end in self.ends().items()}
             group = f"under-load-{number}-{rng.randrange(16**4):04x}"
@@ -140,7 +140,7 @@ class Load:
                 truth.place(group, topic, partition, offset)
 
     def stop(self) -> None:
-        """End the processes and wait until their files are complete."""
+        """Stop the processes and wait until their files are complete."""
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
         for process in self._processes:

@@ -1,4 +1,4 @@
-"""One load process, started by `lab.workload.load` and told what to do on its standard input."""
+"""One load process, started by `lab.workload.load`, which passes the task on standard input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PADDING = b" " + b"load" * 16
 
 
 def load_value(worker: int, number: int) -> bytes:
-    """Return the value of a load record; the id stands at its head."""
+    """Return the value of a load record; the value starts with the id."""
     return load_id(worker, number).encode() + PADDING
 
 
@@ -32,7 +32,7 @@ def load_id(worker: int, number: int) -> str:
 
 
 class Pacer:
-    """Says how many records are due; what was missed by more than a second is let go."""
+    """Counts the records due at a rate; a backlog of more than a second is dropped."""
 
     def __init__(self) -> None:
         self._paid = time.monotonic()
@@ -53,7 +53,7 @@ class LoadWorker:
         self._number, self._rate = task["worker"], task["rate"]
         self._topics = list(task["topics"])
         self._spread = [(topic, p) for topic in self._topics for p in range(task["topics"][topic])]
-        # One half of the processes is idempotent: a fence refuses those in another way.
+        # Half of the processes are idempotent: a fence refuses idempotent producers with another error.
         idempotent = self._number % 2 == 1
         self._config = {
             **task["properties"],
@@ -71,7 +71,7 @@ class LoadWorker:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Produce until told to stop."""
+        """Produce until stopped."""
         signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
         threading.Thread(target=self._stop_when_orphaned, daemon=True).start()
         with (self._folder / f"load-{self._number}.acks").open("wb") as acks:
@@ -84,27 +84,27 @@ class LoadWorker:
         try:
             self._produce(producer, acks)
         except KafkaException as error:
-            # An idempotent producer dies of its first refusal; a new one takes its place.
+            # An idempotent producer fails for good at its first refusal; a new producer replaces it.
             self._count_error(error.args[0])
         producer.flush(5)
         self._keep(acks)
 
     def _produce(self, producer: Producer, acks: BinaryIO) -> None:
-        pacer, kept = Pacer(), time.monotonic()
+        pacer, saved_at = Pacer(), time.monotonic()
         while not self._stopping.is_set():
             for _ in range(pacer.due(KNOCKS_PER_SECOND if self._refused_now else self._rate)):
-                # The queue of a dead cluster stays full: waiting for room record by record would keep acknowledgements
-                # unwritten, and whoever stops us waiting.
+                # The queue of a dead cluster stays full: waiting for room per record would delay the writing of
+                # acknowledgements, and the stop of this process.
                 if not self._send(producer):
                     break
-            # Served often, for the moment of an acknowledgement is the moment its callback runs.
+            # Poll often: an acknowledgement's time is the time of its callback.
             producer.poll(TICK)
-            if time.monotonic() - kept > KEEP_SECONDS:
-                kept = time.monotonic()
+            if time.monotonic() - saved_at > KEEP_SECONDS:
+                saved_at = time.monotonic()
                 self._keep(acks)
 
     def _send(self, producer: Producer) -> bool:
-        """Say whether the record found room; one that did not is let go."""
+        """Enqueue one record; return False if the queue is full, and drop the record."""
         number = self._sent
         self._sent += 1
         topic, partition = self._spread[number % len(self._spread)]
@@ -118,7 +118,7 @@ class LoadWorker:
         if error is not None:
             self._count_error(error)
             return
-        # Accepted again (the fence was lifted): back to the full rate.
+        # Accepted again, as the fence was lifted: back to the full rate.
         self._refused_now = False
         self._counts["acknowledged"] += 1
         number = int(message.value()[: -len(PADDING)].rsplit(b"-", 1)[1])

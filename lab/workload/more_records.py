@@ -1,4 +1,4 @@
-"""More records for existing topics, each of its topic's kind: clients that go on, wherever they are."""
+"""More records for existing topics, of each topic's kind, on the clients' cluster."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from lab.workload.ground_truth import GroundTruth, TopicTruth
 from lab.workload.topic_shapes import SHAPES, Draft
 from lab.workload.writing import TopicWriter, portions_of
 
-#: Large records take long and add nothing; what is cut at its head, or never written, would not go on.
+#: Without large records, which take long and add nothing, and without topics that are cut at the head or never written.
 KINDS = {shape.kind: shape for shape in SHAPES if shape.size and not shape.cut and shape.kind != "large"}
 
 
 def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int) -> GroundTruth:
-    """Write records to every topic of a truth that can go on; return the truth of these.
+    """Write records to every topic of a truth whose kind is in `KINDS`; return these records' truth.
 
     Args:
         properties: librdkafka keys of a producer on the cluster.
         truth: names the topics.
         cluster: alias to write to.
-        seed: makes the records; two seeds share no id.
-        count: records a partition.
+        seed: seed of the records; two seeds share no id.
+        count: records per partition.
 
     Raises:
-        NotDelivered: some record was not acknowledged.
+        NotDelivered: a record was not acknowledged.
     """
     written = GroundTruth(seed, cluster)
     for topic, drafts in _portions(truth, seed, count):
@@ -44,15 +44,15 @@ def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, 
 def leave_transactions_open(
     properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int, seconds: float
 ) -> GroundTruth:
-    """Write to every transactional topic in a transaction left open; return its records, on which nobody may count.
+    """Write to every transactional topic in a transaction left open; return these records as aborted.
 
     Args:
         properties: librdkafka keys of a producer on the cluster.
         truth: names the topics.
         cluster: alias to write to.
-        seed: makes the records.
-        count: records a partition.
-        seconds: after which the cluster aborts the transaction by itself.
+        seed: seed of the records.
+        count: records per partition.
+        seconds: transaction timeout, after which the cluster aborts the transaction.
     """
     written = GroundTruth(seed, cluster)
     for topic, drafts in _portions(truth, seed, count):
@@ -63,7 +63,7 @@ def leave_transactions_open(
 
 
 def _portions(truth: GroundTruth, seed: int, count: int) -> Iterator[tuple[TopicTruth, list[Draft]]]:
-    """Yield each topic without its records, and its new drafts."""
+    """Yield each topic without its records, and the topic's new drafts."""
     for topic in truth.topics.values():
         if topic.kind in KINDS:
             shape = replace(KINDS[topic.kind], size=count, waves=1)

@@ -24,15 +24,15 @@ WRITERS = 4
 
 
 class Workload:
-    """Topics and groups made from a seed.
+    """Topics, records and groups made from a seed.
 
     Args:
-        seed: the same seed makes the same topics, records and positions.
+        seed: equal seeds make equal topics, records and positions.
         status: the lab's status document.
         cluster: alias of the cluster to write to.
         scale: factor on the number of records; 1.0 means about 55,000.
         kinds: names of the shapes to make; all of them by default.
-        groups: how many groups to place at most, drawn from all that would be.
+        groups: maximum number of groups, drawn from all planned groups; None for all.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Workload:
             future.result()
 
     def _write(self, shapes: Mapping[str, Shape]) -> None:
-        # One seed a topic, drawn before the threads start: their order must not change the records.
+        # One seed a topic, drawn before the threads start: the threads' order must not change the records.
         seeds = {name: self._rng.randrange(2**32) for name in shapes}
         with ThreadPoolExecutor(WRITERS) as pool:
-            writing = [
+            futures = [
                 pool.submit(self._write_topic, name, shape, random.Random(seeds[name]))
                 for name, shape in shapes.items()
             ]
-        for future in writing:
+        for future in futures:
             future.result()
 
     def _write_topic(self, name: str, shape: Shape, rng: random.Random) -> None:
@@ -101,7 +101,7 @@ class Workload:
             records.sort()
 
     def _cut_heads(self, shapes: Mapping[str, Shape]) -> None:
-        # The source itself removes these, before anybody moves: they are nobody's loss.
+        # The source deletes these records before the failover: they do not count as lost.
         for name, shape in shapes.items():
             for partition, records in self.truth.topics[name].records.items() if shape.cut else ():
                 keep = int(len(records) * shape.cut)
@@ -127,25 +127,29 @@ class Workload:
 
     def _span(self, topic: str, partition: int) -> PartitionSpan:
         start, end = (self._offset(topic, partition, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
-        # Only compaction takes records behind the writer's back; elsewhere the acknowledgements are the log.
+        # Only compaction removes records; in other topics the acknowledged offsets are the log.
         if self.truth.topics[topic].compacted:
-            return PartitionSpan(start, end, frozenset(self._returned(topic, partition, start)))
+            return PartitionSpan(start, end, frozenset(self._read_offsets(topic, partition, start)))
         return PartitionSpan(
             start, end, frozenset(record.offset for record in self.truth.topics[topic].records.get(partition, []))
         )
 
     def _offset(self, topic: str, partition: int, spec: OffsetSpec) -> int:
-        place = TopicPartition(topic, partition)
-        return int(self._admin.list_offsets({place: spec}, request_timeout=REQUEST_SECONDS)[place].result().offset)
+        topic_partition = TopicPartition(topic, partition)
+        return int(
+            self._admin.list_offsets({topic_partition: spec}, request_timeout=REQUEST_SECONDS)[topic_partition]
+            .result()
+            .offset
+        )
 
-    def _returned(self, topic: str, partition: int, start: int) -> list[int]:
-        reading = {
+    def _read_offsets(self, topic: str, partition: int, start: int) -> list[int]:
+        settings = {
             "group.id": "lab-judge",
             "isolation.level": "read_uncommitted",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
         }
-        consumer = Consumer({**self._properties["admin"], **reading})
+        consumer = Consumer({**self._properties["admin"], **settings})
         consumer.assign([TopicPartition(topic, partition, start)])
         offsets: list[int] = []
         try:
@@ -169,18 +173,18 @@ def await_mirrored(
         status: the lab's status document.
         cluster: alias of the target.
         topics: names on the target with their partition counts.
-        seconds: how long to wait.
+        seconds: timeout.
 
     Raises:
-        TimeoutError: names the topics that are still absent.
+        TimeoutError: some topics are still absent; the text names them.
     """
     admin = AdminClient(dict(status["clusters"][cluster]["client_properties"]["admin"]))
     deadline = time.monotonic() + seconds
     while True:
-        found = {
+        partition_counts = {
             name: len(topic.partitions) for name, topic in admin.list_topics(timeout=REQUEST_SECONDS).topics.items()
         }
-        absent = [name for name, count in topics.items() if found.get(name) != count]
+        absent = [name for name, count in topics.items() if partition_counts.get(name) != count]
         if not absent:
             return
         if time.monotonic() > deadline:

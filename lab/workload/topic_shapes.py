@@ -1,4 +1,4 @@
-"""The kinds of topics that replication and translation find hard, each a seeded generator of records."""
+"""Kinds of topics that are hard for replication and translation, each with a seeded generator of records."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ WORDS = (
     "yarrow",
     "zephyr",
 )
-# Recent, or retention would take the records away.
+# Recent, or retention would delete the records.
 EQUAL_TIMESTAMP = int(time.time()) * 1000
 COMPACTION = {
     "cleanup.policy": "compact", "segment.ms": "400", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01",
-    # A tombstone that the cleaner drops before MirrorMaker 2 has read it is a deletion that nobody can find again.
+    # A tombstone that the cleaner removes before MirrorMaker 2 has read it is a deletion that the target never gets.
     "min.compaction.lag.ms": "0", "delete.retention.ms": "120000",
 }  # fmt: skip
 
 
 class Draft(NamedTuple):
-    """One record before it is sent. A timestamp of 0 leaves it to the client's clock."""
+    """One record before it is sent; timestamp 0 means the client's current time."""
 
     partition: int
     key: bytes | None
@@ -63,12 +63,12 @@ class Shape:
     """One kind of topic.
 
     Args:
-        kind: what makes it hard, one word.
-        partitions: how many.
+        kind: one word for the difficulty.
+        partitions: number of partitions.
         size: records per partition at scale 1.
-        draft: makes the records of one partition: (random, topic, partition, count) -> drafts.
+        draft: generator of one partition's records: (random, topic, partition, count) -> drafts.
         configs: topic configs.
-        waves: in how many portions it is written, so that segments roll in between.
+        waves: number of portions in which the topic is written, so that segments roll in between.
         filled: share of the partitions that get records.
         cut: share of each partition's head that the source deletes after writing.
     """
@@ -84,12 +84,12 @@ class Shape:
 
     @property
     def compacted(self) -> bool:
-        """Say whether only the latest value of each key counts."""
+        """Whether the topic is compacted: only the latest value of each key counts."""
         return self.configs.get("cleanup.policy") == "compact"
 
     @property
     def transactional(self) -> bool:
-        """Say whether its records are written in transactions."""
+        """Whether the topic's records are written in transactions."""
         return self.kind == "transactional"
 
 
@@ -99,7 +99,7 @@ def record_id(topic: str, partition: int, number: int) -> str:
 
 
 def keyed_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
-    """Keyed records, the id in the value."""
+    """Yield keyed records with the id in the value."""
     for number in range(count):
         name = record_id(topic, partition, number)
         yield Draft(
@@ -108,7 +108,7 @@ def keyed_records(rng: random.Random, topic: str, partition: int, count: int) ->
 
 
 def with_headers(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
-    """Headers with twins, empty and null contents and bytes that are no text; every tenth value is a tombstone."""
+    """Yield records with repeated, empty, null and binary headers; every tenth value is a tombstone."""
     for number in range(count):
         name = record_id(topic, partition, number)
         headers: list[tuple[str, bytes | None]] = [
@@ -123,7 +123,7 @@ def with_headers(rng: random.Random, topic: str, partition: int, count: int) -> 
 
 
 def compacted_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
-    """Few keys written over and over; some end as tombstones."""
+    """Yield records of few keys, written again and again; some are tombstones."""
     for number in range(count):
         name = record_id(topic, partition, number)
         key = b"k%d" % int(rng.triangular(0, max(2, count // 8), 0))
@@ -132,33 +132,33 @@ def compacted_records(rng: random.Random, topic: str, partition: int, count: int
 
 
 def identical_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
-    """Byte-identical records."""
+    """Yield byte-identical records."""
     for _ in range(count):
         yield Draft(partition, b"same", b"the very same bytes", [("twin", b"yes")], None, EQUAL_TIMESTAMP)
 
 
 def recurring_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
-    """A short block of contents without ids, again and again."""
+    """Yield a short block of contents without ids, repeatedly."""
     length = rng.randrange(3, 9)
     for number in range(count):
         yield Draft(partition, None, b"block %d" % (number % length), [], None)
 
 
 def equal_timestamps(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
-    """Distinct records that all carry one timestamp."""
+    """Yield distinct records with equal timestamps."""
     for draft in keyed_records(rng, topic, partition, count):
         yield draft._replace(timestamp=EQUAL_TIMESTAMP)
 
 
 def large_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
-    """Values of 100 kB."""
+    """Yield records with values of 100 kB."""
     for number in range(count):
         name = record_id(topic, partition, number)
         yield Draft(partition, None, name.encode() + b" " + rng.randbytes(100_000), [], name)
 
 
 def null_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
-    """Null keys, null values, both, and empty ones; the id stands in a header."""
+    """Yield records with null or empty keys and values; the id is in a header."""
     for number in range(count):
         name = record_id(topic, partition, number)
         yield Draft(
@@ -186,11 +186,11 @@ SHAPES = (
 
 
 def topic_name(rng: random.Random, shape: Shape) -> str:
-    """Return a name nobody has tuned for; the dotted kind looks as if it began with a cluster's alias."""
+    """Return a random topic name; names of the dotted kind look as if prefixed with a cluster's alias."""
     word, other = rng.sample(WORDS, 2)
-    tail = f"{rng.randrange(16**4):04x}"
+    suffix = f"{rng.randrange(16**4):04x}"
     if shape.kind == "dotted":
-        return f"{word[:2]}.{other}-{word[-2:]}.v{rng.randrange(1, 9)}-{tail}"
+        return f"{word[:2]}.{other}-{word[-2:]}.v{rng.randrange(1, 9)}-{suffix}"
     return rng.choice(
-        [f"{word}-{tail}", f"{word}.{other}.{tail}", f"{word}-{other}-{tail}", f"{word.title()}{other.title()}{tail}"]
+        [f"{word}-{suffix}", f"{word}.{other}.{suffix}", f"{word}-{other}-{suffix}", f"{word.title()}{other.title()}{suffix}"]
     )

@@ -1,4 +1,4 @@
-"""Writing the drafts to a cluster, and remembering what was acknowledged."""
+"""Writes drafts to a cluster, and records the acknowledgements in the ground truth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NotDelivered(RuntimeError):
 
 
 class TopicWriter:
-    """Writes the records of one topic and fills its truth from the acknowledgements."""
+    """Writes the records of one topic and fills the topic's truth from the acknowledgements."""
 
     def __init__(self, properties: Mapping[str, Any], truth: TopicTruth) -> None:
         self._properties = {**properties, "acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 3}
@@ -29,17 +29,17 @@ class TopicWriter:
         self._acknowledged = 0
 
     def write(self, portions: Iterable[list[Draft]], pause: float = 0.0) -> None:
-        """Write the portions one after the other, with a pause in seconds between them."""
+        """Write the portions in order, with a pause in seconds between them."""
         producer = Producer(self._properties)
         for number, portion in enumerate(portions):
             time.sleep(pause if number else 0.0)
             self._send(producer, portion, COMMITTED)
-            self._settle(producer)
+            self._flush(producer)
 
     def write_in_transactions(self, rng: random.Random, drafts: list[Draft]) -> None:
-        """Write in transactions of random sizes over all partitions, about every fourth aborted after its flush.
+        """Write in transactions of random sizes over all partitions; about every fourth is aborted after its flush.
 
-        The last transaction is aborted, so that the log ends with records that nobody may count on.
+        The last transaction is aborted, so that the log ends with aborted records.
         """
         producer = Producer({**self._properties, "transactional.id": f"seeding-{self._truth.name}"})
         producer.init_transactions(DELIVERY_SECONDS)
@@ -49,43 +49,46 @@ class TopicWriter:
             abort = rng.random() < 0.25 or not drafts
             producer.begin_transaction()
             self._send(producer, portion, ABORTED if abort else COMMITTED)
-            self._settle(producer)
-            # Without the flush above librdkafka would purge an aborted record before it reaches the log.
+            self._flush(producer)
+            # Without the flush in `_flush` librdkafka would purge an aborted record before it reaches the log.
             producer.abort_transaction(DELIVERY_SECONDS) if abort else producer.commit_transaction(DELIVERY_SECONDS)
 
     def leave_open(self, drafts: list[Draft], seconds: float) -> None:
-        """Write in a transaction that nobody ends: the cluster aborts it after so many seconds."""
-        own = {"transactional.id": f"left-open-{self._truth.name}", "transaction.timeout.ms": int(seconds * 1000)}
-        producer = Producer({**self._properties, **own})
+        """Write in a transaction that is left open: the cluster aborts the transaction after so many seconds."""
+        transaction_settings = {
+            "transactional.id": f"left-open-{self._truth.name}",
+            "transaction.timeout.ms": int(seconds * 1000),
+        }
+        producer = Producer({**self._properties, **transaction_settings})
         producer.init_transactions(DELIVERY_SECONDS)
         producer.begin_transaction()
         self._send(producer, drafts, ABORTED)
-        self._settle(producer)
+        self._flush(producer)
 
     def _send(self, producer: Producer, drafts: list[Draft], state: str) -> None:
         for draft in drafts:
             self._sent += 1
             fields = {"partition": draft.partition, "headers": draft.headers or None, "timestamp": draft.timestamp}
-            while not _enqueued(producer, self._truth.name, draft, fields, self._remember(draft, state)):
+            while not _enqueue(producer, self._truth.name, draft, fields, self._delivery_callback(draft, state)):
                 producer.poll(0.1)
             producer.poll(0)
 
-    def _remember(self, draft: Draft, state: str) -> Callable[[KafkaError | None, Message], None]:
+    def _delivery_callback(self, draft: Draft, state: str) -> Callable[[KafkaError | None, Message], None]:
         def delivered(error: KafkaError | None, message: Any) -> None:
             if error is not None:
                 return
             self._acknowledged += 1
             digest = content_digest(draft.key, draft.value, draft.headers)
-            # With LogAppendTime this is the broker's time, not the one that was asked for.
-            stamp = message.timestamp()[1]
+            # With LogAppendTime this is the broker's time, not the draft's.
+            timestamp = message.timestamp()[1]
             record = TruthRecord(
-                message.offset(), digest, draft.id, key_digest(draft.key), draft.value is None, stamp, state
+                message.offset(), digest, draft.id, key_digest(draft.key), draft.value is None, timestamp, state
             )
             self._truth.records.setdefault(draft.partition, []).append(record)
 
         return delivered
 
-    def _settle(self, producer: Producer) -> None:
+    def _flush(self, producer: Producer) -> None:
         producer.flush(DELIVERY_SECONDS)
         if self._acknowledged != self._sent:
             raise NotDelivered(
@@ -94,17 +97,17 @@ class TopicWriter:
 
 
 def portions_of(rng: random.Random, shape: Shape, topic: str, scale: float) -> list[list[Draft]]:
-    """Return the drafts of a topic in the shape's portions, partitions mixed as applications mix them."""
+    """Return a topic's drafts in the shape's portions, partitions interleaved as applications write them."""
     count = max(1, int(shape.size * scale)) if shape.size else 0
     filled = range(int(shape.partitions * shape.filled))
     queues = [list(shape.draft(rng, topic, partition, count)) for partition in filled]
-    # All partitions of one shape hold equally many, so that one index serves all queues.
+    # All partitions of a shape have equally many drafts, so that one index serves all queues.
     mixed = [draft for number in range(count) for draft in (queue[number] for queue in queues)]
     step = -(-len(mixed) // shape.waves) or 1
     return [mixed[start : start + step] for start in range(0, len(mixed), step)]
 
 
-def _enqueued(
+def _enqueue(
     producer: Producer, topic: str, draft: Draft, fields: dict[str, Any], delivered: Callable[..., None]
 ) -> bool:
     try:
