@@ -16,7 +16,7 @@ from lab.rehearsal.run import run_dag
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what the command line asks; answers the exit code."""
+    """Run the command line; return the exit code."""
     options = _parser().parse_args(arguments)
     try:
         code: int = options.act(options)
@@ -31,26 +31,26 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m lab", description="two Kafka clusters, MirrorMaker 2 and Airflow on this machine"
     )
     commands = parser.add_subparsers(required=True, metavar="up|down|status|run")
-    starting = _command(commands, "up", "start what is not running, and wait until it works", _up)
-    starting.add_argument("--no-airflow", action="store_true", help="only Kafka, Connect and MirrorMaker 2")
-    starting.add_argument("--policy", choices=POLICIES, help="naming of mirrored topics (default: identity)")
-    starting.add_argument("--isolation", choices=ISOLATIONS, help="at which MM2 reads (default: read_uncommitted)")
-    starting.add_argument(
+    up_command = _command(commands, "up", "start what is not running, and wait until it works", _up)
+    up_command.add_argument("--no-airflow", action="store_true", help="only Kafka, Connect and MirrorMaker 2")
+    up_command.add_argument("--policy", choices=POLICIES, help="naming of mirrored topics (default: identity)")
+    up_command.add_argument("--isolation", choices=ISOLATIONS, help="at which MM2 reads (default: read_uncommitted)")
+    up_command.add_argument(
         "--spark-workers",
         type=int,
         help="workers of a Spark cluster to translate on (default: 0, Spark inside the task)",
     )
     _command(commands, "down", "stop all of it; keeps evidence and files it did not make", _down)
-    telling = _command(commands, "status", "addresses, users and passwords of this lab", _status)
-    telling.add_argument("--json", action="store_true", help="only JSON on the standard output (always so)")
-    running = _command(commands, "run", "run a DAG as operator and say how it came out", _run)
-    running.add_argument("dag_id", metavar="DAG_ID")
-    running.add_argument("--conf", type=_conf, default={}, help="the run's params, a JSON object")
-    running.add_argument(
+    status_command = _command(commands, "status", "addresses, users and passwords of this lab", _status)
+    status_command.add_argument("--json", action="store_true", help="only JSON on the standard output (always so)")
+    run_command = _command(commands, "run", "run a DAG as operator and say how it came out", _run)
+    run_command.add_argument("dag_id", metavar="DAG_ID")
+    run_command.add_argument("--conf", type=_conf, default={}, help="the run's params, a JSON object")
+    run_command.add_argument(
         "--approve-as", metavar="USER", help="answer every gate as this user (default: wait for a person)"
     )
-    running.add_argument("--timeout", type=float, default=1800.0, help="seconds to wait (default: %(default)s)")
-    running.add_argument("--wait", action="store_true", help="follow the run to its end")
+    run_command.add_argument("--timeout", type=float, default=1800.0, help="seconds to wait (default: %(default)s)")
+    run_command.add_argument("--wait", action="store_true", help="follow the run to its end")
     return parser
 
 

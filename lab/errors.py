@@ -1,7 +1,7 @@
-"""What the lab raises: one class, one sentence, with the tail of the log that explains it."""
+"""The lab's base exception; its text is one sentence, with the tail of the log that explains the failure."""
 
 from __future__ import annotations
 
 
 class LabError(Exception):
-    """The lab could not do what was asked; the text says what was seen and what to do."""
+    """The lab failed; the text says what was observed and what to do."""

@@ -1,15 +1,15 @@
-"""The demo application: producers and consumers that follow the routing record and can be asked to stop.
+"""The demo application: producers and consumers that follow the routing record and stop on request.
 
-One supervising process watches the routing record, serves the drain hook and keeps one child process for each client:
+A supervisor process watches the routing record, serves the drain hook and runs one child process for each client:
 
-- `POST /drain {"procedure_id"}`: producers flush and stop, consumers commit and leave; answered at once with the state.
+- `POST /drain {"procedure_id"}`: producers flush and stop, consumers commit and leave; returns the state at once.
 - `POST /resume {"procedure_id"}`: clients start again on the cluster that the routing record names.
-- `GET /source`: `{"reachable", "writable", "detail"}`: how the cluster looks that the clients use; the source probe of
-  unplanned procedures.
+- `GET /source`: `{"reachable", "writable", "detail"}` of the clients' current cluster; the source probe of unplanned
+  procedures.
 - `GET /state`: `{"producers": {"running": n}, "consumers": {"running": n}, "drained_for": id or null, "detail":
   {...}}`.
 
-Each call may be repeated. A routing record that changed while drained resumes by itself.
+Each call may be repeated. A changed routing record ends a drain: clients resume without a call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the demo application consists of, and where its clients connect."""
+"""The demo application's configuration, and where its clients connect."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ClientPlan:
-    """What one client does.
+    """Configuration of one client.
 
     Args:
-        name: unique; part of its records' ids and of its log's name.
-        topics: local topic names it writes or reads.
-        group: consumer group; None makes it a producer.
+        name: unique; part of the client's record ids and of its log's name.
+        topics: local names of the topics that the client writes or reads.
+        group: consumer group; None for a producer.
         rate: records per second of a producer.
     """
 
@@ -28,15 +28,15 @@ class ClientPlan:
 
 @dataclass(frozen=True)
 class Application:
-    """Everything the supervisor needs.
+    """Configuration of the supervisor.
 
     Args:
-        clients: what runs.
+        clients: the clients to run.
         properties: librdkafka keys by alias and principal.
         routing: path of the routing record.
-        drain_url: where the drain hook is served.
-        prefixes: what mirrored topics' names begin with, on each alias (empty under identity naming).
-        folder: where clients write what they did.
+        drain_url: address of the drain hook.
+        prefixes: prefixes of mirrored topics by alias (empty under identity naming).
+        folder: folder of the clients' event logs.
     """
 
     clients: tuple[ClientPlan, ...]
@@ -48,14 +48,14 @@ class Application:
 
     @classmethod
     def on(cls, status: Mapping[str, Any], clients: Sequence[ClientPlan], folder: Path) -> Application:
-        """Make the application of a running lab."""
+        """Return the configuration for a running lab."""
         properties = {alias: cluster["client_properties"] for alias, cluster in status["clusters"].items()}
         prefixes = prefixes_of(status["policy"], list(properties))
         return cls(tuple(clients), properties, Path(status["routing"]), status["drain_url"], prefixes, folder)
 
 
 def prefixes_of(policy: str, aliases: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return what mirrored topics' names begin with, on each alias."""
+    """Return the prefixes of mirrored topics by alias; empty tuples under identity naming."""
     return {
         alias: () if policy == "identity" else tuple(f"{other}." for other in aliases if other != alias)
         for alias in aliases
@@ -64,7 +64,7 @@ def prefixes_of(policy: str, aliases: Sequence[str]) -> dict[str, tuple[str, ...
 
 @dataclass(frozen=True)
 class DemoRoute:
-    """Where clients connect, as the routing record tells it."""
+    """Where clients connect, from the routing record."""
 
     cluster: str
     bootstrap_servers: str
@@ -80,13 +80,13 @@ class DemoRoute:
         """Take the fields of a routing record.
 
         Raises:
-            KeyError, TypeError, ValueError: it is none.
+            KeyError, TypeError, ValueError: the document is no routing record.
         """
         return cls(str(record["cluster"]), str(record["bootstrap_servers"]), int(record["version"]))
 
 
 def write_whole(path: Path, document: object) -> None:
-    """Replace a file by a JSON document, so that nobody reads half of it."""
+    """Write a JSON document; a temporary file is renamed, so that no reader sees an incomplete file."""
     aside = path.with_name(f".{path.name}.writing")
     aside.write_text(json.dumps(document), encoding="utf-8")
     aside.replace(path)

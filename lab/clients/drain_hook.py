@@ -14,7 +14,7 @@ BODY_LIMIT = 10_000
 
 
 class Drainable(Protocol):
-    """What the hook needs of an application."""
+    """Interface of an application for the hook."""
 
     def drain(self, procedure_id: str) -> dict[str, Any]:
         """Ask every client to stop for a procedure; return the state."""
@@ -23,25 +23,25 @@ class Drainable(Protocol):
         """Let clients run again after a procedure; return the state."""
 
     def state(self) -> dict[str, Any]:
-        """Return who runs, where, and for which procedure clients were stopped."""
+        """Return the running clients, their cluster, and the procedure for which clients were stopped."""
 
     def source(self) -> dict[str, Any]:
-        """Return how the cluster looks that the clients use."""
+        """Return whether the clients' current cluster is reachable (`reachable`, `writable`, `detail`)."""
 
 
 class DrainHook(BaseHTTPRequestHandler):
     """Answers `/state`, `/source`, `/drain` and `/resume` with JSON.
 
     Attributes:
-        application: what is asked; a subclass for each application has it.
+        application: the application that is asked; set in a subclass per server.
     """
 
     application: ClassVar[Drainable]
 
     def do_GET(self) -> None:
-        """Tell the state, or how the source looks."""
-        tell = {"/state": self.application.state, "/source": self.application.source}.get(self.path)
-        self.answer(200, tell()) if tell else self.answer_unknown()
+        """Answer the state, or the view of the source."""
+        read = {"/state": self.application.state, "/source": self.application.source}.get(self.path)
+        self.answer(200, read()) if read else self.answer_unknown()
 
     def do_POST(self) -> None:
         """Drain or resume."""
@@ -54,11 +54,15 @@ class DrainHook(BaseHTTPRequestHandler):
         return self.answer(200, act(procedure_id))
 
     def document(self) -> Any:
-        """Read the request's body; raises ValueError where it is no JSON."""
+        """Read the request's body.
+
+        Raises:
+            ValueError: the body is no JSON.
+        """
         return json.loads(self.rfile.read(min(BODY_LIMIT, int(self.headers.get("Content-Length", 0)))))
 
     def answer_unknown(self) -> None:
-        """Answer a path that is not served."""
+        """Answer 404 for an unknown path."""
         self.answer(404, {"error": f"no {self.path} here"})
 
     def answer(self, code: int, document: Mapping[str, Any]) -> None:
@@ -71,7 +75,7 @@ class DrainHook(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
-        """Keep calls out of the client's log."""
+        """Log no calls."""
         return
 
     def _procedure_id(self) -> str | None:

@@ -1,13 +1,13 @@
-"""The demo application as a service of its own: `python -m lab.clients.service FOLDER`.
+"""The demo application as a service: `python -m lab.clients.service FOLDER`.
 
-Beside the hooks of `lab.clients` it serves
+In addition to the hooks of `lab.clients` the service has
 
-- `GET /route`, `PUT /route {"cluster", "bootstrap_servers", "version"}`: the routing record that its clients follow;
-- `PUT /clients {"name", "topics", "groups"}`: one producer and a consumer for each group take the place of the clients
-  that run, and write what they do into the folder of that name.
+- `GET /route`, `PUT /route {"cluster", "bootstrap_servers", "version"}`: the routing record that the clients follow;
+- `PUT /clients {"name", "topics", "groups"}`: one producer and a consumer for each group replace the running clients,
+  and write their event logs into the folder of that name.
 
-FOLDER holds application.json (what `lab.containers.prepare` wrote), and whatever must outlive a restart: the routing
-record, who runs, and for which procedure clients were stopped.
+FOLDER contains application.json (written by `lab.containers.prepare`), and the state that must survive a restart: the
+routing record, the clients, and the procedure for which clients were stopped.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Service(Supervisor):
     """The application of one folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Read what runs and where; nothing starts yet."""
+        """Read clients and routing record; no client is started yet."""
         self._folder = folder
-        given = json.loads((folder / APPLICATION).read_text(encoding="utf-8"))
+        settings = json.loads((folder / APPLICATION).read_text(encoding="utf-8"))
         name, clients = clients_of(json.loads((folder / CLIENTS).read_text(encoding="utf-8")))
-        prefixes = {alias: tuple(found) for alias, found in given["prefixes"].items()}
+        prefixes = {alias: tuple(prefix_list) for alias, prefix_list in settings["prefixes"].items()}
         logs = self._logs_of(name)
         logs.mkdir(parents=True, exist_ok=True)
-        self.url: str = given["url"]
-        application = Application(clients, given["properties"], folder / ROUTE, self.url, prefixes, logs)
+        self.url: str = settings["url"]
+        application = Application(clients, settings["properties"], folder / ROUTE, self.url, prefixes, logs)
         super().__init__(application, folder / DRAINED)
 
     def route(self) -> dict[str, Any]:
@@ -49,16 +49,16 @@ class Service(Supervisor):
         return record
 
     def redirect(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the routing record, whole; clients follow it within a moment, and a drain ends with the change."""
-        wanted = DemoRoute.of(record)
-        changed = wanted != DemoRoute.of(self.route())
+        """Replace the routing record atomically; clients follow within a moment, and a changed record ends a drain."""
+        new_route = DemoRoute.of(record)
+        changed = new_route != DemoRoute.of(self.route())
         write_whole(self._folder / ROUTE, record)
         if changed:
             self.stay_stopped(None)
         return self.route()
 
     def employ_named(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Run other clients, also after a restart; return the state."""
+        """Replace the clients, also for later restarts; return the state."""
         name, clients = clients_of(document)
         write_whole(self._folder / CLIENTS, document)
         return self.employ(clients, self._logs_of(name))
@@ -80,13 +80,13 @@ class ServiceHook(DrainHook):
     application: ClassVar[Service]
 
     def do_GET(self) -> None:  # noqa: N802 (http.server calls it so)
-        """Tell the routing record, or what the drain hook tells."""
+        """Answer the routing record, or as the drain hook."""
         if self.path == "/route":
             return self.answer(200, self.application.route())
         return super().do_GET()
 
     def do_PUT(self) -> None:  # noqa: N802 (http.server calls it so)
-        """Take a routing record, or other clients."""
+        """Replace the routing record, or the clients."""
         act = {"/route": self.application.redirect, "/clients": self.application.employ_named}.get(self.path)
         if act is None:
             return self.answer_unknown()
@@ -100,7 +100,7 @@ def clients_of(document: Mapping[str, Any]) -> tuple[str, tuple[ClientPlan, ...]
     """Return the folder's name and the clients of a `/clients` document.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        KeyError, TypeError, ValueError: the document is invalid.
     """
     name, topics, groups = document["name"], document["topics"], document["groups"]
     if not _NAME.fullmatch(name):

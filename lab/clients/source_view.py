@@ -1,4 +1,4 @@
-"""The source as its clients see it from where they are: the application's word when it seems lost."""
+"""The application's source probe: whether the source is reachable from the clients' host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-#: Whoever asks waits four seconds at most, also for a cluster that hangs.
+#: The caller's timeout is four seconds, also for a cluster that hangs.
 SECONDS = 3.0
 
 
@@ -16,11 +16,13 @@ def view_of(properties: Mapping[str, Any], servers: str, seconds: float = SECOND
     """Ask a cluster for its metadata with a fresh client.
 
     Returns:
-        `reachable`: whether it answered; `writable`: None, since a record of ours among the clients' would be nobody's;
-        `detail`: what it said.
+        `reachable`: whether the cluster answered; `writable`: None, as a test record among the clients' records would
+        belong to no client; `detail`: the answer or the error.
     """
     try:
-        found = AdminClient({**properties, "bootstrap.servers": servers, "log_level": 0}).list_topics(timeout=seconds)
+        metadata = AdminClient({**properties, "bootstrap.servers": servers, "log_level": 0}).list_topics(
+            timeout=seconds
+        )
     except KafkaException as error:
         return {"reachable": False, "writable": None, "detail": f"{servers}: {error.args[0].name()}"}
-    return {"reachable": True, "writable": None, "detail": f"{servers}: {len(found.brokers)} brokers"}
+    return {"reachable": True, "writable": None, "detail": f"{servers}: {len(metadata.brokers)} brokers"}

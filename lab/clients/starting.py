@@ -1,4 +1,4 @@
-"""The demo application of one rehearsal, as a process of this machine."""
+"""The demo application of one rehearsal, as a local process."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ STOP_SECONDS = 30.0
 
 
 class Clients(Protocol):
-    """What a rehearsal needs of the demo application, wherever it runs."""
+    """Interface of the demo application for a rehearsal, as a process or in a container."""
 
     def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
         """Start one producer, and a consumer for each group."""
 
     def collect(self) -> None:
-        """Bring what clients wrote down until now into the rehearsal's folder."""
+        """Copy the clients' event logs so far into the rehearsal's folder."""
 
     def stop(self) -> None:
-        """Stop every client; their folder is complete after that."""
+        """Stop every client; afterwards the folder of event logs is complete."""
 
 
 class OwnProcess:
-    """The application as a process; its clients write straight into the folder.
+    """The application as a process; its clients write directly into the folder.
 
     Args:
-        lab: where clients work.
-        folder: where they write what they do.
-        log: takes the process's output.
+        lab: the lab that clients connect to.
+        folder: folder of the clients' event logs.
+        log: file for the process's output.
     """
 
     def __init__(self, lab: Lab, folder: Path, log: Path) -> None:
@@ -42,7 +42,7 @@ class OwnProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
-        """Start the process; it also ends when this process is gone."""
+        """Start the process; the process also ends when this parent process is gone."""
         argv = [sys.executable, "-m", "lab.clients", "--state", str(self._lab.root), "--folder", str(self._folder)]
         argv += ["--until-eof", *(f"--topic={topic}" for topic in topics), *(f"--group={group}" for group in groups)]
         with self._log.open("ab") as log:
@@ -51,10 +51,10 @@ class OwnProcess:
             )
 
     def collect(self) -> None:
-        """Do nothing: everything is there."""
+        """Do nothing: the clients write into the rehearsal's folder."""
 
     def stop(self) -> None:
-        """Stop the process, with force if it does not end by itself."""
+        """Stop the process: SIGTERM, then SIGKILL after a timeout."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Keeps the clients where the routing record says, and stops them when asked."""
+"""Runs the clients on the cluster of the routing record, and stops the clients on request."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from lab.clients.working import client_process
 WATCH_SECONDS = 0.1
 RESTART_SECONDS = 1.0
 STOP_SECONDS = 20.0
-#: Whoever is sent to another cluster leaves the old one behind, which may be dead: an application that waited for it
-#: would be slow for nothing.
+#: For clients that move to another cluster: the old cluster may be dead, and a longer wait for a clean stop would only
+#: delay the move.
 LEAVE_SECONDS = 3.0
 
 
 class Supervisor:
-    """Keeps the clients where the routing record says, or stopped.
+    """Keeps the clients running on the cluster of the routing record, or stopped.
 
     Args:
-        application: what runs.
-        memory: file that keeps for which procedure clients were stopped, so that a restart does not start them; None
-            for an application that is not restarted.
+        application: the configuration of the clients.
+        memory: file with the id of the procedure for which clients were stopped, so that a restart does not start the
+            clients; None for an application that is not restarted.
     """
 
     def __init__(self, application: Application, memory: Path | None = None) -> None:
@@ -63,7 +63,7 @@ class Supervisor:
     def drain(self, procedure_id: str) -> dict[str, Any]:
         """Ask every client to stop for a procedure; return the state."""
         with self._lock:
-            # A second procedure does not take over: only the one that drained may resume.
+            # A second procedure does not take over: only the procedure that drained may resume.
             if self._drained_for is None:
                 self.stay_stopped(procedure_id)
             self._ask_to_stop()
@@ -77,7 +77,7 @@ class Supervisor:
             return self.state()
 
     def employ(self, clients: Sequence[ClientPlan], folder: Path) -> dict[str, Any]:
-        """Stop every client and run others, which write what they do into a folder; return the state."""
+        """Stop every client and run other clients, which write event logs into a folder; return the state."""
         with self._lock:
             self._stop_clients()
             folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ class Supervisor:
             return self.state()
 
     def state(self) -> dict[str, Any]:
-        """Return who runs, where, and for which procedure clients were stopped."""
+        """Return the running clients, their cluster, and the procedure for which clients were stopped."""
         running = [plan for plan in self._application.clients if self._alive(plan.name)]
         producers = sum(plan.group is None for plan in running)
         return {
@@ -99,12 +99,12 @@ class Supervisor:
         }
 
     def source(self) -> dict[str, Any]:
-        """Return how the cluster that the clients use looks from here, by a try made for this call."""
+        """Connect to the clients' current cluster; return `reachable`, `writable` and `detail`."""
         route = DemoRoute.read(self._application.routing)
         return view_of(self._application.properties[route.cluster]["producer"], route.bootstrap_servers)
 
     def stay_stopped(self, procedure_id: str | None) -> None:
-        """Keep for which procedure clients are stopped; None lets them run."""
+        """Store the procedure for which clients stay stopped; None lets clients run."""
         if self._memory is not None:
             write_whole(self._memory, procedure_id)
         self._drained_for = procedure_id
@@ -122,13 +122,13 @@ class Supervisor:
                 self._start(plan, route)
 
     def _start(self, plan: ClientPlan, route: DemoRoute) -> None:
-        ours, theirs = self._context.Pipe()
+        our_end, client_end = self._context.Pipe()
         process = self._context.Process(
-            target=client_process, args=(plan, self._application, route, theirs), daemon=True, name=plan.name
+            target=client_process, args=(plan, self._application, route, client_end), daemon=True, name=plan.name
         )
         process.start()
-        theirs.close()
-        self._processes[plan.name] = (process, ours)
+        client_end.close()
+        self._processes[plan.name] = (process, our_end)
         self._started_at[plan.name] = time.monotonic()
 
     def _alive(self, name: str) -> bool:
@@ -139,7 +139,7 @@ class Supervisor:
             try:
                 control.send("stop")
             except OSError:
-                # It has ended by itself.
+                # The client has ended already.
                 continue
 
     def _stop_clients(self, seconds: float = STOP_SECONDS) -> None:
@@ -157,8 +157,8 @@ def run_application(application: Application, until_eof: bool = False) -> None:
     """Run the application until SIGTERM or SIGINT.
 
     Args:
-        application: what runs.
-        until_eof: also end when the standard input ends, that is when the starting process is gone.
+        application: the configuration of the clients.
+        until_eof: also end when the standard input ends, that is, when the parent process is gone.
     """
     application.folder.mkdir(parents=True, exist_ok=True)
     supervisor = Supervisor(application)

@@ -1,4 +1,4 @@
-"""One client process: a producer or a consumer that writes down everything it was told."""
+"""One client process: a producer or a consumer that logs acknowledgements, records and commits."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ METADATA_SECONDS = 10.0
 
 
 class EventLog:
-    """A client's own account of what it did, one JSON line an event."""
+    """A client's event log, one JSON line an event."""
 
     def __init__(self, lines: TextIO, client: str) -> None:
         self._lines, self._client = lines, client
 
     def write(self, event: str, **fields: Any) -> None:
-        """Add one event with the wall-clock milliseconds of now."""
+        """Add one event with the current time (milliseconds since 1970)."""
         self._lines.write(
             json.dumps({"event": event, "client": self._client, "at": int(time.time() * 1000), **fields}) + "\n"
         )
 
     def flush(self) -> None:
-        """Hand everything to the operating system, so that a killed client loses nothing."""
+        """Pass all events to the operating system, so that a killed client loses no event."""
         self._lines.flush()
 
 
@@ -55,15 +55,15 @@ class ProducingClient:
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Produce until stopped, then flush."""
-        # Due by the clock, not by sleeping between records: a slow machine catches up.
-        begun = time.monotonic()
+        # The number of records due follows the clock, not sleeps between records: a slow machine catches up.
+        started_at = time.monotonic()
         while not stopped():
-            for _ in range(int((time.monotonic() - begun) * self._plan.rate) - self._number):
+            for _ in range(int((time.monotonic() - started_at) * self._plan.rate) - self._number):
                 self._send()
             self._producer.poll(0.02)
             self._log.flush()
         ends_at = time.monotonic() + FLUSH_SECONDS
-        # Whoever is killed meanwhile has written down what was acknowledged until then.
+        # A client killed during the flush has logged the acknowledgements so far.
         while self._producer.flush(0.2) and time.monotonic() < ends_at:
             self._log.flush()
 
@@ -90,35 +90,35 @@ class ProducingClient:
 
 
 class ConsumingClient:
-    """Reads its topics, local and mirrored, and commits what it wrote down."""
+    """Reads local and mirrored topics, and commits positions of logged records only."""
 
     def __init__(self, plan: ClientPlan, application: Application, route: DemoRoute, log: EventLog) -> None:
         self._plan, self._route, self._log = plan, route, log
-        self._wanted = [
+        self._topics = [
             prefix + topic for topic in plan.topics for prefix in ("", *application.prefixes[route.cluster])
         ]
         properties = application.properties[route.cluster]["consumer"]
-        # `latest` on purpose: a partition without a position would show as records never delivered.
-        reading = {
+        # `latest` on purpose: a partition without a position then shows as records never delivered.
+        settings = {
             "group.id": plan.group,
             "isolation.level": "read_committed",
             "auto.offset.reset": "latest",
             "enable.auto.commit": False,
         }
-        fresh = {"topic.metadata.refresh.interval.ms": 2000, "session.timeout.ms": 6000}
-        self._consumer = Consumer({**properties, "bootstrap.servers": route.bootstrap_servers, **reading, **fresh})
+        timing = {"topic.metadata.refresh.interval.ms": 2000, "session.timeout.ms": 6000}
+        self._consumer = Consumer({**properties, "bootstrap.servers": route.bootstrap_servers, **settings, **timing})
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Consume until stopped, then commit and leave the group."""
         self._write_positions()
-        self._consumer.subscribe(["^(" + "|".join(topic.replace(".", r"\.") for topic in self._wanted) + ")$"])
-        committed = time.monotonic()
+        self._consumer.subscribe(["^(" + "|".join(topic.replace(".", r"\.") for topic in self._topics) + ")$"])
+        committed_at = time.monotonic()
         try:
             while not stopped():
-                # Written down before it is committed: a killed client repeats, it never skips.
+                # Log before the commit: a killed client repeats records, but never skips records.
                 self._write_consumed(self._consumer.consume(500, 0.1))
-                if time.monotonic() - committed > COMMIT_SECONDS:
-                    committed = time.monotonic()
+                if time.monotonic() - committed_at > COMMIT_SECONDS:
+                    committed_at = time.monotonic()
                     self._commit()
             self._commit()
         finally:
@@ -127,10 +127,13 @@ class ConsumingClient:
     def _write_positions(self) -> None:
         topics = self._consumer.list_topics(timeout=METADATA_SECONDS).topics
         places = [
-            TopicPartition(topic, p) for topic in self._wanted if topic in topics for p in topics[topic].partitions
+            TopicPartition(topic, p) for topic in self._topics if topic in topics for p in topics[topic].partitions
         ]
-        found = self._consumer.committed(places, timeout=METADATA_SECONDS) if places else []
-        positions = [[place.topic, place.partition, place.offset if place.offset >= 0 else None] for place in found]
+        committed = self._consumer.committed(places, timeout=METADATA_SECONDS) if places else []
+        positions = [
+            [position.topic, position.partition, position.offset if position.offset >= 0 else None]
+            for position in committed
+        ]
         self._log.write("started", cluster=self._route.cluster, group=self._plan.group, positions=positions)
         self._log.flush()
 
@@ -150,7 +153,7 @@ class ConsumingClient:
             committed = self._consumer.commit(asynchronous=False)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._NO_OFFSET:
-                # The cluster may have taken it without being able to say so.
+                # The cluster may have committed without answering.
                 self._log.write("commit failed", **where, error=error.args[0].name(), positions=_positions(reached))
         else:
             self._log.write("committed", **where, positions=_positions(committed))
@@ -167,11 +170,11 @@ def _id_of(message: Any) -> str | None:
 
 
 def client_process(plan: ClientPlan, application: Application, route: DemoRoute, control: Connection) -> None:
-    """Run one client until the supervisor says stop or is gone."""
+    """Run one client until the supervisor sends "stop" or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kind = ProducingClient if plan.group is None else ConsumingClient
     with (application.folder / f"{plan.name}.jsonl").open("a", encoding="utf-8") as lines:
         log = EventLog(lines, plan.name)
-        # Anything on the pipe means stop, its end as well: nobody is left to ask.
+        # Anything on the pipe means stop, also its end: then the supervisor is gone.
         kind(plan, application, route, log).run(control.poll)
         log.write("stopped", cluster=route.cluster)

@@ -1,5 +1,5 @@
-"""The lab as containers (docker-compose.yaml): its init jobs, and how the machine outside reaches it.
+"""The lab as containers (docker-compose.yaml): init jobs, and access from the host.
 
-Inside, the lab's folder is ROOT in every container, with a volume at each place that only some of them may see; the
-hosts are the services of docker-compose.yaml.
+In every container the lab's folder is ROOT; paths that only some containers may see are separate volumes. The hosts are
+the services of docker-compose.yaml.
 """

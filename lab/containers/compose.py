@@ -1,4 +1,4 @@
-"""The stack of docker-compose.yaml as the machine outside handles it: through the docker command alone."""
+"""The stack of docker-compose.yaml, controlled from the host by the docker command alone."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from lab.errors import LabError
 from lab.install.jars import PROJECT
 
 FILE = PROJECT / "docker-compose.yaml"
-#: Keeps in a demo's folder which stack belongs to it.
+#: File in a demo's folder that names the folder's stack.
 STACK_FILE = "compose.json"
-#: Its container lives as long as the stack, and sees the volume with evidence and archive.
+#: The service to read files from: its container runs as long as the stack, and mounts evidence and archive.
 KEEPER = "airflow-scheduler"
 OLDEST_COMPOSE = (2, 21)
 BUILD_SECONDS, READY_SECONDS, REQUEST_SECONDS = 3600, 900, 120
-#: What of the environment reaches docker-compose.yaml also in a stack that is judged: how images are built.
+#: Environment variables that docker-compose.yaml also gets in a checked stack: they only change how images are built.
 BUILD_SETTINGS = ("SWITCHBACK_CA_FILE", "KAFKA_BASE", "AIRFLOW_BASE", "SPARK_BASE", "POSTGRES_BASE")
 _LABEL = "com.docker.compose.project"
 _TAIL = 3000
@@ -37,9 +37,9 @@ class Stack:
     """One Compose project.
 
     Args:
-        project: its name; containers, volumes and networks carry it.
-        settings: of docker-compose.yaml. Those of the environment and of a file `.env` do not count: a stack that is
-            judged must never work on somebody's own clusters.
+        project: the project's name, also of containers, volumes and networks.
+        settings: variables of docker-compose.yaml; the environment and `.env` are ignored: a checked stack must
+            never work on a user's own clusters.
     """
 
     project: str
@@ -47,58 +47,62 @@ class Stack:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Stack:
-        """Make a stack with ports that nobody uses, named like the folder, which remembers the stack."""
-        ports, own = free_ports(list(PUBLISHED)), folder / "settings"
-        own.mkdir(exist_ok=True)
+        """Create a stack with free ports and the folder's name; the folder stores the stack's file."""
+        ports, settings_folder = free_ports(list(PUBLISHED)), folder / "settings"
+        settings_folder.mkdir(exist_ok=True)
         published = {setting: str(ports[name]) for name, (setting, _) in PUBLISHED.items()}
-        stack = cls(folder.name.lower(), {"SWITCHBACK_SETTINGS": str(own), **published})
+        stack = cls(folder.name.lower(), {"SWITCHBACK_SETTINGS": str(settings_folder), **published})
         (folder / STACK_FILE).write_text(json.dumps(asdict(stack)), encoding="utf-8")
         return stack
 
     @classmethod
     def of(cls, folder: Path) -> Stack | None:
-        """Return the stack that a folder remembers, if there is one."""
+        """Return a folder's stack; None if the folder has none."""
         path = folder / STACK_FILE
         return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
     def require_docker(self) -> None:
-        """Raise LabError where Docker's engine, or a Compose that is new enough, does not answer."""
+        """Check that Docker's engine and a recent Compose are available.
+
+        Raises:
+            LabError: Docker's engine does not answer, or Compose is absent or too old.
+        """
         _answer(["docker", "version"], "start Docker's engine, and see that you may use it")
         need = f"install Compose {'.'.join(map(str, OLDEST_COMPOSE))} or newer as plugin of the docker command"
         version = _answer(["docker", "compose", "version", "--short"], need)
-        found = re.match(r"v?(\d+)\.(\d+)", version)
-        if found is None or (int(found[1]), int(found[2])) < OLDEST_COMPOSE:
+        numbers = re.match(r"v?(\d+)\.(\d+)", version)
+        if numbers is None or (int(numbers[1]), int(numbers[2])) < OLDEST_COMPOSE:
             raise LabError(f"docker compose is of version {version.strip()!r}; {need}")
 
     def build(self) -> None:
-        """Build the images; what has not changed is taken from Docker's cache."""
+        """Build the images; unchanged layers come from Docker's cache."""
         self._compose("build", seconds=BUILD_SECONDS, shown=True)
 
     def up(self) -> None:
-        """Start every service, and return when a failover can be triggered."""
-        # Not --wait-timeout: Compose 2.40 ends without an error when that time is over.
+        """Start every service, and wait until a failover can be triggered."""
+        # Not --wait-timeout: Compose 2.40 reports no error after this timeout.
         self._compose("up", "--wait", seconds=READY_SECONDS, shown=True)
         wrong = [f"{name} is {state}" for name, state in self.states().items() if state not in ("healthy", "ended")]
         if wrong:
             raise LabError(f"the stack is up, but {'; '.join(wrong)}")
 
     def states(self) -> dict[str, str]:
-        """Return `healthy`, `ended` (with success) or what Docker says instead, for each service with a container."""
+        """Return, for each service with a container, `healthy`, `ended` (with success) or Docker's own state."""
         rows = [json.loads(line) for line in self._compose("ps", "--all", "--format", "json").splitlines()]
         return {row["Service"]: _state(row) for row in rows}
 
     def down(self) -> None:
-        """Remove containers, networks and volumes; repeated until nothing is left, as an `up` may still be at work."""
+        """Remove containers, networks and volumes; repeat until none is left, as an `up` may still be running."""
         for _ in range(5):
             self._compose("down", "--volumes", "--remove-orphans", "--timeout", "5", seconds=READY_SECONDS)
             time.sleep(1)
-            left = ["docker", "ps", "--all", "--quiet", "--filter", f"label={_LABEL}={self.project}"]
-            if not _run(left, os.environ, REQUEST_SECONDS).strip():
+            list_command = ["docker", "ps", "--all", "--quiet", "--filter", f"label={_LABEL}={self.project}"]
+            if not _run(list_command, os.environ, REQUEST_SECONDS).strip():
                 return
         raise LabError(f"containers of {self.project} come back; look for a `docker compose up` that still runs")
 
     def kill(self, *services: str) -> None:
-        """Kill services with -9; Docker does not start again what was killed so."""
+        """Kill services with -9; Docker does not restart killed services."""
         self._compose("kill", *services)
 
     def start(self, service: str) -> None:
@@ -112,7 +116,7 @@ class Stack:
         return self._compose("exec", "--no-TTY", service, "cat", str(inside))
 
     def copy_out(self, service: str, inside: Path, outside: Path) -> None:
-        """Copy what is in a folder of a container; nothing is copied where there is no such folder."""
+        """Copy the files of a container's folder; copy nothing if the folder does not exist."""
         outside.mkdir(parents=True, exist_ok=True)
         try:
             self._compose("cp", f"{service}:{inside}/.", str(outside))
@@ -121,7 +125,7 @@ class Stack:
                 raise
 
     def keep_logs(self, folder: Path) -> None:
-        """Write what each service logged into a folder, jobs included, and the logs of Airflow's tasks."""
+        """Write the logs of every service (jobs included) and of Airflow's tasks into a folder."""
         folder.mkdir(parents=True, exist_ok=True)
         for service in self._compose("config", "--services").split():
             text = self._compose("logs", "--no-color", "--no-log-prefix", "--timestamps", service)
@@ -134,26 +138,26 @@ class Stack:
         return _run([*command, "--progress", "plain", *arguments], self._environment(), seconds, shown)
 
     def _environment(self) -> dict[str, str]:
-        named = set(re.findall(r"\$\{([A-Z_]+)", FILE.read_text(encoding="utf-8"))) - set(BUILD_SETTINGS)
-        inherited = {name: value for name, value in os.environ.items() if name not in named}
+        compose_variables = set(re.findall(r"\$\{([A-Z_]+)", FILE.read_text(encoding="utf-8"))) - set(BUILD_SETTINGS)
+        inherited = {name: value for name, value in os.environ.items() if name not in compose_variables}
         return inherited | {"DOCKER_BUILDKIT": "1", **self.settings}
 
 
 class ContainerLab(Lab):
-    """A lab in containers, seen from outside: its addresses are the published ports, its files are copied out."""
+    """A lab in containers, used from the host: addresses are published ports, files are copied out."""
 
     def __init__(self, state: Path, stack: Stack) -> None:
-        """Name folder and stack; nothing is read or written yet."""
+        """Set folder and stack; nothing is read or written yet."""
         super().__init__(state)
         self.stack = stack
 
     def adopt(self) -> None:
-        """Take over the record that secrets-init has made, with the addresses outside."""
+        """Copy the record that secrets-init created, with the host's addresses."""
         inside = LabRecord(**json.loads(self.stack.read_file(KEEPER, Lab(ROOT).record_path)))
         self.save(replace(inside, hosts={}, ports=inside.ports | inside.published, published={}, project=str(PROJECT)))
 
     def collected(self, folder: Path) -> Path:
-        """Copy a folder's files out of the containers, and return the copy."""
+        """Copy a folder's files out of the containers; return the folder."""
         self.stack.copy_out(KEEPER, ROOT / folder.relative_to(self.root), folder)
         return folder
 
@@ -165,7 +169,7 @@ def _state(row: Mapping[str, object]) -> str:
 
 
 def _answer(command: list[str], need: str) -> str:
-    """Run a short docker command; an error says what is needed."""
+    """Run a short docker command; an error names the requirement (`need`)."""
     try:
         return _run(command, dict(os.environ), REQUEST_SECONDS)
     except (OSError, LabError) as error:
@@ -173,14 +177,14 @@ def _answer(command: list[str], need: str) -> str:
 
 
 def _run(command: list[str], environment: Mapping[str, str], seconds: float, shown: bool = False) -> str:
-    """Run a command in a session of its own, which ends as a whole when this process is interrupted or time is over.
+    """Run a command in its own session; kill the whole session on interruption or timeout.
 
     Raises:
-        LabError: it failed or took longer.
+        LabError: the command failed or timed out.
     """
-    taken = None if shown else subprocess.PIPE
+    capture = None if shown else subprocess.PIPE
     process = subprocess.Popen(
-        command, cwd=PROJECT, env=dict(environment), stdout=taken, stderr=taken, text=True, start_new_session=True
+        command, cwd=PROJECT, env=dict(environment), stdout=capture, stderr=capture, text=True, start_new_session=True
     )
     try:
         output, errors = process.communicate(timeout=seconds)
@@ -192,6 +196,6 @@ def _run(command: list[str], environment: Mapping[str, str], seconds: float, sho
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
     if process.returncode:
-        said = "see above" if shown else f"{output}{errors}".strip()[-_TAIL:]
-        raise LabError(f"{' '.join(command)} failed with {process.returncode}: {said}")
+        details = "see above" if shown else f"{output}{errors}".strip()[-_TAIL:]
+        raise LabError(f"{' '.join(command)} failed with {process.returncode}: {details}")
     return output or ""

@@ -1,7 +1,7 @@
-"""secrets-init: makes passwords and keys, and writes what every other container reads; each `up` runs it again.
+"""secrets-init: creates passwords and keys, and writes the other containers' files; runs at every `up`.
 
-Passwords, keys and cluster ids are made once and kept in the volumes. Settings are written anew, so that new code and
-other published ports take effect.
+Passwords, keys and cluster ids are created once and stay in the volumes. Settings are written at every run, so that new
+code and other published ports take effect.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ CLIENT_PRINCIPALS = ("producer", "consumer")
 
 
 def prepare_folders(lab: Lab, settings: Mapping[str, str]) -> None:
-    """Write everything that the other containers read.
+    """Write all files that the other containers read.
 
     Args:
-        settings: NAMING, ISOLATION, DEMO_TOPICS, DEMO_GROUPS and the published ports, as docker-compose.yaml has them.
+        settings: NAMING, ISOLATION, DEMO_TOPICS, DEMO_GROUPS and the published ports, from docker-compose.yaml.
 
     Raises:
-        LabError: a setting is wrong, or asks for something else than the volumes hold.
+        LabError: a setting is invalid, or contradicts the clusters in the volumes.
     """
     _open(lab, settings)
     for alias in ALIASES:
@@ -44,7 +44,7 @@ def prepare_folders(lab: Lab, settings: Mapping[str, str]) -> None:
     write_topology(lab)
     for folder in (lab.evidence, lab.archive, lab.airflow_home, lab.logs):
         folder.mkdir(parents=True, exist_ok=True)
-    # Without the file each component writes one of its own making, all at once.
+    # Without this file all components would write their own at once.
     (lab.airflow_home / "airflow.cfg").touch()
     write_passwords(lab)
     write_environment(lab)
@@ -70,7 +70,7 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
 
 
 def _write_databases(lab: Lab) -> None:
-    """Write what PostgreSQL's first start reads: the superuser's password, and a role with a database for each user."""
+    """Write the input of PostgreSQL's first start: the superuser's password, and a role and database per user."""
     folder, record = lab.home / "postgres", lab.load()
     if not (folder / "password").exists():
         write_private(folder / "password", secrets.token_hex(16))
@@ -86,7 +86,7 @@ def _write_databases(lab: Lab) -> None:
 
 
 def _write_application(lab: Lab, settings: Mapping[str, str]) -> None:
-    """Write what the demo clients read; where they connect, and who runs, is theirs after the first time."""
+    """Write the demo clients' configuration; their routing record and list of clients only at the first run."""
     folder = lab.root / "clients"
     properties = {
         alias: {principal: lab.client_properties(alias, principal) for principal in CLIENT_PRINCIPALS}

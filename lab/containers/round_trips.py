@@ -1,4 +1,4 @@
-"""Round trips on the lab in containers; the rehearsal and its judge run outside."""
+"""Round trips on the lab in containers; the rehearsal and the checker run on the host."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _CLIENTS = "demo-clients"
 
 
 class ServiceClients:
-    """The demo application in its container, told over HTTP who runs.
+    """The demo application in its container; its clients are set over HTTP.
 
     Args:
-        lab: whose demo-clients it is.
-        folder: where the logs of its clients are copied to.
+        lab: the lab with the service demo-clients.
+        folder: folder for the copies of the clients' event logs.
     """
 
     def __init__(self, lab: ContainerLab, folder: Path) -> None:
         self._lab, self._folder = lab, folder
 
     def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
-        """Have one producer, and a consumer for each group, take the place of whoever runs."""
+        """Replace the running clients by one producer, and a consumer for each group."""
         self._employ(topics, groups)
 
     def collect(self) -> None:
-        """Copy what clients wrote down until now."""
+        """Copy the clients' event logs so far."""
         inside = ROOT / "clients" / "logs" / self._folder.name
         self._lab.stack.copy_out(_CLIENTS, inside, self._folder)
 
     def stop(self) -> None:
-        """Stop every client, and copy what each wrote down; a container that is away runs none."""
+        """Stop every client, and copy the event logs; without the container no client runs."""
         with suppress(requests.RequestException):
             self._employ((), ())
         self.collect()
@@ -59,7 +59,7 @@ class ServiceClients:
 
 
 class ContainerRoundTrips(RoundTrips):
-    """Round trips whose sites are killed and brought back as containers."""
+    """Round trips whose sites are containers, killed and started again."""
 
     lab: ContainerLab
 
@@ -67,7 +67,7 @@ class ContainerRoundTrips(RoundTrips):
         """Return the lab of the folder's stack.
 
         Raises:
-            LabError: the folder belongs to no stack.
+            LabError: the folder has no stack.
         """
         stack = Stack.of(state)
         if stack is None:
@@ -75,11 +75,11 @@ class ContainerRoundTrips(RoundTrips):
         return ContainerLab(state, stack)
 
     def make_application(self) -> Clients:
-        """Return the service demo-clients, which writes into a folder named like the rehearsal's."""
+        """Return the service demo-clients, whose log folder has the name of the rehearsal's folder."""
         return ServiceClients(self.lab, self._client_folder)
 
     def kill(self, *names: str) -> None:
-        """Kill containers with -9; they stay away until they are started again."""
+        """Kill containers with -9; killed containers stay down until `start_again`."""
         self.lab.stack.kill(*(SERVICES[name] for name in names))
 
     def start_again(self, name: str) -> None:

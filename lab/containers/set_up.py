@@ -1,4 +1,4 @@
-"""The other init jobs: `python -m lab.containers.set_up JOB`; each does what is missing, at every start."""
+"""The other init jobs: `python -m lab.containers.set_up JOB`; each creates what is missing, at every start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REQUEST_SECONDS = 30
 
 
 def set_up_kafka(lab: Lab, progress: ProgressLines) -> None:
-    """kafka-init: ACLs and the standing fence on both clusters, and the demo's topics on the primary."""
+    """kafka-init: ACLs and the initial fence on both clusters, and the demo's topics on the primary."""
     for alias in ALIASES:
         grant_rights(lab, alias)
     progress.say("rights are granted; the standby is fenced")
@@ -32,11 +32,11 @@ def set_up_kafka(lab: Lab, progress: ProgressLines) -> None:
 
 
 def create_connectors(lab: Lab, progress: ProgressLines) -> None:
-    """connectors-init: MirrorMaker 2's connectors, and a record that is written on one side and read on the other."""
+    """connectors-init: MirrorMaker 2's connectors, and a test record from the primary to the standby."""
     for worker in ALIASES:
         lab.once(f"flow-{worker}", lambda worker=worker: create_flow(lab, worker))  # type: ignore[misc]
     progress.say("MirrorMaker 2: forward flow runs, reverse flow stands by")
-    # Later, a procedure may have moved clients: a record more could upset it.
+    # Only once: later a test record could disturb a procedure that has moved clients.
     lab.once("replication-proof", lambda: progress.say(prove_replication(lab)))
 
 
@@ -57,14 +57,14 @@ def _create_topics(lab: Lab, names: list[str]) -> None:
     if not names:
         return
     client = admin_client(lab, "primary")
-    present = client.list_topics(timeout=REQUEST_SECONDS).topics
-    wanted = [NewTopic(name, DEMO_PARTITIONS, 1) for name in names if name not in present]
-    for future in client.create_topics(wanted).values() if wanted else ():
+    existing = client.list_topics(timeout=REQUEST_SECONDS).topics
+    new_topics = [NewTopic(name, DEMO_PARTITIONS, 1) for name in names if name not in existing]
+    for future in client.create_topics(new_topics).values() if new_topics else ():
         future.result(timeout=REQUEST_SECONDS)
 
 
 def main(arguments: list[str]) -> int:
-    """Do one job; return the exit code."""
+    """Run one job; return the exit code."""
     (job,) = arguments
     try:
         JOBS[job](Lab(ROOT), ProgressLines())

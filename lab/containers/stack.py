@@ -1,4 +1,4 @@
-"""Where things are in the stack of docker-compose.yaml: hosts and ports inside, published ports outside."""
+"""Addresses of the stack of docker-compose.yaml: hosts and ports inside, published ports on the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lab.errors import LabError
 
 #: The lab's folder in every container.
 ROOT = Path("/var/lib/switchback")
-#: What a process of the lab is called, and the service that is this process.
+#: Services by name of the lab's process.
 SERVICES = {
     "broker-primary": "kafka-primary",
     "broker-standby": "kafka-standby",
@@ -41,7 +41,7 @@ PORTS = {
     "spark_master": 7077,
     DATABASE_HOST: 5432,
 }
-#: Published ports: name of the setting in docker-compose.yaml, and the default that stands there, too.
+#: Published ports: name of the variable in docker-compose.yaml, and its default there.
 PUBLISHED = {
     "primary": ("KAFKA_PRIMARY_PORT", 19092),
     "standby": ("KAFKA_STANDBY_PORT", 29092),
@@ -57,7 +57,7 @@ def published_ports(settings: Mapping[str, str]) -> dict[str, int]:
     """Read the published ports from settings.
 
     Raises:
-        LabError: one is no port.
+        LabError: a setting is no port number.
     """
     ports = {}
     for name, (setting, default) in PUBLISHED.items():

@@ -1,1 +1,1 @@
-"""The demos: one real failover each, from nothing to a verdict, and nothing left behind but the evidence."""
+"""The demos: a real procedure each, on a lab of its own, with a check; only the evidence remains."""

@@ -1,7 +1,7 @@
-"""`make demo`, `demo-unplanned`, `demo-failback`, `compose-demo`: move clients, judge, keep only the evidence.
+"""`make demo`, `demo-unplanned`, `demo-failback`, `compose-demo`: move clients, check, keep only the evidence.
 
-Environment: `APPROVE=ask` waits for a person at the gate; `TAMPER=position` or `TAMPER=record` spoils the result before
-the check, which must then fail and name what was spoilt.
+Environment: `APPROVE=ask` waits for a person at the gate; `TAMPER=position` or `TAMPER=record` falsifies the target
+before the check, which must then fail and name the changed position or record.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEMOS = {"planned": Demo, "unplanned": LostSourceDemo, "failback": FailbackDemo,
 
 
 def run_demo(choices: Choices, kind: type[Demo] = Demo) -> int:
-    """Run a demo in a temporary folder and take everything down again, whatever happens."""
+    """Run a demo in a temporary folder, and take the lab down in any case; return the exit code."""
     console = make_console()
     state = Path(tempfile.mkdtemp(prefix="switchback-demo-"))
     guard, demo = Guard(state), kind(choices, state, console)
@@ -39,7 +39,7 @@ def run_demo(choices: Choices, kind: type[Demo] = Demo) -> int:
         console.print("interrupted; taking everything down")
         return 130
     finally:
-        # A second Ctrl-C must not leave half of the lab running.
+        # A second Ctrl-C must not leave parts of the lab running.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         try:
@@ -54,7 +54,7 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Read the environment and run; bad values are refused before anything starts."""
+    """Read the environment and run the demo; invalid values are refused before anything starts."""
     name = arguments[0] if arguments else "planned"
     try:
         if name not in DEMOS or len(arguments) > 1:

@@ -1,4 +1,4 @@
-"""The demo on containers: a planned failover and back, then a site's containers killed, the failover, and back."""
+"""The demo on containers: planned failover, failback, kill of a site's containers, unplanned failover, failback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOAD = f"Load of {RATE:,} records/s"
 
 
 class ContainersDemo(FailbackDemo):
-    """Four procedures on the stack of docker-compose.yaml, each judged."""
+    """Four procedures on the stack of docker-compose.yaml, with a check after each."""
 
     kind = "failover and failback in containers"
     trips = ContainerRoundTrips
@@ -31,7 +31,7 @@ class ContainersDemo(FailbackDemo):
     )
 
     def run(self) -> int:
-        """Go through all stages; return the exit code. Where something fails, every service's log is kept."""
+        """Run all stages; return the exit code. After a failure every service's log is saved."""
         stack = Stack.in_folder(self._state)
         stack.require_docker()
         code = 1
@@ -39,7 +39,7 @@ class ContainersDemo(FailbackDemo):
             code = self._run(stack)
         finally:
             if code:
-                self._keep_logs(stack)
+                self._save_logs(stack)
         return code
 
     def _run(self, stack: Stack) -> int:
@@ -58,31 +58,31 @@ class ContainersDemo(FailbackDemo):
             f"{len(truth.topics)} topics, {len(truth.positions)} groups, {len(list(truth.placed()))} positions"
         )
         lost = Leaving(Accident(after=AFTER), more=MORE, stranded=STRANDED)
-        changes: list[tuple[str, str, Callable[[], Verdict]]] = [
+        moves: list[tuple[str, str, Callable[[], Verdict]]] = [
             (f"{LOAD}; planned failover", PLANNED, lambda: rehearsal.leave(Leaving(more=MORE))),
             ("Failback", FAILBACK, lambda: rehearsal.come_back(Returning(more=MORE))),
             (f"{LOAD}; kill -9 of primary's containers; unplanned failover", UNPLANNED, lambda: rehearsal.leave(lost)),
             ("primary is back; failback", FAILBACK, lambda: rehearsal.come_back(Returning(more=MORE, born=True))),
         ]
-        return self._change_sides(status, changes)
+        return self._move_clients(status, moves)
 
-    def _keep_logs(self, stack: Stack) -> None:
-        kept = EVIDENCE / f"containers-{time.strftime('%Y%m%dT%H%M%S')}"
+    def _save_logs(self, stack: Stack) -> None:
+        log_folder = EVIDENCE / f"containers-{time.strftime('%Y%m%dT%H%M%S')}"
         try:
-            stack.keep_logs(kept)
+            stack.keep_logs(log_folder)
         except LabError as error:
             self._stages.say(f"not every log could be kept: {error}")
-        self._stages.say(f"logs of every service: {kept}")
+        self._stages.say(f"logs of every service: {log_folder}")
 
-    def _change_sides(self, status: Mapping[str, Any], changes: list[tuple[str, str, Callable[[], Verdict]]]) -> int:
-        for title, dag_id, change in changes[:-1]:
+    def _move_clients(self, status: Mapping[str, Any], moves: list[tuple[str, str, Callable[[], Verdict]]]) -> int:
+        for title, dag_id, move in moves[:-1]:
             self._stages.begin(title)
-            found = self._changed(status, dag_id, change)
-            if self._choices.tamper or not found[0].passed:
-                return self._conclude(*found)
-            self._show(*found)
-            for line in found[0].lines(limit=10):
+            result = self._run_move(status, dag_id, move)
+            if self._choices.tamper or not result[0].passed:
+                return self._conclude(*result)
+            self._show(*result)
+            for line in result[0].lines(limit=10):
                 self._stages.say(line)
-        title, dag_id, change = changes[-1]
+        title, dag_id, move = moves[-1]
         self._stages.begin(title)
-        return self._conclude(*self._changed(status, dag_id, change))
+        return self._conclude(*self._run_move(status, dag_id, move))

@@ -1,4 +1,4 @@
-"""What a demo does, from nothing to a verdict; here for a planned failover."""
+"""The stages of a demo, from an empty folder to the check; here for a planned failover."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RUN_SECONDS = 900
 
 @dataclass(frozen=True)
 class Choices:
-    """What the environment asks for."""
+    """Options from the environment: `tamper` (name or ""), and `ask` (wait for a person at the gates)."""
 
     tamper: str
     ask: bool
@@ -40,7 +40,7 @@ class Choices:
         """Read TAMPER and APPROVE.
 
         Raises:
-            ValueError: names the variable, its value and what is allowed.
+            ValueError: a value is unknown; the text names variable, value and allowed values.
         """
         tamper, approve = environment.get("TAMPER", ""), environment.get("APPROVE", "")
         if tamper and tamper not in TAMPERINGS:
@@ -54,8 +54,8 @@ class Demo:
     """One demo of a planned failover on a lab of its own.
 
     Attributes:
-        kind: what it shows, as a person says it.
-        passed: what its last line says when all held.
+        kind: the procedure's name in the output.
+        passed: text of the last line if the check passed.
     """
 
     kind = "planned failover"
@@ -64,11 +64,11 @@ class Demo:
     def __init__(self, choices: Choices, state: Path, console: Console) -> None:
         self._choices, self._state, self._console = choices, state, console
         self._stages = Stages(console)
-        # Each demo makes one of its own kind.
+        # The class depends on the demo.
         self._rehearsal: Any = None
 
     def run(self) -> int:
-        """Go through all stages; return the exit code."""
+        """Run all stages; return the exit code."""
         self._stages.begin("Lab: two Kafka clusters, MirrorMaker 2 and Airflow")
         status = up(self._state)
         rehearsal = self._rehearsal = self.rehearsal(self._state, self._state / "rehearsal")
@@ -85,18 +85,18 @@ class Demo:
         return self._check(code)
 
     def rehearsal(self, state: Path, folder: Path) -> Rehearsal:
-        """Make what is demonstrated."""
+        """Return the demo's rehearsal."""
         return Rehearsal(state, folder, SEED, scale=SCALE, groups=GROUPS)
 
     def before_failover(self) -> None:
-        """Do what comes between the workload and the failover."""
+        """Run the stages between the workload and the failover; none here."""
 
     def tables(self, evidence: Mapping[str, Any], verdict: Verdict) -> list[Table]:
-        """Return what is shown of evidence and verdict."""
+        """Return the tables of the evidence and of the check."""
         return [*evidence_tables(evidence), verdict_table(verdict)]
 
     def stop(self) -> None:
-        """Stop what the demo itself started besides the lab."""
+        """Stop the demo's load and clients."""
         if self._rehearsal:
             self._rehearsal.stop()
 
@@ -115,27 +115,27 @@ class Demo:
         except FileNotFoundError as error:
             self._stages.say(f"FAILED: {error}")
             return 1
-        kept = keep_evidence(folder)
+        evidence_copy = keep_evidence(folder)
         if code != 0:
-            self._stages.say(f"FAILED: the procedure ended as {evidence.get('outcome')}; evidence: {kept}")
+            self._stages.say(f"FAILED: the procedure ended as {evidence.get('outcome')}; evidence: {evidence_copy}")
             return 1
         if self._choices.tamper:
             self._tamper()
         verdict = self._rehearsal.judge(evidence, None if self._choices.ask else APPROVER)
         verdict.add(unsettled)
-        (kept / "verdict.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
-        return self._conclude(verdict, evidence, kept)
+        (evidence_copy / "verdict.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
+        return self._conclude(verdict, evidence, evidence_copy)
 
     def _tamper(self) -> None:
         tampering = Tampering(self._rehearsal)
         self._stages.say(f"TAMPER={self._choices.tamper}: {TAMPERINGS[self._choices.tamper](tampering)}")
 
-    def _conclude(self, verdict: Verdict, evidence: Mapping[str, Any], kept: Path) -> int:
+    def _conclude(self, verdict: Verdict, evidence: Mapping[str, Any], evidence_copy: Path) -> int:
         for table in self.tables(evidence, verdict):
             self._console.print(table)
         for line in verdict.lines(limit=10):
             self._stages.say(line)
-        self._stages.say(f"evidence: {kept}")
+        self._stages.say(f"evidence: {evidence_copy}")
         if self._choices.tamper and verdict.passed:
             self._stages.say("FAILED: the tampering was not noticed")
             return 2
@@ -144,7 +144,7 @@ class Demo:
 
 
 def keep_evidence(folder: Path) -> Path:
-    """Copy a procedure's evidence to ./evidence; return where it is now."""
-    kept = EVIDENCE / folder.name
-    shutil.copytree(folder, kept, dirs_exist_ok=True)
-    return kept
+    """Copy a procedure's evidence to ./evidence; return the copy's folder."""
+    copy = EVIDENCE / folder.name
+    shutil.copytree(folder, copy, dirs_exist_ok=True)
+    return copy

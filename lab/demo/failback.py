@@ -1,4 +1,4 @@
-"""The demo of a round trip: kill the source with -9 under load, go on without it, then bring clients back."""
+"""The demo of a round trip: kill the source with -9 under load, fail over, then fail back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MORE = 25
 
 
 class FailbackDemo(Demo):
-    """One demo of an unplanned failover and the failback after it, on a lab of its own."""
+    """One demo of an unplanned failover and the following failback, on a lab of its own."""
 
     kind = "failback"
     trips: type[RoundTrips] = RoundTrips
@@ -31,7 +31,7 @@ class FailbackDemo(Demo):
     )
 
     def run(self) -> int:
-        """Go through all stages; return the exit code."""
+        """Run all stages; return the exit code."""
         self._stages.begin("Lab: two Kafka clusters, MirrorMaker 2 and Airflow")
         status = up(self._state)
         rehearsal = self._rehearsal = self.rehearsal(self._state, self._state / "rehearsal")
@@ -44,41 +44,41 @@ class FailbackDemo(Demo):
             f"Load of {RATE:,} records/s, kill -9 of primary while replication lags; unplanned failover primary ->"
             " standby"
         )
-        verdict, evidence, kept = self._changed(
+        verdict, evidence, evidence_copy = self._run_move(
             status, UNPLANNED, lambda: rehearsal.leave(Leaving(Accident(after=AFTER), more=MORE, stranded=STRANDED))
         )
         if not verdict.passed:
-            return self._conclude(verdict, evidence, kept)
-        self._show(verdict, evidence, kept)
+            return self._conclude(verdict, evidence, evidence_copy)
+        self._show(verdict, evidence, evidence_copy)
         self._stages.begin("primary is back; load on standby; failback standby -> primary")
         rehearsal.meddle = self._meddle
         return self._conclude(
-            *self._changed(status, FAILBACK, lambda: rehearsal.come_back(Returning(more=MORE, born=True)))
+            *self._run_move(status, FAILBACK, lambda: rehearsal.come_back(Returning(more=MORE, born=True)))
         )
 
     def rehearsal(self, state: Path, folder: Path) -> RoundTrips:
-        """Make what is demonstrated."""
-        made = self.trips(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
-        made.approver, made.seconds = (None, PERSON_SECONDS) if self._choices.ask else (APPROVER, RUN_SECONDS)
-        return made
+        """Return the demo's rehearsal."""
+        rehearsal = self.trips(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
+        rehearsal.approver, rehearsal.seconds = (None, PERSON_SECONDS) if self._choices.ask else (APPROVER, RUN_SECONDS)
+        return rehearsal
 
-    def _changed(
-        self, status: Mapping[str, Any], dag_id: str, change: Callable[[], Verdict]
+    def _run_move(
+        self, status: Mapping[str, Any], dag_id: str, move: Callable[[], Verdict]
     ) -> tuple[Verdict, dict[str, Any], Path]:
-        """Let clients change sides, and keep what tells of it."""
+        """Run one client move; return its check, its evidence and the folder of the copied evidence."""
         with GateWatcher(status["airflow"], dag_id, self._console, self._choices.ask):
-            verdict = change()
+            verdict = move()
         folder, evidence = self._rehearsal.evidence()
-        kept = keep_evidence(folder)
-        (kept / "verdict.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
-        return verdict, evidence, kept
+        evidence_copy = keep_evidence(folder)
+        (evidence_copy / "verdict.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
+        return verdict, evidence, evidence_copy
 
-    def _show(self, verdict: Verdict, evidence: Mapping[str, Any], kept: Path) -> None:
+    def _show(self, verdict: Verdict, evidence: Mapping[str, Any], evidence_copy: Path) -> None:
         for table in self.tables(evidence, verdict):
             self._console.print(table)
-        self._stages.say(f"evidence: {kept}")
+        self._stages.say(f"evidence: {evidence_copy}")
 
     def _meddle(self, _: Trip) -> None:
-        """Spoil the result if that is asked for."""
+        """Falsify the target if TAMPER is set."""
         if self._choices.tamper:
             self._tamper()

@@ -1,4 +1,4 @@
-"""Takes a demo's lab down when the demo itself could not, because it was killed."""
+"""Takes a demo's lab down if the demo was killed before its own take-down."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DONE = b"done\n"
 
 
 class Guard:
-    """Watches the process that made it, from a session of its own."""
+    """Watches its parent process, from a separate session."""
 
     def __init__(self, state: Path) -> None:
         argv = [sys.executable, "-m", "lab.demo.guard", str(state)]
@@ -26,12 +26,12 @@ class Guard:
         )
 
     def dismiss(self) -> None:
-        """Say that everything has been taken down."""
+        """Tell the guard that the lab has been taken down; wait for the guard's end."""
         self._process.communicate(DONE)
 
 
 def take_down(state: Path) -> None:
-    """Stop a lab, or the stack of containers that a folder belongs to, and remove the folder."""
+    """Stop a folder's lab or stack of containers, and remove the folder."""
     if stack := Stack.of(state):
         stack.down()
     down(state)
@@ -40,6 +40,6 @@ def take_down(state: Path) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The end of the input without a word: the demo is gone.
+    # The end of the input without DONE: the demo was killed.
     if sys.stdin.buffer.read() != DONE:
         take_down(Path(sys.argv[1]))

@@ -24,11 +24,11 @@ class LostSourceDemo(Demo):
     passed = "nobody skipped, every acknowledged record on the target or listed as lost, re-reads within their bounds"
 
     def rehearsal(self, state: Path, folder: Path) -> LostSourceRehearsal:
-        """Make what is demonstrated."""
+        """Return the demo's rehearsal."""
         return LostSourceRehearsal(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
 
     def before_failover(self) -> None:
-        """Put the source under load, let the recorder see it, and kill it."""
+        """Put the source under load, wait for recorder samples, and kill the source."""
         self._stages.begin(
             f"Load of {RATE:,} records/s; then kill -9 of the source's broker and of the Connect worker beside it"
         )
@@ -37,5 +37,5 @@ class LostSourceDemo(Demo):
         self._stages.say(f"primary is dead; {counts['acknowledged']:,} records of the load were acknowledged by then")
 
     def tables(self, evidence: Mapping[str, Any], verdict: Verdict) -> list[Table]:
-        """Return what is shown of evidence and verdict, what was foretold first."""
+        """Return the tables of evidence and check, starting with the approved loss and re-reads."""
         return [loss_table(evidence), rereads_table(evidence), *super().tables(evidence, verdict)]

@@ -1,4 +1,4 @@
-"""What the demo shows, readable in a terminal and in a plain log."""
+"""The demo's output, readable in a terminal and in a plain log."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ def make_console() -> Console:
 
 
 class Stages:
-    """Names what is going on, with the seconds since the start."""
+    """Prints stages and lines, with the seconds since the start."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._begun = time.monotonic()
+        self._started_at = time.monotonic()
 
     def begin(self, what: str) -> None:
-        """Print that something begins."""
-        self._console.print(Rule(f"{what}  ({time.monotonic() - self._begun:.0f} s)", align="left", characters="-"))
+        """Print the start of a stage."""
+        self._console.print(
+            Rule(f"{what}  ({time.monotonic() - self._started_at:.0f} s)", align="left", characters="-")
+        )
 
     def say(self, what: str) -> None:
         """Print one line under the current stage."""
@@ -49,12 +51,12 @@ class Stages:
 
 
 class GateWatcher:
-    """Shows every gate's forecast as it opens, and how a person answers it."""
+    """Shows every new gate's text, and how a person answers the gate."""
 
     def __init__(self, airflow: Mapping[str, Any], dag_id: str, console: Console, ask: bool) -> None:
         self._airflow, self._console, self._ask = airflow, console, ask
         self._url = f"{airflow['url']}/api/v2/dags/{dag_id}/dagRuns/~/hitlDetails"
-        self._seen: set[tuple[str, str]] = set()
+        self._shown_gates: set[tuple[str, str]] = set()
         self._since = datetime.now(UTC)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -69,8 +71,8 @@ class GateWatcher:
 
     @property
     def shown(self) -> int:
-        """How many gates were shown."""
-        return len(self._seen)
+        """Number of shown gates."""
+        return len(self._shown_gates)
 
     def _watch(self) -> None:
         token = None
@@ -94,8 +96,8 @@ class GateWatcher:
         for gate in answer.json()["hitl_details"]:
             task = gate["task_instance"]
             is_new = datetime.fromisoformat(gate["created_at"]) >= self._since
-            if is_new and (task["task_id"], gate["created_at"]) not in self._seen:
-                self._seen.add((task["task_id"], gate["created_at"]))
+            if is_new and (task["task_id"], gate["created_at"]) not in self._shown_gates:
+                self._shown_gates.add((task["task_id"], gate["created_at"]))
                 self._show(gate, task)
 
     def _show(self, gate: Mapping[str, Any], task: Mapping[str, Any]) -> None:
@@ -106,7 +108,7 @@ class GateWatcher:
 
 
 def how_to_answer(airflow: Mapping[str, Any], task: Mapping[str, Any]) -> str:
-    """Return what a person does to answer a gate."""
+    """Return instructions for a person to answer a gate."""
     page = f"{airflow['url']}/dags/{task['dag_id']}/runs/{task['dag_run_id']}/tasks/{task['task_id']}/required_actions"
     people = "\n".join(
         f"  {name:<10} password {user['password']}  role {user['role']}" for name, user in airflow["users"].items()
@@ -136,7 +138,7 @@ def evidence_tables(evidence: Mapping[str, Any]) -> list[Table]:
 
 
 def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
-    """Return what was foretold to be lost, partition by partition, as it was approved."""
+    """Return a table of the evidence's loss rows by partition, with the approved totals."""
     inventory = (evidence.get("plan") or {}).get("inventory", {})
     table = _table("Foretold loss, by source offsets", ["partition", "lost from", "certainly up to", "possibly up to"])
     rows = sorted(
@@ -160,7 +162,7 @@ def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
 
 
 def rereads_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
-    """Return the groups that MirrorMaker 2's own checkpoints would set back most, beside our bound."""
+    """Return a table of re-reads by group: the product's bound, and by MirrorMaker 2's checkpoints."""
     figures: dict[str, Any] = next(
         (step.get("figures", {}) for step in evidence.get("steps", []) if step.get("id") == "translate_offsets"), {}
     )
@@ -183,7 +185,7 @@ def _offset(value: float | None, otherwise: str) -> str:
 
 
 def verdict_table(verdict: Verdict) -> Table:
-    """Return the judge's figures as a table."""
+    """Return the checker's figures as a table."""
     table = _table("What the judge saw on the clusters", ["figure", "count"])
     for name, count in verdict.figures.items():
         table.add_row(name.replace("_", " "), f"{count:,}")

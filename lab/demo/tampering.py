@@ -1,4 +1,4 @@
-"""Two ways of spoiling a failover after it is over, so that the judge can show that it would see it."""
+"""Two ways to falsify the target after a failover, to show that the checker detects both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REQUEST_SECONDS = 30.0
 
 
 class Tampering:
-    """Changes one thing on the target as `admin`, outside the product."""
+    """Changes one position or record on the target as `admin`, outside of the product."""
 
     def __init__(self, rehearsal: Rehearsal) -> None:
         self._rehearsal, status = rehearsal, rehearsal.status
@@ -24,23 +24,23 @@ class Tampering:
         self._admin = AdminClient(dict(status["clusters"][rehearsal.target]["client_properties"]["admin"]))
 
     def move_position(self) -> str:
-        """Move one group's position past its next record; return what was done.
+        """Move one group's position past its next record; return a description.
 
         Raises:
             LookupError: no group has unread records.
         """
         for group, place, position in self._idle_positions():
             log = self._log(place)
-            following = next((held.offset for held in log if held.offset >= position), None)
-            if following is not None:
-                moved = TopicPartition(*place, following + 1)
-                request = ConsumerGroupTopicPartitions(group, [moved])
-                self._done(self._admin.alter_consumer_group_offsets([request], request_timeout=REQUEST_SECONDS))
-                return f"group {group} was moved on {place[0]}-{place[1]} from {position} to {following + 1}"
+            next_offset = next((record.offset for record in log if record.offset >= position), None)
+            if next_offset is not None:
+                new_position = TopicPartition(*place, next_offset + 1)
+                request = ConsumerGroupTopicPartitions(group, [new_position])
+                self._await_all(self._admin.alter_consumer_group_offsets([request], request_timeout=REQUEST_SECONDS))
+                return f"group {group} was moved on {place[0]}-{place[1]} from {position} to {next_offset + 1}"
         raise LookupError("no idle group has unread records on the target")
 
     def withhold_record(self) -> str:
-        """Delete the first record of one partition from the target; return what was done.
+        """Delete the first record of one partition from the target; return a description.
 
         Raises:
             LookupError: no plain topic has records on the target.
@@ -48,7 +48,7 @@ class Tampering:
         for place, record_id in self._plain_places():
             log = self._log(place)
             if log:
-                self._done(
+                self._await_all(
                     self._admin.delete_records(
                         [TopicPartition(*place, log[0].offset + 1)], request_timeout=REQUEST_SECONDS
                     )
@@ -69,7 +69,7 @@ class Tampering:
     def _log(self, place: Place) -> list[Held]:
         return self._reader.read([place], "read_uncommitted")[place]
 
-    def _done(self, futures: dict[Any, Any]) -> None:
+    def _await_all(self, futures: dict[Any, Any]) -> None:
         for future in futures.values():
             future.result()
 

@@ -1,1 +1,1 @@
-"""Clusters, Connect workers, Airflow and Spark as processes of this machine."""
+"""Clusters, Connect workers, Airflow and Spark as local processes."""

@@ -1,4 +1,4 @@
-"""Who may do what on the two clusters, and the fence that stands on the standby from the start."""
+"""ACLs of the two clusters, and the fence that the standby has from the start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOPIC, _GROUP = ResourceType.TOPIC, ResourceType.GROUP
 _TRANSACTION, _CLUSTER = ResourceType.TRANSACTIONAL_ID, ResourceType.BROKER
 
 _EVERYTHING = ("ALL",)
-# principal -> resource -> operations, on every name of that kind
+# principal -> resource type -> operations, on every resource of that type
 _WILDCARD_RIGHTS: dict[str, dict[ResourceType, tuple[str, ...]]] = {
     "producer": {
         _TOPIC: ("WRITE", "DESCRIBE", "CREATE", "DESCRIBE_CONFIGS"),
@@ -40,7 +40,7 @@ _WILDCARD_RIGHTS: dict[str, dict[ResourceType, tuple[str, ...]]] = {
 
 
 def client_rights() -> Iterator[AclBinding]:
-    """The ALLOW bindings of every principal that is no superuser; the same on both clusters."""
+    """Yield the ALLOW bindings of every principal except superusers; equal on both clusters."""
     for principal, resources in _WILDCARD_RIGHTS.items():
         for resource, operations in resources.items():
             name = CLUSTER_NAME if resource is _CLUSTER else "*"
@@ -53,10 +53,10 @@ def client_rights() -> Iterator[AclBinding]:
 
 
 def standing_fence(alias: str, policy: str) -> list[AclBinding]:
-    """The DENY bindings that a cluster has before any procedure.
+    """Return the DENY bindings that a cluster has before any procedure.
 
-    The standby refuses every write of the producers until it is opened. With default naming the mirrored topics, which
-    carry the other cluster's alias, stay read-only for ever on both sides.
+    The standby refuses every write of the producers until a failover opens it. With default naming the mirrored topics
+    (prefix: the other cluster's alias) stay read-only on both clusters.
     """
     other = "standby" if alias == "primary" else "primary"
     everything = _binding("producer", _TOPIC, "*", _LITERAL, "WRITE", AclPermissionType.DENY)
@@ -65,7 +65,7 @@ def standing_fence(alias: str, policy: str) -> list[AclBinding]:
 
 
 def create_bindings(client: AdminClient, bindings: list[AclBinding]) -> None:
-    """Create bindings and wait until each has been accepted."""
+    """Create bindings and wait until each is accepted."""
     for future in client.create_acls(bindings, request_timeout=REQUEST_SECONDS).values():
         future.result(timeout=REQUEST_SECONDS)
 

@@ -14,7 +14,7 @@ from lab.environment.state import Lab
 from lab.errors import LabError
 
 REQUEST_SECONDS = 30.0
-#: Of what writes: the answer may come after all the time that the database lets a writer wait.
+#: Timeout of writing requests: a request may wait for the database as long as SQLite lets a writer wait.
 WRITE_SECONDS = SQLITE_SECONDS + REQUEST_SECONDS
 LOOKS = 3
 PAGE = 100
@@ -23,10 +23,10 @@ Json = dict[str, Any]
 
 
 class RequestRefused(LabError):
-    """Airflow answered something else than success; ``status`` is the HTTP status."""
+    """Airflow did not answer with success; ``status`` is the HTTP status."""
 
     def __init__(self, text: str, status: int) -> None:
-        """Keep the status for those who can go on after it."""
+        """Keep the status for callers that handle some refusals."""
         super().__init__(text)
         self.status = status
 
@@ -40,20 +40,20 @@ def _database_is_busy(error: BaseException) -> bool:
 
 
 class AirflowClient:
-    """Calls as one user; a refused token is renewed once."""
+    """Sends requests as one user; a refused token is renewed once."""
 
     def __init__(self, url: str, user: str, password: str) -> None:
-        """Nothing is sent before the first call."""
+        """Store address and login; nothing is sent before the first call."""
         self._url, self._user, self._password = url, user, password
         self._session = requests.Session()
         self._session.trust_env = False
 
     @classmethod
     def of(cls, lab: Lab, user: str) -> AirflowClient:
-        """The API of a lab, as one of its users.
+        """Return a client of a lab's API, as one of the lab's users.
 
         Raises:
-            LabError: there is no Airflow, or no such user.
+            LabError: the lab has no Airflow, or no such user.
         """
         airflow = lab.status()["airflow"]
         if airflow is None:
@@ -65,12 +65,12 @@ class AirflowClient:
         return cls(airflow["url"], user, airflow["users"][user]["password"])
 
     def trigger(self, dag_id: str, conf: Json) -> str:
-        """Start a run now; answers its id."""
+        """Start a run now; return the run's id."""
         return self._start(
             dag_id, {"dag_run_id": f"manual__{datetime.now(UTC).isoformat()}", "logical_date": None, "conf": conf}
         )
 
-    # Asked again under the same id, no run starts twice.
+    # Safe to retry: with the same id no run starts twice.
     @retry(
         retry=retry_if_exception_type(requests.Timeout), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True
     )
@@ -84,15 +84,15 @@ class AirflowClient:
         return str(started["dag_run_id"])
 
     def run(self, dag_id: str, run_id: str) -> Json:
-        """One run."""
+        """Return one run."""
         return self._call("GET", _run_path(dag_id, run_id))
 
     def tasks(self, dag_id: str, run_id: str) -> list[Json]:
-        """The task instances of a run."""
+        """Return the task instances of a run."""
         return self._all(f"{_run_path(dag_id, run_id)}/taskInstances", "task_instances")
 
     def open_gates(self, dag_id: str, run_id: str) -> list[Json]:
-        """The gates of a run that wait for an answer."""
+        """Return the gates of a run that wait for an answer."""
         return self._all(
             f"{_run_path(dag_id, run_id)}/hitlDetails",
             "hitl_details",
@@ -106,17 +106,17 @@ class AirflowClient:
         return self._call("PATCH", path, {"chosen_options": [option], "params_input": values})
 
     def dag_ids(self) -> set[str]:
-        """Every DAG that is known."""
+        """Return the ids of all known DAGs."""
         return {dag["dag_id"] for dag in self._all("/dags", "dags")}
 
     def dag_files(self) -> set[tuple[str, str]]:
-        """Bundle and file of every DAG that is known."""
+        """Return (bundle, file) of every known DAG."""
         return {(dag["bundle_name"], dag["relative_fileloc"]) for dag in self._all("/dags", "dags")}
 
     def import_errors(self) -> dict[str, str]:
-        """Last line of the error of each DAG file that cannot be imported."""
-        found = self._all("/importErrors", "import_errors")
-        return {error["filename"]: error["stack_trace"].strip().splitlines()[-1] for error in found}
+        """Return, by DAG file that cannot be imported, the last line of its error."""
+        errors = self._all("/importErrors", "import_errors")
+        return {error["filename"]: error["stack_trace"].strip().splitlines()[-1] for error in errors}
 
     def _all(self, path: str, key: str, query: Json | None = None) -> list[Json]:
         rows: list[Json] = []
@@ -126,7 +126,7 @@ class AirflowClient:
             if not page[key] or len(rows) >= page["total_entries"]:
                 return rows
 
-    # SQLite has one writer. A write may take effect although its answer is this error: a repeated one then conflicts.
+    # SQLite has one writer. A write may take effect although the answer is this error: its retry then gets a conflict.
     @retry(retry=retry_if_exception(_database_is_busy), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
     def _call(self, method: str, path: str, body: Json | None = None, query: Json | None = None) -> Json:
         answer = self._send(method, path, body, query)
@@ -140,12 +140,12 @@ class AirflowClient:
         return document
 
     def _send(self, method: str, path: str, body: Json | None, query: Json | None) -> requests.Response:
-        # A look may be repeated: on a busy machine the answer may take longer, and who follows a run must not lose it.
+        # Reads are retried: on a busy machine an answer may take longer, and a timeout must not end `run_dag`.
         attempts = LOOKS if method == "GET" else 1
-        return self._sent.retry_with(stop=stop_after_attempt(attempts))(self, method, path, body, query)
+        return self._send_once.retry_with(stop=stop_after_attempt(attempts))(self, method, path, body, query)
 
     @retry(retry=retry_if_exception_type(requests.Timeout), wait=wait_fixed(1), reraise=True)
-    def _sent(self, method: str, path: str, body: Json | None, query: Json | None) -> requests.Response:
+    def _send_once(self, method: str, path: str, body: Json | None, query: Json | None) -> requests.Response:
         return self._session.request(
             method,
             f"{self._url}/api/v2{path}",

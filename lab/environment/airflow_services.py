@@ -1,4 +1,4 @@
-"""Airflow's four components as processes of their own, and the waits that tell when they work."""
+"""Airflow's four components as separate processes, and the waits for their readiness."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ WARM_UP = "lab_warm_up"
 
 
 def start_airflow(lab: Lab, progress: ProgressLines) -> None:
-    """Start the components that do not live; the database is a copy of a migrated one."""
+    """Start the components that are not running; a new database is a copy of a migrated template."""
     lab.airflow_home.mkdir(parents=True, exist_ok=True)
     if not passwords_path(lab).exists():
         write_passwords(lab)
-    # Without the file each component writes one of its own making, all four at once.
+    # Without this file all four components would write their own at once.
     (lab.airflow_home / "airflow.cfg").touch()
     if not database_path(lab).exists():
         _copy_database(_migrated_template(progress), database_path(lab))
@@ -58,9 +58,9 @@ def wait_for_airflow(lab: Lab, progress: ProgressLines, alive: Callable[[], None
     """Wait until all components are healthy, every DAG file is parsed, and a task has run.
 
     Args:
-        lab: its Airflow is asked at its address; that a task has run is noted in its folder.
-        progress: where lines about it go.
-        alive: raises LabError when waiting has become pointless.
+        lab: the lab; its folder stores that the warm-up task has run.
+        progress: output of progress lines.
+        alive: raises LabError if waiting is pointless.
 
     Raises:
         LabError: a component has died, or a DAG file cannot be imported.
@@ -79,7 +79,7 @@ def wait_for_airflow(lab: Lab, progress: ProgressLines, alive: Callable[[], None
 
 
 def _argv(component: str) -> list[str]:
-    # The log servers would listen on every interface; the API reads the logs as files.
+    # The log servers would listen on every interface; the API server reads the logs as files.
     quiet = ["--skip-serve-logs"] if component in ("scheduler", "triggerer") else []
     return [sys.executable, "-m", "airflow", component, *quiet]
 
@@ -110,26 +110,26 @@ def _run_warm_up(api: AirflowClient, alive: Callable[[], None]) -> None:
 
 
 def _all_parsed(api: AirflowClient) -> int:
-    """The count of DAG files once each is parsed, else 0."""
+    """Return the number of DAG files if all are parsed, else 0."""
     errors = api.import_errors()
     if errors:
         raise LabError(
             "these DAG files cannot be imported:\n" + "\n".join(f"{name}: {text}" for name, text in errors.items())
         )
-    wanted = {
+    expected = {
         (bundle, file.name) for bundle, folder in DAG_FOLDERS.items() for file in folder.glob("*.py") if _is_dag(file)
     }
-    return len(wanted) if wanted <= api.dag_files() else 0
+    return len(expected) if expected <= api.dag_files() else 0
 
 
 def _is_dag(file: Path) -> bool:
-    """What Airflow itself looks for before it parses a file."""
+    """Whether Airflow would parse the file (Airflow's own test)."""
     text = file.read_text(errors="replace").lower()
     return "dag" in text and "airflow" in text
 
 
 def _migrated_template(progress: ProgressLines) -> Path:
-    """A database migrated once per user and Airflow version; a fresh migration takes seven seconds."""
+    """Return a migrated database, created once per user and Airflow version; a migration takes seven seconds."""
     version = importlib.metadata.version("apache-airflow-core")
     template = cache_folder() / f"airflow-{version}.db"
     with exclusive_lock(template):
@@ -140,22 +140,22 @@ def _migrated_template(progress: ProgressLines) -> Path:
 
 
 def _migrate(template: Path) -> None:
-    aside = Path(tempfile.mkdtemp(dir=template.parent))
+    temporary = Path(tempfile.mkdtemp(dir=template.parent))
     try:
         env = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
-        env |= {"AIRFLOW_HOME": str(aside), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+        env |= {"AIRFLOW_HOME": str(temporary), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
         command = [sys.executable, "-m", "airflow", "db", "migrate"]
-        done = subprocess.run(command, env=env, cwd=aside, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=env, cwd=temporary, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise LabError(f"airflow db migrate failed: {(done.stdout + done.stderr)[-2000:]}")
-        _copy_database(aside / "airflow.db", aside / "template.db")
-        (aside / "template.db").rename(template)
+        _copy_database(temporary / "airflow.db", temporary / "template.db")
+        (temporary / "template.db").rename(template)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copy with SQLite's own means, so that nothing in a write-ahead log is left behind."""
+    """Copy with SQLite's backup, which includes the write-ahead log."""
     part = target.with_name(f"{target.name}.part")
     part.unlink(missing_ok=True)
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(part)) as new:

@@ -1,4 +1,4 @@
-"""`up`: everything that is not there is made, everything that is dead is started, and then it is looked at."""
+"""`up`: creates what is missing, starts what is not running, and proves replication."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def up(
     dedicated: bool | None = None,
     progress: ProgressLines | None = None,
 ) -> dict[str, Any]:
-    """Bring a lab up, or bring back what is dead in it, and answer its status.
+    """Start a lab, or restart its dead processes; return the lab's status.
 
     Args:
-        state: the lab's folder; it may exist and hold other files.
-        airflow: whether Airflow is wanted; one that runs is not stopped.
-        policy: ``identity`` or ``default`` naming; None keeps what is there, else identity.
-        isolation: at which MM2 reads the source; None keeps what is there, else ``read_uncommitted``.
-        spark_workers: workers of a standalone Spark cluster; 0 for none, with Spark inside the task; None keeps what is
-            there, else none.
-        dedicated: whether MirrorMaker 2 of primary->standby runs in dedicated mode, without a worker beside the
-            standby; None keeps what is there, else not.
-        progress: where lines about it go; the standard output by default.
+        state: the lab's folder; may exist and contain other files.
+        airflow: start Airflow; False does not stop a running Airflow.
+        policy: ``identity`` or ``default`` naming; None keeps an existing lab's, else identity.
+        isolation: MM2's isolation level on the source; None keeps an existing lab's, else ``read_uncommitted``.
+        spark_workers: workers of a standalone Spark cluster; 0 for Spark inside the task; None keeps an existing lab's,
+            else 0.
+        dedicated: run MirrorMaker 2 of primary->standby in dedicated mode, without the standby's Connect worker; None
+            keeps an existing lab's, else False.
+        progress: output of progress lines; the standard output by default.
 
     Raises:
-        LabError: something did not come up, with the tail of its log.
+        LabError: a process did not start; the text has the tail of its log.
     """
     lab, progress = Lab(state), progress or ProgressLines()
     with exclusive_lock(lab.root):
@@ -67,23 +67,23 @@ def up(
         write_routing(lab)
         lab.evidence.mkdir(exist_ok=True)
         write_environment(lab)
-        _in_parallel(_parts(lab, progress))
+        _in_parallel(_jobs_of(lab, progress))
         progress.say("ready")
     return lab.status()
 
 
-def _parts(lab: Lab, progress: ProgressLines) -> list[Callable[[], None]]:
-    """What comes up side by side."""
+def _jobs_of(lab: Lab, progress: ProgressLines) -> list[Callable[[], None]]:
+    """Return the jobs that start the lab's parts, to run in parallel."""
     record = lab.load()
-    parts: list[Callable[[], None]] = [lambda: _bring_kafka(lab, progress)]
+    parts: list[Callable[[], None]] = [lambda: _start_kafka(lab, progress)]
     if record.airflow:
-        parts.append(lambda: _bring_airflow(lab, progress))
+        parts.append(lambda: _start_airflow_and_wait(lab, progress))
     if record.spark_workers:
         parts.append(lambda: start_spark(lab, progress))
     return parts
 
 
-def _bring_airflow(lab: Lab, progress: ProgressLines) -> None:
+def _start_airflow_and_wait(lab: Lab, progress: ProgressLines) -> None:
     start_airflow(lab, progress)
     wait_for_airflow(lab, progress, partial(components_live, lab))
 
@@ -106,9 +106,9 @@ def _open(
         (policy, record.policy, "naming"), (isolation, record.isolation, "isolation"),
         (spark_workers, record.spark_workers, "Spark workers"), (dedicated, record.dedicated, "for dedicated mode"),
     )  # fmt: skip
-    for wanted, present, what in choices:
-        if wanted is not None and wanted != present:
-            raise LabError(f"the lab under {lab.root} has {present} {what}, not {wanted}; take it down first")
+    for requested, present, option in choices:
+        if requested is not None and requested != present:
+            raise LabError(f"the lab under {lab.root} has {present} {option}, not {requested}; take it down first")
     if airflow and not record.airflow:
         record.airflow = True
         lab.save(record)
@@ -117,10 +117,10 @@ def _open(
 def _refuse_foreign_files(lab: Lab) -> None:
     if set(str(lab.root)) & set(':${}"\n\r'):
         raise LabError(f"the lab's folder may hold none of the characters :${{}}\" in its path: {lab.root}")
-    taken = [name for name in _OWN_NAMES if (lab.root / name).exists()]
-    if taken:
+    conflicts = [name for name in _OWN_NAMES if (lab.root / name).exists()]
+    if conflicts:
         raise LabError(
-            f"{lab.root} holds {', '.join(taken)}, which no lab has made; choose another folder with --state"
+            f"{lab.root} holds {', '.join(conflicts)}, which no lab has made; choose another folder with --state"
         )
 
 
@@ -131,10 +131,10 @@ def _new_record(policy: str, isolation: str, spark_workers: int = 0, dedicated: 
 def make_record(
     policy: str, isolation: str, ports: dict[str, int], databases: Sequence[str] = (), **more: Any
 ) -> LabRecord:
-    """Make the record of a new lab, with passwords and keys of its own.
+    """Return the record of a new lab, with new passwords and keys.
 
     Args:
-        databases: of PostgreSQL; each has a role of its own, named like it.
+        databases: PostgreSQL databases; each gets a role with the database's name.
         more: other fields of `LabRecord`.
     """
     users = [*PRINCIPALS, *(f"airflow_{name}" for name in ROLES), *(f"database_{name}" for name in databases)]
@@ -152,17 +152,17 @@ def make_record(
 
 
 def _cluster_id() -> str:
-    """A Kafka UUID; with the first bit clear it never begins with a dash, which would be read as an option."""
+    """Return a Kafka UUID with the first bit clear: a UUID that starts with a dash would be read as an option."""
     number = uuid.uuid4().bytes
     return base64.urlsafe_b64encode(bytes([number[0] & 0x7F]) + number[1:]).decode().rstrip("=")
 
 
-def _bring_kafka(lab: Lab, progress: ProgressLines) -> None:
+def _start_kafka(lab: Lab, progress: ProgressLines) -> None:
     _in_parallel([partial(_start_site, lab, alias, progress) for alias in ALIASES])
     for alias in ALIASES:
         lab.once(f"flow-{alias}", partial(_start_flow, lab, alias))
     progress.say("MirrorMaker 2: forward flow runs, reverse flow stands by")
-    # A record more could upset a procedure that has moved or stopped something.
+    # A test record could disturb a procedure that has stopped the flow or moved clients.
     if flow_is_stopped(lab, "standby") or json.loads(lab.routing.read_text())["cluster"] != "primary":
         progress.say("replication is not proven: a procedure has stopped the forward flow or moved the clients")
     else:
@@ -170,7 +170,7 @@ def _bring_kafka(lab: Lab, progress: ProgressLines) -> None:
 
 
 def _start_flow(lab: Lab, worker: str) -> None:
-    """Start a flow for the first time; an ended dedicated process stays so: a procedure may have ended it."""
+    """Start a flow for the first time; an ended dedicated process stays ended: a procedure may have ended it."""
     if lab.load().runs_dedicated(worker):
         start_dedicated(lab)
     else:
@@ -178,7 +178,7 @@ def _start_flow(lab: Lab, worker: str) -> None:
 
 
 def _start_site(lab: Lab, alias: str, progress: ProgressLines) -> None:
-    """One cluster and the worker beside it; what is set up once is not set up again after a failover."""
+    """Start a cluster's broker and Connect worker; one-time set-up is not repeated after a failover."""
     start_broker(lab, alias)
     grant_rights(lab, alias)
     progress.say(f"broker {alias} answers on {lab.bootstrap_servers(alias)}")
@@ -189,13 +189,13 @@ def _start_site(lab: Lab, alias: str, progress: ProgressLines) -> None:
 
 
 def grant_rights(lab: Lab, alias: str) -> None:
-    """Create a cluster's ACLs, once: a fence that a failover has lifted or set stays as it is."""
+    """Create a cluster's ACLs, once: a fence that a failover lifted or set stays unchanged."""
     rights = [*acls.client_rights(), *acls.standing_fence(alias, lab.load().policy)]
     lab.once(f"acls-{alias}", lambda: acls.create_bindings(admin_client(lab, alias), rights))
 
 
 def _in_parallel(jobs: list[Callable[[], None]]) -> None:
-    """Run all; the first failure is raised once every job has ended."""
+    """Run all jobs in parallel; the first failure is raised after every job has ended."""
     with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
         futures: list[Future[None]] = [pool.submit(job) for job in jobs]
         for future in as_completed(futures):

@@ -1,4 +1,4 @@
-"""One KRaft node a cluster: its configuration, its storage, its start."""
+"""One KRaft node a cluster: configuration, storage, start."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lab.environment.progress import wait_until
 from lab.environment.state import LOOPBACK, PRINCIPALS, Lab, write_private
 
 READY_SECONDS = 240.0
-#: Of a broker in a container, for clients outside.
+#: Port of a broker in a container for clients outside of the containers.
 OUTSIDE_PORT = 9094
 LARGEST_MESSAGE = 10 * 1024 * 1024
 
 
 def start_broker(lab: Lab, alias: str) -> bool:
-    """Start a cluster's broker unless it lives, and wait until it answers; True if it was started."""
+    """Start a cluster's broker unless it is running, and wait for its answer; return True if started."""
     name = f"broker-{alias}"
     if started := lab.processes.pid(name) is None:
         write_broker_settings(lab, alias)
@@ -36,13 +36,13 @@ def start_broker(lab: Lab, alias: str) -> bool:
 
 
 def admin_client(lab: Lab, alias: str) -> AdminClient:
-    """An admin client of the superuser; keep it until the results of its calls are in."""
+    """Return an admin client of the superuser; callers must keep the client until its calls have results."""
     quiet = {"log_level": 0, "socket.timeout.ms": 10_000, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
     return AdminClient({**lab.client_properties(alias, "admin"), **quiet})
 
 
 def scram_login(name: str, password: str) -> str:
-    """The JAAS line with which a Java client logs in."""
+    """Return the JAAS configuration of a Java client."""
     return f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{name}" password="{password}";'
 
 
@@ -58,7 +58,7 @@ def broker_command(lab: Lab, alias: str) -> list[str]:
 
 
 def format_command(lab: Lab, alias: str) -> list[str]:
-    """Return the command that makes a node's storage and users; their passwords are in the argument file."""
+    """Return the command that formats a node's storage and creates users; passwords are in the argument file."""
     record = lab.load()
     users = [f"SCRAM-SHA-512=[name={name},password={record.passwords[name]}]" for name in PRINCIPALS]
     arguments = ["format", "-t", record.cluster_ids[alias], "-c", str(_properties_path(lab, alias))]
@@ -80,7 +80,7 @@ def _properties(lab: Lab, alias: str) -> dict[str, object]:
     clients, controller = {"CLIENTS": record.address(alias)}, record.address(f"controller_{alias}")
     bound = dict(clients)
     if record.published:
-        # The machine outside reaches a container under another address, which the broker must name in its answers.
+        # Clients outside of the containers use another address, which the broker must advertise.
         clients["OUTSIDE"] = f"{LOOPBACK}:{record.published[alias]}"
         bound["OUTSIDE"] = f"{record.hosts[alias]}:{OUTSIDE_PORT}"
     login = scram_login("admin", record.passwords["admin"])
@@ -127,7 +127,7 @@ _SMALL_AND_QUICK = {
     "share.coordinator.state.topic.min.isr": 1,
     "share.coordinator.state.topic.num.partitions": 2,
     "group.initial.rebalance.delay.ms": 0,
-    # A client's or MM2's metadata request would bring back a deleted topic, or make a mirrored one with too few
+    # A metadata request of a client or of MM2 would recreate a deleted topic, or create a mirrored topic with too few
     # partitions.
     "auto.create.topics.enable": "false",
     "log.retention.hours": 168,

@@ -30,12 +30,12 @@ _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 def connector_name(source: str, target: str, kind: str) -> str:
-    """The name of one connector of a flow."""
+    """Return the name of a flow's connector."""
     return f"{source}-to-{target}-{kind}"
 
 
 def start_worker(lab: Lab, alias: str) -> bool:
-    """Start a cluster's worker unless it lives, and wait until it serves connectors; True if started."""
+    """Start a cluster's worker unless it is running, and wait until it serves connectors; return True if started."""
     name = f"connect-{alias}"
     if started := lab.processes.pid(name) is None:
         write_worker_settings(lab, alias)
@@ -63,22 +63,22 @@ def worker_command(lab: Lab, alias: str) -> list[str]:
 
 
 def create_flow(lab: Lab, worker: str) -> None:
-    """Create a worker's three connectors: forward ones RUNNING, reverse ones STOPPED but for heartbeats.
+    """Create a worker's three connectors: forward flow RUNNING, reverse flow STOPPED except its heartbeat connector.
 
-    Each worker writes heartbeats into the cluster beside it: mirrored, they tell on the other side that this one lives.
+    Each worker writes heartbeats to its own cluster; mirrored heartbeats show the other cluster that this one is alive.
     """
     source, target = FLOWS[worker]
-    present = call_worker(lab, worker, "GET", "/connectors").json()
+    existing = call_worker(lab, worker, "GET", "/connectors").json()
     for kind in KINDS:
         name = connector_name(source, target, kind)
-        if name not in present:
+        if name not in existing:
             state = "RUNNING" if worker == "standby" or kind == "heartbeat" else "STOPPED"
             body = {"name": name, "config": connector_config(lab, source, target, kind), "initial_state": state}
             wait_until(partial(_created, lab, worker, body), f"{name} to be created", READY_SECONDS)
 
 
 def flow_is_stopped(lab: Lab, worker: str) -> bool:
-    """Whether somebody has stopped or paused the flow's source connector, or ended the process that has it."""
+    """Whether the flow's source connector is STOPPED or PAUSED, or its dedicated process has ended."""
     if lab.load().runs_dedicated(worker):
         return lab.processes.pid(DEDICATED) is None
     name = connector_name(*FLOWS[worker], "source")
@@ -87,7 +87,7 @@ def flow_is_stopped(lab: Lab, worker: str) -> bool:
 
 
 def call_worker(lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
-    """One request to the worker beside a cluster; never through a proxy."""
+    """Send one request to a cluster's Connect worker, never through a proxy."""
     with requests.Session() as session:
         session.trust_env = False
         return session.request(method, f"{lab.connect_url(alias)}{path}", json=body, timeout=10)
@@ -95,12 +95,12 @@ def call_worker(lab: Lab, alias: str, method: str, path: str, body: dict[str, An
 
 def _created(lab: Lab, worker: str, body: dict[str, Any]) -> bool:
     answer = call_worker(lab, worker, "POST", "/connectors", body)
-    # 409 also means "this worker is rebalancing": only a listed name was created before.
+    # 409 also means "this worker is rebalancing": only a listed name proves that the connector exists.
     return answer.ok or body["name"] in call_worker(lab, worker, "GET", "/connectors").json()
 
 
 def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str, str]:
-    """One connector's configuration; the login stands in a file that the worker reads, not in the configuration."""
+    """Return a connector's configuration; the login is in a file that the worker reads, not in the configuration."""
     record = lab.load()
     return {
         "connector.class": KINDS[kind],
@@ -120,15 +120,15 @@ def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str,
 
 
 def settings_of(lab: Lab, kind: str) -> dict[str, str]:
-    """What one kind of connector does, wherever it runs: without clusters, names and converters."""
-    own: dict[str, Callable[[], dict[str, str]]] = {
+    """Return the settings of a kind of connector, in both modes: without clusters, names and converters."""
+    lab_settings: dict[str, Callable[[], dict[str, str]]] = {
         "checkpoint": _checkpoint_intervals,
         "source": lambda: {"source.consumer.isolation.level": lab.load().isolation},
     }
-    return {**_OF_KIND[kind], **own.get(kind, dict)()}
+    return {**_OF_KIND[kind], **lab_settings.get(kind, dict)()}
 
 
-# Without them a STOP takes up to a minute once the source is dead.
+# Without these settings a STOP takes up to a minute after the source has died.
 _DEAD_SOURCE = {"source.admin.default.api.timeout.ms": "5000", "source.admin.request.timeout.ms": "4000"}
 _SYNCS = {"offset-syncs.topic.location": "target", "offset-syncs.topic.replication.factor": "1"}
 _OF_KIND = {
@@ -157,16 +157,16 @@ _OF_KIND = {
 def _checkpoint_intervals() -> dict[str, str]:
     """Intervals of group refresh and checkpoints; read per connector, as labs of one process may differ.
 
-    MirrorMaker 2 refuses a checkpoint connector that is to write none: one that looks once a day finds no groups when
-    it starts.
+    MirrorMaker 2 refuses a checkpoint connector without checkpoints; with a daily refresh the connector finds no groups
+    at its start.
     """
-    wanted = os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true") == "true"
-    refresh, emit = ("2", "1") if wanted else ("86400", "86400")
+    has_checkpoints = os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true") == "true"
+    refresh, emit = ("2", "1") if has_checkpoints else ("86400", "86400")
     return {"refresh.groups.interval.seconds": refresh, "emit.checkpoints.interval.seconds": emit}
 
 
 def cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:
-    """How MirrorMaker 2 reaches a cluster; its login stands in a file of its own, see `write_login`."""
+    """Return MirrorMaker 2's client settings of a cluster; the login is in a separate file, see `write_login`."""
     return {
         f"{prefix}bootstrap.servers": lab.bootstrap_servers(alias),
         f"{prefix}security.protocol": "SASL_PLAINTEXT",
@@ -202,7 +202,7 @@ def _worker_properties(lab: Lab, alias: str) -> dict[str, object]:
 
 
 def login_provider(lab: Lab) -> dict[str, object]:
-    """What lets a worker read the login from its file."""
+    """Return the worker settings that read the login from its file."""
     return {
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
@@ -211,7 +211,7 @@ def login_provider(lab: Lab) -> dict[str, object]:
 
 
 def write_login(lab: Lab) -> None:
-    """Write MirrorMaker 2's login where only its owner may read it."""
+    """Write MirrorMaker 2's login to a file that only the owner may read."""
     write_private(_secrets_path(lab), properties_text({"login": scram_login("mm2", lab.load().passwords["mm2"])}))
 
 

@@ -24,14 +24,13 @@ _MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 
 def start_dedicated(lab: Lab) -> None:
-    """Start the process unless it lives, and wait for its topics on the standby; nothing of it is on the primary."""
+    """Start the process unless it is running, and wait for its internal topics on the standby (none on the primary)."""
     source, target = FLOWS["standby"]
     if lab.processes.pid(DEDICATED) is None:
         write_login(lab)
         write_private(_properties_path(lab), properties_text(mirror_maker_properties(lab)))
         heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
-        # Only this target: else the process would also write heartbeats to the primary, as the primary's worker does
-        # already.
+        # Only this target: otherwise the process would also write heartbeats to the primary, like the primary's worker.
         argv = java_command(lab, DEDICATED, heap, _MAIN, str(_properties_path(lab)), "--clusters", target)
         lab.processes.start(DEDICATED, argv, dict(os.environ), lab.home)
     client = admin_client(lab, target)
@@ -44,7 +43,7 @@ def start_dedicated(lab: Lab) -> None:
 
 
 def mirror_maker_properties(lab: Lab) -> dict[str, object]:
-    """The process's mm2.properties: the connectors do what they do in a Connect worker."""
+    """Return the process's mm2.properties, with the same connector settings as in a Connect worker."""
     source, target = FLOWS["standby"]
     flow = f"{source}->{target}"
     return {
@@ -56,7 +55,7 @@ def mirror_maker_properties(lab: Lab) -> dict[str, object]:
         f"{flow}.errors.tolerance": "none",
         **{f"{flow}.{key}": value for key, value in all_settings(lab).items()},
         "replication.policy.class": POLICIES[lab.load().policy],
-        # What has a cluster's name before it goes to the worker of the flows to that cluster.
+        # Settings with a cluster's prefix apply to the worker of the flows to that cluster.
         f"{target}.group.id": f"__mm2_{source}",
         f"{target}.offset.flush.interval.ms": 1000,
         f"{target}.scheduled.rebalance.max.delay.ms": 0,
@@ -70,7 +69,7 @@ def mirror_maker_properties(lab: Lab) -> dict[str, object]:
 
 
 def all_settings(lab: Lab) -> dict[str, str]:
-    """What the flow's three connectors are told; in dedicated mode each of them is told all of it."""
+    """Return the settings of the flow's three connectors; in dedicated mode each connector gets all settings."""
     return {key: value for kind in KINDS for key, value in settings_of(lab, kind).items()}
 
 

@@ -1,4 +1,4 @@
-"""Starting Java programs: arguments through a private file, so that no command line is long or tells a secret."""
+"""Java programs: arguments are passed in a private file, so that no command line is long or shows a secret."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from lab.install.java_flags import FLAGS
 
 
 def java_program() -> str:
-    """The Java program: JAVA_HOME's if set, else the one on the path."""
+    """Return the Java program: JAVA_HOME's if set, else `java` on the path."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
 
 
 def java_command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> list[str]:
-    """Write the argument file of one program and answer the command that starts it.
+    """Write the argument file of a program and return the command that starts the program.
 
     Args:
-        name: of the process; names the argument file and the log file.
-        heap: as for -Xmx, such as ``512m``.
+        name: name of the process, the argument file and the log file.
+        heap: value of -Xmx, such as ``512m``.
         main: class with the main method.
     """
     jars = ready_jars()
@@ -34,7 +34,7 @@ def java_command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> 
     options = [
         f"-Xmx{heap}",
         *FLAGS,
-        *_logging(lab, name),
+        *_logging_options(lab, name),
         f"-Djava.io.tmpdir={temporary_folder(lab)}",
         "-cp",
         f"{jars / 'kafka'}/*",
@@ -47,26 +47,30 @@ def java_command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> 
 
 
 def run_to_end(name: str, command: list[str]) -> None:
-    """Run a short program, and raise with its output if it fails."""
+    """Run a short program to its end.
+
+    Raises:
+        LabError: the program failed; the text has the end of its output.
+    """
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LabError(f"{name} failed with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
 
 
 def temporary_folder(lab: Lab) -> Path:
-    """Where the lab's programs put temporary files, so that taking it down removes them."""
+    """Return the folder of the lab's temporary files, which `down` removes."""
     folder = lab.home / "tmp"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def properties_text(properties: dict[str, object]) -> str:
-    """A Java properties file, in printable ASCII."""
+    """Return the text of a Java properties file, in printable ASCII."""
     return javaproperties.dumps({key: str(value) for key, value in properties.items()}, timestamp=None)
 
 
-def _logging(lab: Lab, name: str) -> list[str]:
-    """A file for each process; in containers the output, which Docker keeps."""
+def _logging_options(lab: Lab, name: str) -> list[str]:
+    """Return the logging options: a file per process; in containers the standard output."""
     if lab.load().published:
         return [f"-Dlog4j2.configurationFile={LAB / 'containers' / 'log4j2.properties'}"]
     return [

@@ -1,4 +1,4 @@
-"""Free ports, below the range the kernel hands to clients, and never the same for two labs that start at once."""
+"""Free ports, below the ephemeral range, and different for labs that start at the same time."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ RESERVED_SECONDS = 600.0
 def free_ports(names: list[str]) -> dict[str, int]:
     """Reserve one free port on 127.0.0.1 for each name.
 
-    Another lab asking within ten minutes gets others, even if these are not bound yet.
+    Another lab that asks within ten minutes gets other ports, even if these ports are not bound yet.
     """
-    book = cache_folder() / "ports.json"
-    with exclusive_lock(book):
-        taken = _recently_reserved(book)
-        chosen = _choose(len(names), taken)
+    reservations = cache_folder() / "ports.json"
+    with exclusive_lock(reservations):
+        reserved = _recently_reserved(reservations)
+        chosen = _choose(len(names), reserved)
         now = time.time()
-        book.write_text(json.dumps(taken | {str(port): now for port in chosen}))
+        reservations.write_text(json.dumps(reserved | {str(port): now for port in chosen}))
     return dict(zip(names, chosen, strict=True))
 
 
-def _recently_reserved(book: Path) -> dict[str, float]:
+def _recently_reserved(reservations: Path) -> dict[str, float]:
     try:
-        reserved = json.loads(book.read_text())
+        reserved = json.loads(reservations.read_text())
     except (OSError, ValueError):
         return {}
     oldest = time.time() - RESERVED_SECONDS
-    return {port: when for port, when in reserved.items() if when > oldest}
+    return {port: reserved_at for port, reserved_at in reserved.items() if reserved_at > oldest}
 
 
 def _choose(count: int, taken: dict[str, float]) -> list[int]:

@@ -1,6 +1,6 @@
-"""Processes that outlive the command that started them, found again and stopped for certain.
+"""Processes that outlive the command that started them: records, lookups, and a reliable stop.
 
-A pid alone proves nothing, for pids are used again: a record also holds the start time and the machine's boot.
+A pid alone identifies no process, as pids are reused: a record also holds the start time and the machine's boot id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TAIL_LINES = 25
 
 @dataclass(frozen=True)
 class Sighting:
-    """One line of the process table: start time in clock ticks since boot, session, state letter."""
+    """One entry of the process table: pid, session, state letter, start time in clock ticks since boot."""
 
     pid: int
     session: int
@@ -32,7 +32,7 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Started:
-    """What is kept of a started process; it leads a session of its own, so its pid names the session too."""
+    """The record of a started process; the process leads its own session, so its pid is the session's id, too."""
 
     pid: int
     started: int
@@ -43,15 +43,15 @@ class ProcessTable:
     """The processes of one lab, by name."""
 
     def __init__(self, folder: Path, logs: Path, marker: str) -> None:
-        """Records are kept in ``folder``, output goes to ``logs``; ``marker`` stands in every member's environment."""
+        """Keep records in ``folder`` and outputs in ``logs``; ``marker`` is in every member's environment."""
         self._folder, self._logs, self._marker = folder, logs, marker
 
     def start(self, name: str, argv: list[str], env: dict[str, str], cwd: Path) -> None:
-        """Start a process in a session of its own, its output appended to ``<name>.out``.
+        """Start a process in its own session, with its output appended to ``<name>.out``.
 
-        What a dead process of this name left in its session ends first: with its record gone, nobody would find it.
+        First kill the rest of a dead process's session of this name: the new record replaces the record that finds it.
         """
-        self._end_left_behind(name)
+        self._kill_session_of_dead(name)
         for folder in (self._folder, self._logs):
             folder.mkdir(parents=True, exist_ok=True)
         with self.output(name).open("ab") as output:
@@ -59,63 +59,67 @@ class ProcessTable:
                 argv, env=env | {MARKER: self._marker}, cwd=cwd, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        seen = find_process(child.pid)
-        started = Started(child.pid, seen.started if seen else 0, boot_id())
+        sighting = find_process(child.pid)
+        started = Started(child.pid, sighting.started if sighting else 0, boot_id())
         (self._folder / f"{name}.json").write_text(json.dumps(asdict(started)))
 
-    def _end_left_behind(self, name: str) -> None:
-        old = self._record(name)
-        if old is None or old.boot != boot_id() or self.pid(name) is not None:
+    def _kill_session_of_dead(self, name: str) -> None:
+        record = self._record(name)
+        if record is None or record.boot != boot_id() or self.pid(name) is not None:
             return
-        for seen in list_processes():
-            if _owner(seen.pid) == os.getuid() and _belongs(seen, old):
-                _kill_if_same(seen)
+        for sighting in list_processes():
+            if _owner(sighting.pid) == os.getuid() and _belongs_to(sighting, record):
+                _kill_if_same(sighting)
 
     def pid(self, name: str) -> int | None:
-        """The pid of a living process of this name, else None."""
+        """Return the pid of the running process of this name, else None."""
         record = self._record(name)
         if record is None:
             return None
-        seen = find_process(record.pid)
-        alive = seen and seen.state != "Z" and seen.started == record.started and record.boot == boot_id()
+        sighting = find_process(record.pid)
+        alive = sighting and sighting.state != "Z" and sighting.started == record.started and record.boot == boot_id()
         return record.pid if alive else None
 
     def output(self, name: str) -> Path:
-        """Where a process's output goes."""
+        """Return the path of a process's output file."""
         return self._logs / f"{name}.out"
 
     def must_live(self, *names: str) -> None:
-        """Raise with the tail of its logs when one of these has died."""
+        """Check that processes are running.
+
+        Raises:
+            LabError: a process has died; the text has the tail of its logs.
+        """
         for name in names:
             if self.pid(name) is None:
                 raise LabError(f"{name} has died; the last lines of its logs:\n{self.tail(name)}")
 
     def tail(self, name: str) -> str:
-        """The last lines a process wrote, output and log file."""
+        """Return the last lines of a process's output and log files."""
         texts = [path.read_text(errors="replace") for path in sorted(self._logs.glob(f"{name}.*")) if path.is_file()]
         return "\n".join(line for text in texts for line in text.splitlines()[-TAIL_LINES:])
 
     def members(self) -> dict[int, Sighting]:
-        """Every living process of this lab: led by, or descended from, one that it started."""
+        """Return every running process of this lab by pid: started processes and their descendants."""
         records = [record for record in self._records() if record.boot == boot_id()]
         own = os.getuid()
         return {
-            seen.pid: seen
-            for seen in list_processes()
-            if seen.state != "Z" and seen.pid != os.getpid() and _owner(seen.pid) == own
-            and (any(_belongs(seen, record) for record in records) or self._is_marked(seen.pid))
+            sighting.pid: sighting
+            for sighting in list_processes()
+            if sighting.state != "Z" and sighting.pid != os.getpid() and _owner(sighting.pid) == own
+            and (any(_belongs_to(sighting, record) for record in records) or self._is_marked(sighting.pid))
         }  # fmt: skip
 
     def stop(self, grace: float, deadline: float = 20.0, politely: tuple[str, ...] = ()) -> int:
-        """Stop everything and return only when it is gone; answers how many processes there were.
+        """Stop all processes and wait until they are gone; return the number of processes before.
 
         Args:
-            grace: seconds that the named ones get between SIGTERM and SIGKILL; all others are killed at once.
-            deadline: seconds after which this gives up.
-            politely: beginnings of the names that get the grace.
+            grace: seconds between SIGTERM and SIGKILL for the `politely` named; all other processes are killed at once.
+            deadline: seconds until this method gives up.
+            politely: prefixes of the process names that get the grace.
 
         Raises:
-            LabError: some process survived SIGKILL.
+            LabError: a process survived SIGKILL.
         """
         count, start = len(self.members()), time.monotonic()
         for name in self._names():
@@ -124,13 +128,13 @@ class ProcessTable:
                 start = time.monotonic()
             elif pid := self.pid(name):
                 _signal_group(pid, signal.SIGKILL)
-        while left := self.members():
+        while remaining := self.members():
             waited = time.monotonic() - start
             if waited > deadline:
-                raise LabError(f"still alive after SIGKILL: {sorted(left)}; look at them with: ps -fp <pid>")
+                raise LabError(f"still alive after SIGKILL: {sorted(remaining)}; look at them with: ps -fp <pid>")
             if waited >= grace:
-                for seen in left.values():
-                    _kill_if_same(seen)
+                for sighting in remaining.values():
+                    _kill_if_same(sighting)
             time.sleep(0.05)
         return count
 
@@ -155,12 +159,12 @@ class ProcessTable:
 
 
 def boot_id() -> str:
-    """Changes with every boot of the machine."""
+    """Return the machine's boot id, which changes with every boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def find_process(pid: int) -> Sighting | None:
-    """What the process table says of a pid, None if there is no such process."""
+    """Return a pid's entry in the process table; None if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -169,16 +173,16 @@ def find_process(pid: int) -> Sighting | None:
 
 
 def list_processes() -> Iterator[Sighting]:
-    """All processes of the machine."""
+    """Yield all processes of the machine."""
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (seen := find_process(int(entry.name))):
-            yield seen
+        if entry.name.isdigit() and (sighting := find_process(int(entry.name))):
+            yield sighting
 
 
-def _belongs(seen: Sighting, record: Started) -> bool:
-    # A session's number is not used again while it has members, so a later leader with this pid is told by its start
-    # time.
-    if seen.session != record.pid or seen.started < record.started:
+def _belongs_to(sighting: Sighting, record: Started) -> bool:
+    # A session id is not reused while the session has members, so the start time identifies a later leader with this
+    # pid.
+    if sighting.session != record.pid or sighting.started < record.started:
         return False
     leader = find_process(record.pid)
     return leader is None or leader.started == record.started
@@ -198,10 +202,10 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         return
 
 
-def _kill_if_same(seen: Sighting) -> None:
-    now = find_process(seen.pid)
-    if now and now.started == seen.started:
+def _kill_if_same(sighting: Sighting) -> None:
+    current = find_process(sighting.pid)
+    if current and current.started == sighting.started:
         try:
-            os.kill(seen.pid, signal.SIGKILL)
+            os.kill(sighting.pid, signal.SIGKILL)
         except ProcessLookupError:
             return

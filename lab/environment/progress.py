@@ -1,4 +1,4 @@
-"""Progress lines with times, and waits that end: by success, by a dead process, or by their deadline."""
+"""Progress lines with times, and waits that end by success, by a dead process, or by a deadline."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Found = TypeVar("Found")
 
 
 class ProgressLines:
-    """Prints what is being done, each line with the seconds since the start."""
+    """Prints progress lines, each with the seconds since the start."""
 
     def __init__(self, quiet: bool = False) -> None:
-        """Start the clock; a quiet one prints nothing."""
+        """Start the clock; `quiet` prints nothing."""
         self._start = time.monotonic()
         self._quiet = quiet
 
@@ -25,9 +25,9 @@ class ProgressLines:
         return time.monotonic() - self._start
 
     def say(self, text: str) -> None:
-        """Print one line at once, also into a pipe."""
+        """Print one line unbuffered, also into a pipe."""
         if not self._quiet:
-            # One write: parts come up side by side, and their lines must not mix.
+            # One write: parts start in parallel, and their lines must not mix.
             print(f"{self.seconds:6.1f} s  {text}\n", end="", flush=True)
 
 
@@ -39,27 +39,27 @@ def wait_until(
     still_possible: Callable[[], None] = lambda: None,
     pause: float = 0.1,
 ) -> Found:
-    """Call ``check`` until it answers something true.
+    """Call ``check`` until the result is true; return this result.
 
     Args:
-        check: answers the thing waited for, or something false; an exception other than LabError means "not yet".
-        what: names the thing, for the error.
-        seconds: deadline.
-        still_possible: raises LabError when waiting has become pointless, such as when the process has died.
+        check: returns the result, or a false value; an exception other than LabError means "not yet".
+        what: the awaited condition, for the error.
+        seconds: seconds until the deadline.
+        still_possible: raises LabError if waiting is pointless, for example if the process has died.
         pause: seconds between two calls.
 
     Raises:
-        LabError: the deadline passed; the text carries the last exception seen.
+        LabError: the deadline has passed; the text has the last exception.
     """
     deadline, last = time.monotonic() + seconds, "no answer yet"
     while True:
         try:
-            found = check()
-            if found:
-                return found
+            result = check()
+            if result:
+                return result
         except LabError:
             raise
-        except Exception as error:  # noqa: BLE001 (the service is still starting: any refusal means "not yet")
+        except Exception as error:  # noqa: BLE001 (the service is still starting: any error means "not yet")
             last = f"{type(error).__name__}: {error}"
         still_possible()
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The last look of `up`: a record written on the primary is read on the standby."""
+"""The last check of `up`: a record written on the primary is read on the standby."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PROOF_SECONDS = 120.0
 
 
 def prove_replication(lab: Lab) -> str:
-    """Write as an ordinary producer, read on the other side; answers what was seen in one line."""
+    """Write a record on the primary as `producer`, read it on the standby; return the result in one line."""
     _ensure_topic(lab)
     start, token = time.monotonic(), uuid.uuid4().hex.encode()
     refusal = _write(lab, token)
     if refusal:
         return f"replication is not proven: the primary refuses producers ({refusal})"
-    _wait_for(lab, token)
+    _await_record(lab, token)
     return f"a record written on primary was read on standby after {time.monotonic() - start:.1f} s"
 
 
@@ -35,7 +35,7 @@ def _ensure_topic(lab: Lab) -> None:
 
 
 def _write(lab: Lab, token: bytes) -> str:
-    """Write one record; answers why it was refused, or nothing."""
+    """Write one record; return why the write was refused, or ""."""
     refusals: list[str] = []
     producer = Producer({**lab.client_properties("primary", "producer"), "log_level": 0, "message.timeout.ms": 30_000})
 
@@ -48,7 +48,7 @@ def _write(lab: Lab, token: bytes) -> str:
     return "; ".join(refusals)
 
 
-def _wait_for(lab: Lab, token: bytes) -> None:
+def _await_record(lab: Lab, token: bytes) -> None:
     topic = TOPIC if lab.load().policy == "identity" else f"primary.{TOPIC}"
     watcher = admin_client(lab, "standby")
     wait_until(

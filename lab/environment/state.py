@@ -1,4 +1,4 @@
-"""What one lab is: its folder, its record, and what it tells others about itself."""
+"""A lab's state: folder, record, addresses and status document."""
 
 from __future__ import annotations
 
@@ -17,25 +17,23 @@ from lab.install.jars import PROJECT
 ALIASES = ("primary", "standby")
 CLIENTS = ("admin", "producer", "consumer")
 PRINCIPALS = ("admin", "mm2", "orchestrator", "probe", "producer", "consumer")
-# The least that suffices: `user` may answer gates, `viewer` may read runs, gates and XCom, which is all the product's
-# account does.
+# Minimal roles: `user` may answer gates; `viewer` may read runs, gates and XCom: all that the product's account needs.
 ROLES = {"operator": "op", "approver": "user", "viewer": "viewer", "switchback": "viewer"}
-#: The process that is MirrorMaker 2 of primary->standby where that runs in dedicated mode.
+#: Name of MirrorMaker 2's process of primary->standby in dedicated mode.
 DEDICATED = "dedicated-standby"
 DEFAULT_STATE = PROJECT / ".lab"
 LOOPBACK = "127.0.0.1"
-#: Name of PostgreSQL among a lab's hosts; a lab without one keeps journal and Airflow's data in SQLite.
+#: Name of PostgreSQL among a lab's hosts; a lab without PostgreSQL stores journal and Airflow's data in SQLite.
 DATABASE_HOST = "postgres"
 
 
 @dataclass
 class LabRecord:
-    """What is chosen once for a lab and kept until it is taken down; holds secrets, stored 0600.
+    """A lab's settings and secrets, created once and stored (mode 0600) until `down`.
 
     Args:
-        hosts: host of a name in `ports`; 127.0.0.1 where a name is absent.
-        published: of a lab in containers, as its containers see it: ports on 127.0.0.1 under which the machine outside
-            reaches them.
+        hosts: hosts by name in `ports`; 127.0.0.1 for absent names.
+        published: in the record inside of containers: published ports on 127.0.0.1 by name.
     """
 
     policy: str
@@ -52,20 +50,20 @@ class LabRecord:
     published: dict[str, int] = field(default_factory=dict)
 
     def address(self, name: str) -> str:
-        """Host and port of a service."""
+        """Return "host:port" of a service."""
         return f"{self.hosts.get(name, LOOPBACK)}:{self.ports[name]}"
 
     def runs_dedicated(self, worker: str) -> bool:
-        """Whether the flow that the worker beside a cluster would run has a process of its own instead."""
+        """Whether a dedicated process replaces the Connect worker of a cluster."""
         return self.dedicated and worker == "standby"
 
 
 class Lab:
-    """One lab, under one folder; two of them know nothing of each other."""
+    """One lab in one folder; several labs are independent of each other."""
 
     def __init__(self, state: Path | str = DEFAULT_STATE) -> None:
-        """Name the folder; nothing is read or written yet."""
-        self.root = Path(os.path.abspath(state))  # noqa: PTH100 (links stay as they are given)
+        """Set the folder; nothing is read or written yet."""
+        self.root = Path(os.path.abspath(state))  # noqa: PTH100 (links are not resolved)
         self.home = self.root / "lab"
         self.logs = self.home / "logs"
         self.record_path = self.home / "record.json"
@@ -79,14 +77,14 @@ class Lab:
         self.processes = ProcessTable(self.home / "processes", self.logs, marker=str(self.root))
 
     def exists(self) -> bool:
-        """Whether `up` has been called here and `down` has not."""
+        """Whether the folder has a lab's record (`up` creates it, `down` removes it)."""
         return self.record_path.exists()
 
     def load(self) -> LabRecord:
         """Read the record.
 
         Raises:
-            LabError: there is no lab here.
+            LabError: the folder has no lab.
         """
         try:
             return LabRecord(**json.loads(self.record_path.read_text()))
@@ -96,46 +94,46 @@ class Lab:
             ) from None
 
     def save(self, record: LabRecord) -> None:
-        """Write the record aside, then rename it."""
+        """Write the record to a temporary file and rename it."""
         write_private(self.record_path, json.dumps(asdict(record), indent=2))
 
     def once(self, step: str, act: Callable[[], object]) -> None:
-        """Do a step of the set-up that must never be repeated, for a failover may have undone it since."""
-        mark = self.home / "provisioned" / step
-        if not mark.exists():
+        """Run a set-up step only once in a lab's life: a failover may have undone the step since."""
+        marker = self.home / "provisioned" / step
+        if not marker.exists():
             act()
-            mark.parent.mkdir(exist_ok=True)
-            mark.touch()
+            marker.parent.mkdir(exist_ok=True)
+            marker.touch()
 
     def collected(self, folder: Path) -> Path:
-        """A folder of the lab with what is in it now; a lab in containers copies it out of them first."""
+        """Return a folder with its current files; a lab in containers copies the files out of the containers first."""
         return folder
 
     def bootstrap_servers(self, alias: str) -> str:
-        """Where clients reach a cluster."""
+        """Return a cluster's bootstrap servers."""
         return self.load().address(alias)
 
     def connect_url(self, alias: str) -> str:
-        """Where the Connect worker beside a cluster answers."""
+        """Return the URL of a cluster's Connect worker."""
         return f"http://{self.load().address(f'connect_{alias}')}"
 
     @property
     def airflow_url(self) -> str:
-        """Where Airflow's API and pages are."""
+        """URL of Airflow's API and pages."""
         return f"http://{self.load().address('airflow')}"
 
     @property
     def stop_hook_url(self) -> str:
-        """Where a hook that stops MirrorMaker 2 in dedicated mode is looked for; whoever wants one serves it."""
+        """URL of the stop hook of MirrorMaker 2 in dedicated mode; the lab itself does not serve the hook."""
         return f"http://{self.load().address('stop_hook')}"
 
     @property
     def drain_url(self) -> str:
-        """Where the demo application serves its drain hook, if it runs."""
+        """URL of the demo application's drain hook."""
         return f"http://{self.load().address('drain')}"
 
     def client_properties(self, alias: str, principal: str) -> dict[str, str]:
-        """All librdkafka keys with which a principal reaches a cluster, password included."""
+        """Return a principal's librdkafka properties of a cluster, including the password."""
         return {
             "bootstrap.servers": self.bootstrap_servers(alias),
             "security.protocol": "SASL_PLAINTEXT",
@@ -145,7 +143,7 @@ class Lab:
         }
 
     def status(self) -> dict[str, Any]:
-        """What others need to use this lab, as the command line prints it; without a lab, no cluster is in it."""
+        """Return the status document, as the command line prints it; without clusters if the folder has no lab."""
         if not self.exists():
             return {"clusters": {}, "airflow": None, "topology": None, "evidence": str(self.evidence)}
         record = self.load()
@@ -181,10 +179,10 @@ class Lab:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, aside and then renamed; several threads may write it at once."""
+    """Write a file of mode 0600; each thread renames its own temporary file, so that parallel writes are safe."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
-    aside.replace(path)
+    temporary.replace(path)

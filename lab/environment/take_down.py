@@ -1,4 +1,4 @@
-"""`down`: stops every process of a lab, also after a crash, and removes what the lab made, except the evidence."""
+"""`down`: stops every process of a lab, also after a crash, and removes the lab's files except the evidence."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ GRACE_SECONDS = 2.0
 
 
 def down(state: Path | str, progress: ProgressLines | None = None) -> None:
-    """Take a lab down; returns when all of it is gone, and does nothing where there is none.
+    """Stop a lab and remove its files; do nothing if the folder has no lab.
 
     Raises:
-        LabError: a process survived.
+        LabError: a process survived SIGKILL.
     """
     lab, progress = Lab(state), progress or ProgressLines()
     with exclusive_lock(lab.root):
@@ -30,7 +30,7 @@ def down(state: Path | str, progress: ProgressLines | None = None) -> None:
 def _remove_files(lab: Lab) -> None:
     for file in (lab.topology, lab.routing, lab.airflow_env, *lab.root.glob(f"{lab.journal.name}*")):
         file.unlink(missing_ok=True)
-    # The record goes last, so that a `down` cut short can be repeated.
+    # The record is removed last, so that an interrupted `down` can be repeated.
     for entry in sorted(lab.home.iterdir()):
         if entry.is_dir():
             shutil.rmtree(entry)

@@ -1,4 +1,4 @@
-"""The topology file and the routing record that a lab hands to the product and to clients."""
+"""The topology file (for the product) and the routing record (for clients) of a lab."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ NAMING = {"identity": {"policy": "identity"}, "default": {"policy": "default", "
 
 
 def write_topology(lab: Lab) -> None:
-    """Write the topology; the addresses and passwords are in the connections that it names."""
+    """Write the topology; addresses and passwords are in the connections that the topology names."""
     write_private(lab.topology, yaml.safe_dump(topology_settings(lab), sort_keys=False))
 
 
 def write_routing(lab: Lab) -> None:
-    """Send clients to the primary, unless a routing record is there: it may be the result of a failover."""
+    """Route clients to the primary, unless a routing record exists: a failover may have written it."""
     if not lab.routing.exists():
         record = {"cluster": "primary", "bootstrap_servers": lab.bootstrap_servers("primary"), "version": 1}
         lab.routing.write_text(json.dumps(record))
 
 
 def topology_settings(lab: Lab) -> dict[str, Any]:
-    """The topology as the product reads it."""
+    """Return the topology as the product reads it."""
     return {
         "clusters": {alias: _cluster(alias) for alias in ALIASES},
         "naming": NAMING[lab.load().policy],
         "flows": [_flow(lab, source, target) for source, target in FLOWS.values()],
         "drain": {"connection": "drain_app"},
-        # The same application: while no demo client runs it says nothing.
+        # The same application; without demo clients the probe has no answer.
         "source_probe": {"connection": "drain_app"},
         "routing": _routing(lab),
         "journal": {"connection": "kafka_dr_journal"},
@@ -48,7 +48,7 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
 
 
 def _routing(lab: Lab) -> dict[str, str]:
-    """A file that product and clients share; in containers the application serves the record."""
+    """Return the routing settings: a shared file; in containers the application's HTTP hook."""
     if lab.load().published:
         return {"kind": "http", "connection": "client_routing"}
     return {"kind": "file", "path": str(lab.routing)}
@@ -74,7 +74,7 @@ def _flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
 
 
 def _dedicated_flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
-    """Nobody can ask such a flow what it does: it is stated."""
+    """Return a dedicated flow; its settings are stated, as dedicated mode has no REST API."""
     return {
         "source": source,
         "target": target,

@@ -1,6 +1,6 @@
-"""Jars, kept per user outside the checkout, resolved by PySpark's Ivy and checked against a manifest.
+"""Jars, stored per user outside of the checkout, resolved by PySpark's Ivy and checked against a manifest.
 
-Standard library only: set-up runs this before anything else is installed.
+Standard library only: set-up runs this module before packages are installed.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ MANIFEST = INSTALL / "jars.sha256"
 
 
 def cache_folder() -> Path:
-    """Where everything lives that outlasts a lab and a checkout."""
+    """Return the folder of files that outlive a lab and a checkout."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "switchback"
 
 
 def jars_folder() -> Path:
-    """The folder of this checkout's jars; its name changes with the list in ``ivy.xml``."""
+    """Return the folder of this checkout's jars; its name depends on ``ivy.xml``."""
     digest = hashlib.sha256((INSTALL / "ivy.xml").read_bytes()).hexdigest()[:12]
     return cache_folder() / f"jars-{digest}"
 
 
 def ivy_cache() -> Path:
-    """Ivy's own cache, kept away from ``~/.ivy2``."""
+    """Return the folder of Ivy's cache, separate from ``~/.ivy2``."""
     return cache_folder() / "ivy"
 
 
 def jar_digests() -> dict[str, str]:
-    """Relative path of each jar -> SHA-256 it must have."""
+    """Return each jar's expected SHA-256 by relative path."""
     pairs = (line.split(maxsplit=1) for line in MANIFEST.read_text().splitlines() if line.strip())
     return {name.strip(): digest for digest, name in pairs}
 
 
 def wrong_jars(folder: Path) -> list[str]:
-    """Names of jars that are missing, changed, or not on the list."""
-    wanted = jar_digests()
-    present = {str(path.relative_to(folder)): path for path in sorted(folder.glob("*/*.jar"))}
-    changed = [name for name in wanted if name not in present or _sha256(present[name]) != wanted[name]]
-    return changed + [name for name in present if name not in wanted]
+    """Return the names of jars that are missing, changed, or not in the manifest."""
+    expected = jar_digests()
+    existing = {str(path.relative_to(folder)): path for path in sorted(folder.glob("*/*.jar"))}
+    changed = [name for name in expected if name not in existing or _sha256(existing[name]) != expected[name]]
+    return changed + [name for name in existing if name not in expected]
 
 
 def ready_jars() -> Path | None:
-    """The jars' folder, when every jar on the list is in it."""
+    """Return the jars' folder if it has every jar of the manifest, else None."""
     folder = jars_folder()
     return folder if all((folder / name).exists() for name in jar_digests()) else None
 
 
 def ensure_jars(ivy_jar: Path, java: str = "java") -> Path:
-    """Bring the jars here if they are not, and check each; harmless when repeated or cut short.
+    """Fetch the jars if absent, and check each; return their folder. Safe to repeat or to interrupt.
 
     Raises:
-        SystemExit: they cannot be had, or Maven Central serves something else than the manifest lists.
+        SystemExit: the jars cannot be fetched, or differ from the manifest.
     """
     folder = jars_folder()
     if folder.exists():
@@ -75,25 +75,25 @@ def ensure_jars(ivy_jar: Path, java: str = "java") -> Path:
 
 def _fetch(folder: Path, ivy_jar: Path, java: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
-    # In an image it is root who makes the folder, and another user who reads it.
-    aside.chmod(0o755)
+    temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    # In an image root creates the folder, and another user reads it.
+    temporary.chmod(0o755)
     try:
-        _run_ivy(aside, ivy_jar, java)
-        wrong = wrong_jars(aside)
+        _run_ivy(temporary, ivy_jar, java)
+        wrong = wrong_jars(temporary)
         if wrong:
             shutil.rmtree(ivy_cache(), ignore_errors=True)
             raise SystemExit(f"jars: not what {MANIFEST.relative_to(PROJECT)} lists: {', '.join(wrong)}")
-        _settle(aside, folder)
+        _publish(temporary, folder)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _settle(aside: Path, folder: Path) -> None:
+def _publish(temporary: Path, folder: Path) -> None:
     try:
-        aside.rename(folder)
+        temporary.rename(folder)
     except OSError:
-        # Another checkout of the same user was faster: what it left passed the same check.
+        # Another checkout of the same user was faster: its jars have passed the same check.
         if not folder.exists():
             raise
 
@@ -105,23 +105,23 @@ def _run_ivy(target: Path, ivy_jar: Path, java: str) -> None:
         "-cache", str(ivy_cache()), "-types", "jar", "bundle",
         "-retrieve", f"{target}/[conf]/[artifact]-[revision](-[classifier]).[ext]",
     ]  # fmt: skip
-    seen: list[str] = []
+    lines: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
         for line in ivy.stdout or []:
-            seen.append(line.rstrip())
-            _show_progress(seen)
+            lines.append(line.rstrip())
+            _show_progress(lines)
     if ivy.returncode != 0:
-        print("\n".join(seen[-30:]), file=sys.stderr)
+        print("\n".join(lines[-30:]), file=sys.stderr)
         raise SystemExit(
             "jars: Ivy could not fetch them from Maven Central; run `make setup` again when it is reachable"
         )
 
 
-def _show_progress(seen: list[str]) -> None:
-    """One line for every ten modules found, then for every ten jars fetched."""
-    for word, what in (("found ", "modules found"), ("[SUCCESSFUL ]", "jars fetched")):
-        count = sum(word in line for line in seen)
-        if word in seen[-1] and count % 10 == 0:
+def _show_progress(lines: list[str]) -> None:
+    """Print a line for every ten modules found, then for every ten jars fetched."""
+    for pattern, what in (("found ", "modules found"), ("[SUCCESSFUL ]", "jars fetched")):
+        count = sum(pattern in line for line in lines)
+        if pattern in lines[-1] and count % 10 == 0:
             print(f"jars: {count} of {len(jar_digests())} {what}", flush=True)
 
 

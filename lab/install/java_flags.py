@@ -1,4 +1,4 @@
-"""Flags of every Java program of the lab: one that starts quickly and works for minutes, beside ten others."""
+"""Java flags of all programs of the lab: quick starts, short runs, about ten programs on one machine."""
 
 from __future__ import annotations
 

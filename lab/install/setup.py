@@ -1,8 +1,8 @@
-"""Set-up before anything is installed: Java, the virtual environment, the jars. Run by the system's Python.
+"""Set-up on a new machine: Java, the virtual environment, the jars. Runs with the system's Python.
 
-`python -m lab.install.setup postgresql` installs the server that tests of the journal start.
+`python -m lab.install.setup postgresql` installs the PostgreSQL server that tests of the journal start.
 
-Each step looks first whether it has been done, can be cut short at any moment, and is then done again.
+Each step is skipped if done, may be interrupted at any moment, and is then repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BUILD_LOCK = PROJECT / "requirements-build.txt"
 STAMP = VENV / "installed-from"
 FAST_SPARK = VENV / "spark-classes.jsa"
 POSTGRESQL = Path("/usr/lib/postgresql")
-#: Read by Debian's packages before they make a database cluster of their own.
+#: Debian's packages read this file before they create a database cluster.
 CREATE_CLUSTER = Path("/etc/postgresql-common/createcluster.d/switchback.conf")
 NO_POSTGRESQL = (
     "no PostgreSQL server is installed here; install Debian's postgresql package, or give an empty database's URL in"
@@ -36,7 +36,7 @@ NO_POSTGRESQL = (
 
 
 def main() -> int:
-    """Do what is missing; answers the exit code."""
+    """Run the missing steps; return the exit code."""
     if sys.version_info < OLDEST_PYTHON:
         raise SystemExit(
             f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]}"
@@ -55,23 +55,27 @@ def main() -> int:
 
 
 def find_java() -> str:
-    """JAVA_HOME's Java if set, else the one on the path."""
+    """Return the Java program: JAVA_HOME's if set, else `java` on the path."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
 
 
 def java_version() -> int | None:
-    """The major version of Java, None if there is none."""
+    """Return Java's major version; None without Java."""
     try:
-        told = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False).stderr
+        output = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False).stderr
     except OSError:
         return None
-    found = re.search(r'version "(\d+)', told)
-    return int(found.group(1)) if found else None
+    match = re.search(r'version "(\d+)', output)
+    return int(match.group(1)) if match else None
 
 
 def ensure_java() -> None:
-    """Install Java where this may be done, else say what is missing."""
+    """Install Java if apt-get may be used.
+
+    Raises:
+        SystemExit: Java is absent or too old, and cannot be installed.
+    """
     version = java_version()
     suitable = version is not None and version >= OLDEST_JAVA
     _step("java", suitable, "installing openjdk-17-jre-headless")
@@ -90,13 +94,13 @@ def ensure_java() -> None:
 
 
 def postgresql_programs() -> Path | None:
-    """The folder of the newest PostgreSQL server's programs as Debian lays them out; None without one."""
-    folders = [found.parent for found in POSTGRESQL.glob("*/bin/initdb") if (found.parent / "postgres").exists()]
+    """Return the program folder of the newest PostgreSQL server in Debian's layout; None without a server."""
+    folders = [program.parent for program in POSTGRESQL.glob("*/bin/initdb") if (program.parent / "postgres").exists()]
     return max(folders, key=lambda folder: float(folder.parent.name), default=None)
 
 
 def ensure_postgresql() -> None:
-    """Install a PostgreSQL server where this may be done, else say what is missing; no server is started."""
+    """Install a PostgreSQL server if apt-get may be used, else print what is missing; no server is started."""
     if os.environ.get("SWITCHBACK_TEST_POSTGRES"):
         _step("postgresql", False, "the server of SWITCHBACK_TEST_POSTGRES is used")
         return
@@ -105,7 +109,7 @@ def ensure_postgresql() -> None:
         return
     if _may_apt_install():
         _step("postgresql", False, "installing postgresql, without a cluster of its own")
-        # apt-get says what went wrong.
+        # apt-get prints the error.
         with suppress(subprocess.CalledProcessError):
             _install_without_cluster()
     if postgresql_programs() is None:
@@ -113,15 +117,17 @@ def ensure_postgresql() -> None:
 
 
 def _install_without_cluster() -> None:
-    """Debian's package would make a cluster and start a server on it, now and whenever the machine starts."""
-    made = [folder for folder in (CREATE_CLUSTER.parent, *CREATE_CLUSTER.parent.parents) if not folder.exists()]
+    """Install PostgreSQL without Debian's default cluster, whose server would start now and at every boot."""
+    created_folders = [
+        folder for folder in (CREATE_CLUSTER.parent, *CREATE_CLUSTER.parent.parents) if not folder.exists()
+    ]
     CREATE_CLUSTER.parent.mkdir(parents=True, exist_ok=True)
     CREATE_CLUSTER.write_text("create_main_cluster = false\n")
     try:
         _apt_install("postgresql")
     finally:
         CREATE_CLUSTER.unlink()
-        for folder in made:
+        for folder in created_folders:
             if not any(folder.iterdir()):
                 folder.rmdir()
 
@@ -137,22 +143,22 @@ def _apt_install(package: str) -> None:
 
 
 def ensure_packages() -> None:
-    """Install exactly what the locks list; the stamp is written last and names the locks it was made from."""
+    """Install exactly the packages of the lock files; the stamp (the locks' digest) is written last."""
     digest = hashlib.sha256(BUILD_LOCK.read_bytes() + LOCK.read_bytes()).hexdigest()
     done = STAMP.exists() and STAMP.read_text().strip() == digest and (VENV / "bin" / "python").exists()
     _step("packages", done, "installing from requirements.lock into .venv, one to two minutes")
     if done:
         return
-    for made in (STAMP, FAST_SPARK):
-        made.unlink(missing_ok=True)
+    for outdated in (STAMP, FAST_SPARK):
+        outdated.unlink(missing_ok=True)
     if not _python_works():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
     start = time.monotonic()
     python = str(VENV / "bin" / "python")
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
     _install([*pip, "-r", str(BUILD_LOCK)], {})
-    # PySpark comes as archives only. They are built with the tools just installed, whose hashes are known too.
-    # The system's certificates, as pip takes them: a proxy that inspects TLS has its own.
+    # PySpark is a source archive only, built with the tools just installed, whose hashes are checked, too.
+    # The system's certificates, as for pip: a proxy that inspects TLS has its own certificate.
     uv = [str(VENV / "bin" / "uv"), "--system-certs", "pip", "install", "--python", python]
     uv += ["--require-hashes", "--no-build-isolation"]
     _install([*uv, "-r", str(LOCK)], _index_of_pip(python))
@@ -167,22 +173,22 @@ def _install(command: list[str], settings: dict[str, str]) -> None:
 
 
 def _index_of_pip(python: str) -> dict[str, str]:
-    """The package index that pip is configured for, as uv's setting; uv reads none of pip's."""
+    """Return pip's configured package index as uv's setting; uv does not read pip's configuration."""
     command = [python, "-m", "pip", "config", "get", "global.index-url"]
-    asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    index = os.environ.get("PIP_INDEX_URL") or (asked.stdout.strip() if asked.returncode == 0 else "")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    index = os.environ.get("PIP_INDEX_URL") or (result.stdout.strip() if result.returncode == 0 else "")
     return {"UV_DEFAULT_INDEX": index} if index and "UV_DEFAULT_INDEX" not in os.environ else {}
 
 
 def _compile_packages() -> None:
-    """Compile once, on all cores: else each start of Airflow and Spark may, where bytecode cannot be written."""
+    """Compile all packages once, on all cores: without write access every start of Airflow or Spark would compile."""
     command = [str(VENV / "bin" / "python"), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
-    # Some packages carry templates that are no valid Python; those are not needed.
+    # Some packages have templates that are no valid Python; their errors are ignored.
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def ensure_fast_spark() -> None:
-    """Pay once what every start of Spark would cost again, see `lab.install.spark_warm_up`."""
+    """Prepare fast starts of Spark once, see `lab.install.spark_warm_up`."""
     done = FAST_SPARK.exists()
     _step("spark", done, "compiling what every start of Spark would compile again, 15 s")
     if not done:

@@ -1,8 +1,8 @@
-"""Pay for a start of Spark once, at set-up: bytecode of PySpark's archives, Java's view of Spark's classes.
+"""Set-up for fast starts of Spark: bytecode in PySpark's archives, an archive of Spark's Java classes.
 
-A pip-installed PySpark hands its Python processes ``pyspark.zip`` without bytecode, which every driver and every worker
-compiles anew (a second each); Java loads and checks some 9,000 classes (another second and a half).
-Run as a module it prepares the environment that it runs in.
+A pip-installed PySpark passes its Python processes ``pyspark.zip`` without bytecode, which every driver and worker
+compiles again (a second each); Java loads and checks some 9,000 classes (another second and a half).
+Run as a module, this module prepares its own virtual environment.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
 
 
 def spark_environment() -> dict[str, str]:
-    """Environment in which spark-submit starts fast; Java goes on without the archive where it does not fit."""
-    # Half of Spark's processor time for a short job goes into optimising code that runs once: FLAGS leaves that out.
+    """Return an environment for fast starts of spark-submit; Java ignores a class archive that does not match."""
+    # Half of a short Spark job's processor time is JIT optimisation of code that runs once: FLAGS turn this off.
     shared = [f"-XX:SharedArchiveFile={ARCHIVE}"] if ARCHIVE.exists() else []
     return {
         "SPARK_SUBMIT_OPTS": " ".join([*FLAGS, *shared]),
@@ -34,30 +34,30 @@ def spark_environment() -> dict[str, str]:
 
 
 def add_bytecode(archive: Path) -> None:
-    """Add every module's bytecode to a zip file, unless present; the file is replaced as a whole."""
-    aside = archive.with_suffix(".writing")
-    with zipfile.ZipFile(archive) as old:
-        if any(name.endswith(".pyc") for name in old.namelist()):
+    """Add every module's bytecode to a zip file, unless present; the file is replaced atomically."""
+    temporary = archive.with_suffix(".writing")
+    with zipfile.ZipFile(archive) as original:
+        if any(name.endswith(".pyc") for name in original.namelist()):
             return
-        with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new:
-            for entry in old.infolist():
-                source = old.read(entry)
-                new.writestr(entry, source)
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as extended:
+            for entry in original.infolist():
+                source = original.read(entry)
+                extended.writestr(entry, source)
                 if entry.filename.endswith(".py"):
                     code = compile(source, f"{archive}/{entry.filename}", "exec", dont_inherit=True)
-                    new.writestr(
+                    extended.writestr(
                         f"{entry.filename}c", _code_to_hash_pyc(code, importlib.util.source_hash(source), checked=False)
                     )
-    aside.replace(archive)
+    temporary.replace(archive)
 
 
 def archive_classes() -> None:
-    """Run a short job whose Java classes are kept for later starts."""
-    aside = ARCHIVE.with_suffix(".writing")
+    """Run a short job and archive its Java classes for later starts."""
+    temporary = ARCHIVE.with_suffix(".writing")
     environment = (
         os.environ
         | spark_environment()
-        | {"SPARK_SUBMIT_OPTS": " ".join([*FLAGS, f"-XX:ArchiveClassesAtExit={aside}", "-Xlog:disable"])}
+        | {"SPARK_SUBMIT_OPTS": " ".join([*FLAGS, f"-XX:ArchiveClassesAtExit={temporary}", "-Xlog:disable"])}
     )
     submit = [
         str(Path(sys.executable).parent / "spark-submit"),
@@ -67,14 +67,14 @@ def archive_classes() -> None:
         "spark.ui.enabled=false",
         str(INSTALL / "short_spark_job.py"),
     ]
-    done = subprocess.run(submit, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0 or not aside.exists():
-        raise SystemExit(f"spark: a short job failed with {done.returncode}: {done.stderr[-2000:]}")
-    aside.replace(ARCHIVE)
+    result = subprocess.run(submit, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode != 0 or not temporary.exists():
+        raise SystemExit(f"spark: a short job failed with {result.returncode}: {result.stderr[-2000:]}")
+    temporary.replace(ARCHIVE)
 
 
 def main() -> None:
-    """Prepare this environment."""
+    """Prepare this virtual environment."""
     import pyspark  # noqa: PLC0415 (only here is the environment complete)
 
     for archive in sorted((Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip")):

@@ -192,5 +192,10 @@ def topic_name(rng: random.Random, shape: Shape) -> str:
     if shape.kind == "dotted":
         return f"{word[:2]}.{other}-{word[-2:]}.v{rng.randrange(1, 9)}-{suffix}"
     return rng.choice(
-        [f"{word}-{suffix}", f"{word}.{other}.{suffix}", f"{word}-{other}-{suffix}", f"{word.title()}{other.title()}{suffix}"]
+        [
+            f"{word}-{suffix}",
+            f"{word}.{other}.{suffix}",
+            f"{word}-{other}-{suffix}",
+            f"{word.title()}{other.title()}{suffix}",
+        ]
     )
