@@ -34,7 +34,7 @@ def unaccounted_records(
     owed: Sequence[Owed],
     place: tuple[str, int],
     here: str,
-    held: Sequence[Held],
+    records: Sequence[Held],
     exported: set[int],
     elsewhere: Iterable[int],
 ) -> list[Owed]:
@@ -46,13 +46,13 @@ def unaccounted_records(
         owed: acknowledged records in write order.
         place: the application's topic and partition.
         here: alias of the clients' final cluster.
-        held: the records of this topic and partition on that cluster, from all its logs.
+        records: the records of this topic and partition on that cluster, from all its logs.
         exported: indexes into `owed` of exported records.
         elsewhere: digests of contents in quarantine, and of exported contents that match no record at their place.
     """
-    copies = Counter(copy.digest for copy in held if copy.origin is None)
-    in_log = {(copy.offset, copy.digest) for copy in held if copy.origin is None}
-    replays = {(copy.origin, copy.original) for copy in held if copy.origin is not None}
+    copies = Counter(copy.digest for copy in records if copy.origin is None)
+    in_log = {(copy.offset, copy.digest) for copy in records if copy.origin is None}
+    replays = {(copy.origin, copy.original) for copy in records if copy.origin is not None}
     unmatched = []
     for index, due in enumerate(owed):
         record = due.record
@@ -69,17 +69,17 @@ def unaccounted_records(
     return [due for due in unmatched if id(due.record) in missing]
 
 
-def stale_keys(owed: Sequence[Owed], held: Sequence[Held], exported: set[int]) -> list[Owed]:
+def stale_keys(owed: Sequence[Owed], log: Sequence[Held], exported: set[int]) -> list[Owed]:
     """Return each key's latest record that is neither the key's latest in the log nor exported.
 
     If a key's latest records were exported, the record before them may be the key's latest in the log.
 
     Args:
         owed: acknowledged records of a compacted topic, in write order.
-        held: one log, in offset order.
+        log: one log's records, in offset order.
         exported: indexes into `owed` of exported records.
     """
-    latest = {record.key: record for record in held}
+    latest = {record.key: record for record in log}
     by_key: dict[int, list[int]] = {}
     for index, due in enumerate(owed):
         by_key.setdefault(due.record.key, []).append(index)
@@ -90,25 +90,27 @@ def stale_keys(owed: Sequence[Owed], held: Sequence[Held], exported: set[int]) -
     ]
 
 
-def _find_stale(owed: Sequence[Owed], indexes: Sequence[int], held: Held | None, exported: set[int]) -> int | None:
+def _find_stale(owed: Sequence[Owed], indexes: Sequence[int], latest: Held | None, exported: set[int]) -> int | None:
     for index in reversed(indexes):
         record = owed[index].record
-        if (held is None and record.tombstone) or (held is not None and record.digest in (held.digest, held.original)):
+        if (latest is None and record.tombstone) or (
+            latest is not None and record.digest in (latest.digest, latest.original)
+        ):
             return None
         if index not in exported:
             return index
     return None
 
 
-def twice_replayed(held: Iterable[Held]) -> dict[str, int]:
+def twice_replayed(log: Iterable[Held]) -> dict[str, int]:
     """Return the number of replays by origin, for origins that a log holds several replays of."""
     return {
         origin: count
-        for origin, count in Counter(record.origin for record in held if record.origin is not None).items()
+        for origin, count in Counter(record.origin for record in log if record.origin is not None).items()
         if count > 1
     }
 
 
-def replayed_wrongly(held: Iterable[Held], written: Mapping[str, int]) -> list[Held]:
+def replayed_wrongly(log: Iterable[Held], written: Mapping[str, int]) -> list[Held]:
     """Return the replays whose content differs from the record at their stated origin (`written`: digest by origin)."""
-    return [record for record in held if record.origin is not None and written.get(record.origin) != record.original]
+    return [record for record in log if record.origin is not None and written.get(record.origin) != record.original]

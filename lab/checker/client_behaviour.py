@@ -76,7 +76,7 @@ def absent_positions(
     group: str,
     source: Positions,
     target: Positions,
-    there: Callable[[Place], Place],
+    to_mirrored: Callable[[Place], Place],
     local: Callable[[Place], Place] | None = None,
     before: Positions | None = None,
 ) -> list[Finding]:
@@ -86,16 +86,18 @@ def absent_positions(
         group: the group's id.
         source: the group's committed positions on the source.
         target: the group's committed positions on the target before any consumer started there.
-        there: maps a source partition to its mirrored partition on the target.
+        to_mirrored: maps a source partition to its mirrored partition on the target.
         local: maps a source partition to the target partition that clients write, where the group must start at 0,
             too; None if clients write to the mirrored partition.
         before: the group's positions on the target before the client move, which may remain.
     """
-    expected, before = set(map(there, source)), before or {}
+    expected, before = set(map(to_mirrored, source)), before or {}
     findings = [
-        Finding("group missing", f"source position {position} has no position on the target", group, *there(place))
+        Finding(
+            "group missing", f"source position {position} has no position on the target", group, *to_mirrored(place)
+        )
         for place, position in source.items()
-        if there(place) not in target
+        if to_mirrored(place) not in target
     ]
     local_partitions = {local(place) for place in source} - expected if local else set()
     return findings + [
@@ -111,12 +113,12 @@ def uncalled_positions(
     group: str,
     source: Positions,
     target: Positions,
-    there: Callable[[Place], Place],
+    to_mirrored: Callable[[Place], Place],
     local: Callable[[Place], Place] | None = None,
     before: Positions | None = None,
 ) -> list[Finding]:
     """Return a finding per target position of a group without source position; arguments as of `absent_positions`."""
-    expected, before = set(map(there, source)), before or {}
+    expected, before = set(map(to_mirrored, source)), before or {}
     local_topics = {local(place)[0] for place in source} if local else set()
     return [
         Finding("never committed", f"has position {position} although it never committed here", group, *place, position)
@@ -230,12 +232,12 @@ def unread_new_records(group: str, at: Place, new: Log, consumed: Iterable[int],
     ]
 
 
-def unlike_topics(wanted: Mapping[str, int], there: Mapping[str, int]) -> list[Finding]:
+def unlike_topics(expected: Mapping[str, int], actual: Mapping[str, int]) -> list[Finding]:
     """Return a finding for every topic whose partition count differs between source and target."""
     return [
-        Finding("topic", f"has {there.get(name, 'no')} partitions on the target, {count} on the source", topic=name)
-        for name, count in wanted.items()
-        if there.get(name) != count
+        Finding("topic", f"has {actual.get(name, 'no')} partitions on the target, {count} on the source", topic=name)
+        for name, count in expected.items()
+        if actual.get(name) != count
     ]
 
 

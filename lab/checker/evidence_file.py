@@ -214,9 +214,9 @@ def _reviewed_digest(evidence: Mapping[str, Any]) -> str | None:
 
 
 def offset_findings(
-    name: str, claimed: Mapping[tuple[str, int], int], seen: Mapping[tuple[str, int], int]
+    name: str, claimed: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
 ) -> list[Finding]:
-    """Return a finding for every partition whose claimed end is not the log end on the cluster (`seen`)."""
+    """Return a finding for every partition whose claimed end is not the log end on the cluster (`ends`)."""
     return [
         Finding(
             "evidence",
@@ -225,7 +225,7 @@ def offset_findings(
             partition=at[1],
             offset=end,
         )
-        for at, end in seen.items()
+        for at, end in ends.items()
         if claimed.get(at) != end
     ]
 
@@ -233,17 +233,17 @@ def offset_findings(
 def boundary_findings(
     claimed: Mapping[tuple[str, int], int],
     mirrored: Iterable[tuple[str, int]],
-    seen: Mapping[tuple[str, int], int],
+    ends: Mapping[tuple[str, int], int],
 ) -> list[Finding]:
     """Return findings for mirrored partitions without boundary, or with a boundary that is not the log end.
 
     Args:
         claimed: the boundary in the evidence.
         mirrored: mirrored partitions of the target.
-        seen: log ends of the mirrored partitions that had no writes since.
+        ends: log ends of the mirrored partitions that had no writes since.
     """
     absent = [Finding("evidence", "has no boundary", None, *at) for at in mirrored if at not in claimed]
-    return absent + offset_findings("boundary", claimed, {at: end for at, end in seen.items() if at in claimed})
+    return absent + offset_findings("boundary", claimed, {at: end for at, end in ends.items() if at in claimed})
 
 
 def count_findings(evidence: Mapping[str, Any], positions: int, rereads: int) -> list[Finding]:

@@ -157,11 +157,13 @@ class Ledger:
                     if not self._is_in_earlier_period(topic.name, partition, record):
                         self.now.records[topic.name, partition][record.offset] = record
 
-    def take_loads(self, told: Iterable[Acknowledgement], topics: Mapping[str, int], period: int = -1) -> None:
+    def take_loads(
+        self, acknowledgements: Iterable[Acknowledgement], topics: Mapping[str, int], period: int = -1
+    ) -> None:
         """Add the acknowledgements that producers got in a period (the current period by default)."""
         for topic, partitions in topics.items():
             self.topics.setdefault(topic, Topic(partitions))
-        for acknowledgement in told:
+        for acknowledgement in acknowledgements:
             self._add_acknowledgement(self.periods[period], acknowledgement)
 
     def take_clients(self, *folders: Path) -> None:
@@ -192,20 +194,20 @@ class Ledger:
         periods = self.periods[self.since.get(log, 0) : None if until is None else until + 1]
         return [record for period in periods if period.cluster == alias for record in period.written(place)]
 
-    def common(self, log: Log, held: Sequence[Held]) -> list[Held]:
+    def common(self, log: Log, records: Sequence[Held]) -> list[Held]:
         """Return a log without its stranded records."""
         apart = self.apart.get(log, set())
-        return [record for record in held if record.offset not in apart] if apart else list(held)
+        return [record for record in records if record.offset not in apart] if apart else list(records)
 
-    def made_anew(self, log: Log, held: Sequence[Held]) -> None:
+    def made_anew(self, log: Log, records: Sequence[Held]) -> None:
         """Note that a log was recreated: deleted, then mirrored in full.
 
         Args:
-            held: the records of the log that it was mirrored from.
+            records: the records of the log that it was mirrored from.
         """
         self.since[log] = len(self.periods) - 1
         self.apart.pop(log, None)
-        self.repeated[log] = Counter(record.digest for record in held)
+        self.repeated[log] = Counter(record.digest for record in records)
 
     def take_export(self, alias: str, period: int, listed: Mapping[Place, Mapping[int, int]]) -> None:
         """Add an export of stranded records.

@@ -17,8 +17,8 @@ ANYWHERE = 1 << 63
 def bolder_positions(fuller: Iterable[Row], rows: Iterable[Row], sampled: bool = True) -> list[Finding]:
     """Return a finding for every position with a stronger claim than in the fuller run.
 
-    Stronger means: a higher source position, `exact` where the fuller run is not exact, or re-reads that end at a lower
-    target offset (target position + bound).
+    Stronger means: unknown or refused in the fuller run, a higher source position, `exact` where the fuller run is not
+    exact, or re-reads that end at a lower target offset (target position + bound).
 
     Args:
         fuller: rows of the positions file of the run with more recorded data.

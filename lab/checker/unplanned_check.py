@@ -10,7 +10,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from lab.checker import evidence_file
-from lab.checker import records as record_checks
 from lab.checker.client_behaviour import (
     Consumption,
     absent_positions,
@@ -22,11 +21,12 @@ from lab.checker.client_behaviour import (
     unlike_topics,
     unread_new_records,
 )
+from lab.checker.evidence_file import boundary_findings, lost_story_findings, offsets_by_partition
 from lab.checker.findings import Finding, Verdict
 from lab.checker.loss_rows import LossRow, acknowledged_of, compare_stranded, loss_rows, unlisted_records, wrongly_lost
 from lab.checker.positions import out_of_order
 from lab.checker.readers import INTERNAL_GROUPS, Place
-from lab.checker.records import Held, offset_contents
+from lab.checker.records import Held, aborted_visible, count_repeats, foreign_records, offset_contents, stale_keys
 from lab.checker.stranded_export import listed_contents as listed_in
 from lab.checker.translation_file import PositionClaim, agreement_findings
 from lab.checker.unplanned_claims import (
@@ -88,10 +88,10 @@ class UnplannedCheck:
 
     def _check_records(self, place: Place) -> None:
         history, target, rows = self.seen.history[place], self.seen.mirrored(place), self.seen.loss.get(place, [])
-        acknowledged, digests = acknowledged_of(history), [held.digest for held in target]
+        acknowledged, digests = acknowledged_of(history), [copy.digest for copy in target]
         present = self._present_offsets(place, acknowledged)
         unlisted = unlisted_records(acknowledged, present, rows)
-        known_log = self.seen.known[place]
+        source = self.seen.known[place]
         figures = {
             "records": len(acknowledged),
             "not_on_target": sum(record.offset not in present for record in acknowledged),
@@ -99,19 +99,17 @@ class UnplannedCheck:
             "listed_certain": sum((row.certain_to or row.from_offset) - row.from_offset for row in rows),
             "open_ends": sum(row.possible_to is None for row in rows),
             "unconfirmed_mirrored": len(self.seen.unconfirmed[place]),
-            "repeats": record_checks.count_repeats([digest for _, digest in known_log], digests),
-            "aborted_visible": record_checks.aborted_visible(history, digests),
+            "repeats": count_repeats([digest for _, digest in source], digests),
+            "aborted_visible": aborted_visible(history, digests),
             "out_of_order": out_of_order(self.seen.live_logs[place], offset_contents(target)),
         }
-        findings = self._missing_findings(place, unlisted) + self._wrongly_lost_findings(place, rows)
-        self.verdict.add(
-            findings + self._foreign_findings(place, [digest for _, digest in known_log], target), **figures
-        )
+        findings = self._missing_findings(place, unlisted) + self._not_lost_findings(place, rows)
+        self.verdict.add(findings + self._foreign_findings(place, [digest for _, digest in source], target), **figures)
 
-    def _foreign_findings(self, place: Place, known: list[int], target: list[Held]) -> list[Finding]:
+    def _foreign_findings(self, place: Place, source_digests: list[int], target: list[Held]) -> list[Finding]:
         foreign = [
             ("stranger", "is on the target below the boundary, the source never held it", record)
-            for record in record_checks.foreign_records(known, target)
+            for record in foreign_records(source_digests, target)
         ]
         foreign += [
             ("boundary", "was mirrored above the boundary, or written by nobody the judge knows", record)
@@ -125,14 +123,14 @@ class UnplannedCheck:
         """Return source offsets that count as mirrored; of a compacted topic all but stale keys' latest records."""
         if place[0] not in self.seen.compacted:
             return self.seen.at_most_mirrored[place]
-        stale = {record.offset for record in record_checks.stale_keys(acknowledged, self.seen.mirrored(place))}
+        stale = {record.offset for record in stale_keys(acknowledged, self.seen.mirrored(place))}
         return {record.offset for record in acknowledged} - stale
 
     def _missing_findings(self, place: Place, records: list[TruthRecord]) -> list[Finding]:
         text = "acknowledged by the source (its offset), neither on the target nor listed as lost"
         return [Finding("missing", text, None, *place, record.offset, record.id) for record in records]
 
-    def _wrongly_lost_findings(self, place: Place, rows: list[LossRow]) -> list[Finding]:
+    def _not_lost_findings(self, place: Place, rows: list[LossRow]) -> list[Finding]:
         record_ids = self._record_ids(place)
         offsets = wrongly_lost(self.seen.known[place], self.seen.surely_mirrored[place], rows) if rows else []
         text = "listed as certainly lost (its offset on the source), and is on the target"
@@ -144,41 +142,39 @@ class UnplannedCheck:
     # Positions: against the ground truth, and against the product's claims.
 
     def _check_positions(self) -> None:
-        client_groups = {
-            group: stands for group, stands in self.seen.stands.items() if not group.startswith(INTERNAL_GROUPS)
-        }
-        positions_now = self.seen.target.positions(sorted(client_groups))
+        groups = {group: stands for group, stands in self.seen.stands.items() if not group.startswith(INTERNAL_GROUPS)}
+        positions_now = self.seen.target.positions(sorted(groups))
         started = self.seen.after.clients.started_on(self.trip.target)
-        for group, stands in client_groups.items():
+        for group, stands in groups.items():
             # A group with consumers has committed since: its positions before its first consumer started count.
             self._check_stands(group, stands, started.get(group, positions_now.get(group, {})))
         self.verdict.figures["positions_of_others"] = sum(
-            len(rows) for group, rows in self.seen.claims.items() if group not in client_groups
+            len(rows) for group, rows in self.seen.claims.items() if group not in groups
         )
 
-    def _check_stands(self, group: str, stands: Mapping[Place, Stand], there: Mapping[Place, int]) -> None:
+    def _check_stands(self, group: str, stands: Mapping[Place, Stand], positions: Mapping[Place, int]) -> None:
         rows = self.seen.claims.get(group, {})
         names = (self.seen.there, None if self._identity else lambda place: place)
         unknown = {place for place, stand in stands.items() if place not in rows and self._may_be_unknown(stand)}
         refused = {place for place, claim in rows.items() if claim.target_position is None}
         expected = {place: stand.position for place, stand in stands.items() if place not in unknown | refused}
-        target_positions = {
-            place: offset for place, offset in there.items() if self.names.local(place[0]) in self.seen.ledger.topics
+        on_target = {
+            place: offset
+            for place, offset in positions.items()
+            if self.names.local(place[0]) in self.seen.ledger.topics
         }
         self.verdict.add(
-            absent_positions(group, expected, target_positions, *names),
+            absent_positions(group, expected, on_target, *names),
             groups=1,
             positions_unknown=len(unknown),
             positions_refused=len(refused & set(stands)),
         )
         # A refused position is absent on the mirrored topic; on the topic that clients write the group starts at 0.
-        started_at_0 = {place for place in refused if names[1] and place in stands and target_positions.get(place) == 0}
-        other_positions = {place: offset for place, offset in target_positions.items() if place not in started_at_0}
+        started_at_0 = {place for place in refused if names[1] and place in stands and on_target.get(place) == 0}
+        other_positions = {place: offset for place, offset in on_target.items() if place not in started_at_0}
         self.verdict.add(uncalled_positions(group, expected, other_positions, *names))
         for place in expected:
-            self._check_stand(
-                group, place, stands[place], rows.get(place), target_positions.get(self.seen.there(place))
-            )
+            self._check_stand(group, place, stands[place], rows.get(place), on_target.get(self.seen.there(place)))
 
     def _may_be_unknown(self, stand: Stand) -> bool:
         """Whether a position may be unknown: no recorder, or first committed just before the source died."""
@@ -225,13 +221,13 @@ class UnplannedCheck:
         return findings + self._beyond_interval(group, at, claim)
 
     def _beyond_interval(self, group: str, at: Place, claim: PositionClaim) -> list[Finding]:
-        most_mirrored = self.trip.mirrored_in_interval
-        if not most_mirrored or claim.exact or (claim.bound is not None and claim.bound <= most_mirrored.get(at, 0)):
+        maxima = self.trip.mirrored_in_interval
+        if not maxima or claim.exact or (claim.bound is not None and claim.bound <= maxima.get(at, 0)):
             return []
         return [
             Finding(
                 "interval",
-                f"bound is {claim.bound}, at most {most_mirrored.get(at, 0)} were mirrored in one sampling interval",
+                f"bound is {claim.bound}, at most {maxima.get(at, 0)} were mirrored in one sampling interval",
                 group,
                 *at,
                 claim.target_position,
@@ -240,15 +236,13 @@ class UnplannedCheck:
 
     def _approved_beyond_interval(self) -> list[Finding]:
         """Return a finding per idle group whose approved bound exceeds one sampling interval's records, at any lag."""
-        most_mirrored, clients, source = self.trip.mirrored_in_interval, self.seen.before.clients, self.trip.source
+        maxima, clients, source = self.trip.mirrored_in_interval, self.seen.before.clients, self.trip.source
         busy = {group for cluster, group in clients.committed if cluster == source} | {*clients.started_on(source)}
-        if not most_mirrored:
+        if not maxima:
             return []
         findings = []
         for group, bound in approved_bounds(self.trip.evidence).items():
-            most = max(
-                (most_mirrored.get(self.seen.there(place), 0) for place in self.seen.stands.get(group, {})), default=0
-            )
+            most = max((maxima.get(self.seen.there(place), 0) for place in self.seen.stands.get(group, {})), default=0)
             if group in self.seen.stands and group not in busy and (bound is None or bound > most):
                 text = (
                     f"up to {bound} records were told before the approval, at most {most} were mirrored to one of its"
@@ -314,12 +308,10 @@ class UnplannedCheck:
                     self._check_delivery(group, place, start, reached[group])
 
     def _check_delivery(self, group: str, place: Place, start: int, reached: Mapping[Place, int]) -> None:
-        there = self.seen.there(place)
+        at = self.seen.there(place)
         consumed_here = self.seen.before.clients.consumed[self.trip.source, group].get(place, [])
         consumed_there = self.seen.after.clients.consumed[self.trip.target, group]
-        consumption = Consumption(
-            group, *place, start, consumed_here, consumed_there.get(there, []), reached.get(there, 0)
-        )
+        consumption = Consumption(group, *place, start, consumed_here, consumed_there.get(at, []), reached.get(at, 0))
         # No bound here: records consumed after the last commit are rightly read again, and `_check_positions` compares
         # each position with its own bound.
         findings, figures = consumed_findings(
@@ -328,7 +320,7 @@ class UnplannedCheck:
         new = offset_contents(
             self.seen.written_there(place) if self._identity else self.seen.target_logs.get(place, [])
         )
-        written_at = there if self._identity else place
+        written_at = at if self._identity else place
         end = reached.get(written_at, 0)
         findings += unread_new_records(group, written_at, new, consumed_there.get(written_at, []), end)
         self.verdict.add(findings, **figures, new_records_consumed=sum(offset < end for offset, _ in new))
@@ -338,9 +330,7 @@ class UnplannedCheck:
     def _check_evidence(self) -> None:
         trip = self.trip
         self.verdict.add(
-            evidence_file.lost_story_findings(
-                trip.evidence, trip.source, trip.target, trip.starter, trip.approver, trip.folder
-            )
+            lost_story_findings(trip.evidence, trip.source, trip.target, trip.starter, trip.approver, trip.folder)
         )
         if self.seen.positions_path is not None and self.seen.positions_path.is_file():
             self.verdict.add(agreement_findings(trip.evidence, self.seen.rows, self.seen.positions_path))
@@ -355,11 +345,7 @@ class UnplannedCheck:
             for at, place in mirrored.items()
             if not self.seen.written_there(place) and at not in self.seen.probed
         }
-        self.verdict.add(
-            evidence_file.boundary_findings(
-                evidence_file.offsets_by_partition(self.trip.evidence["boundary"]), mirrored, unwritten
-            )
-        )
+        self.verdict.add(boundary_findings(offsets_by_partition(self.trip.evidence["boundary"]), mirrored, unwritten))
 
     # The source has returned.
 
@@ -367,8 +353,7 @@ class UnplannedCheck:
         """Compare the list of stranded records with the returned source, in both directions.
 
         Args:
-            stranded_folder: holds `stranded/*.parquet`, the list, and optionally `loss.parquet`, the loss rows of an
-                inventory that read the source.
+            stranded_folder: the list, `stranded/*.parquet`; optionally `loss.parquet`, loss rows found with the source.
         """
         listed = listed_in(stranded_folder / "stranded")
         if not (stranded_folder / "stranded").is_dir():
@@ -391,14 +376,14 @@ class UnplannedCheck:
             unlisted = unlisted_records(acknowledged, self._present_offsets(place, acknowledged), rows)
             certain = sum(row.certain_to - row.from_offset for row in rows if row.certain_to is not None)
             self.verdict.add(
-                self._missing_findings(place, unlisted) + self._wrongly_lost_findings(place, rows),
+                self._missing_findings(place, unlisted) + self._not_lost_findings(place, rows),
                 stranded_certain=certain,
             )
 
     def _check_stranded(self, place: Place, listed: Mapping[int, int]) -> None:
         acknowledged, record_ids = acknowledged_of(self.seen.history[place]), self._record_ids(place)
         if place[0] in self.seen.compacted:
-            acknowledged = record_checks.stale_keys(acknowledged, self.seen.mirrored(place))
+            acknowledged = stale_keys(acknowledged, self.seen.mirrored(place))
         result = compare_stranded(
             acknowledged, offset_contents(self.seen.source_logs[place]), self.seen.at_most_mirrored[place], listed
         )

@@ -55,7 +55,7 @@ def unlisted_loss(evidence: Mapping[str, Any]) -> list[Finding]:
     return [Finding("evidence", f"loss lacks a row that was approved: {row}") for row in approved if row not in listed]
 
 
-def beyond_approved(evidence: Mapping[str, Any], again: Mapping[str, int]) -> list[Finding]:
+def beyond_approved(evidence: Mapping[str, Any], rereads: Mapping[str, int]) -> list[Finding]:
     """Return a finding per group with more re-reads on one position than the approved plan announces."""
     bounds = approved_bounds(evidence)
     return [
@@ -64,7 +64,7 @@ def beyond_approved(evidence: Mapping[str, Any], again: Mapping[str, int]) -> li
             f"one of its positions reads {count} records again, at most {most} were told before the loss was approved",
             group,
         )
-        for group, count in again.items()
+        for group, count in rereads.items()
         if (most := bounds.get(group)) is not None and count > most
     ]
 
@@ -77,8 +77,8 @@ def approved_bounds(evidence: Mapping[str, Any]) -> dict[str, int | None]:
     )
 
 
-def records_per_second(told: Sequence[Acknowledgement]) -> int:
+def records_per_second(acknowledgements: Sequence[Acknowledgement]) -> int:
     """Return the acknowledged records per second between first and last; 0 for fewer than two distinct times."""
-    times = [acknowledgement.at for acknowledgement in told]
+    times = [acknowledgement.at for acknowledgement in acknowledgements]
     milliseconds = max(times, default=0) - min(times, default=0)
-    return len(told) * 1000 // milliseconds if milliseconds else 0
+    return len(acknowledgements) * 1000 // milliseconds if milliseconds else 0

@@ -223,19 +223,30 @@ class UnplannedObserved:
 
     def mirrored(self, place: Place) -> list[Held]:
         """Return the target's records of a source partition below the boundary."""
-        there = self.there(place)
-        return [record for record in self.target_logs.get(there, []) if record.offset < self.boundary[there]]
+        mirrored_place = self.there(place)
+        return [
+            record
+            for record in self.target_logs.get(mirrored_place, [])
+            if record.offset < self.boundary[mirrored_place]
+        ]
 
     def written_there(self, place: Place) -> list[Held]:
         """Return the target's records at or above the boundary of a partition's mirrored topic."""
-        there = self.there(place)
-        return [record for record in self.target_logs.get(there, []) if record.offset >= self.boundary[there]]
+        mirrored_place = self.there(place)
+        return [
+            record
+            for record in self.target_logs.get(mirrored_place, [])
+            if record.offset >= self.boundary[mirrored_place]
+        ]
 
     def _align(self, place: Place) -> Alignment:
         mirrored = self.at_most_mirrored[place]
-        known = [(offset, digest) for offset, digest in self.known[place] if offset in mirrored]
+        mirrored_log = [(offset, digest) for offset, digest in self.known[place] if offset in mirrored]
         return Alignment(
-            self.live_logs[place], known, offset_contents(self.mirrored(place)), self.boundary.get(self.there(place), 0)
+            self.live_logs[place],
+            mirrored_log,
+            offset_contents(self.mirrored(place)),
+            self.boundary.get(self.there(place), 0),
         )
 
     def _live_log(self, place: Place) -> list[tuple[int, int]]:

@@ -82,9 +82,9 @@ class Stack:
         """Start every service, and wait until a failover can be triggered."""
         # Not --wait-timeout: Compose 2.40 reports no error after this timeout.
         self._compose("up", "--wait", seconds=READY_SECONDS, shown=True)
-        wrong = [f"{name} is {state}" for name, state in self.states().items() if state not in ("healthy", "ended")]
-        if wrong:
-            raise LabError(f"the stack is up, but {'; '.join(wrong)}")
+        unhealthy = [f"{name} is {state}" for name, state in self.states().items() if state not in ("healthy", "ended")]
+        if unhealthy:
+            raise LabError(f"the stack is up, but {'; '.join(unhealthy)}")
 
     def states(self) -> dict[str, str]:
         """Return, for each service with a container, `healthy`, `ended` (with success) or Docker's own state."""

@@ -20,9 +20,9 @@ class Guard:
 
     def __init__(self, state: Path) -> None:
         argv = [sys.executable, "-m", "lab.demo.guard", str(state)]
-        quiet = subprocess.DEVNULL
+        no_output = subprocess.DEVNULL
         self._process = subprocess.Popen(
-            argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+            argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=no_output, stderr=no_output, start_new_session=True
         )
 
     def dismiss(self) -> None:

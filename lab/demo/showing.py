@@ -39,15 +39,15 @@ class Stages:
         self._console = console
         self._started_at = time.monotonic()
 
-    def begin(self, what: str) -> None:
+    def begin(self, title: str) -> None:
         """Print the start of a stage."""
         self._console.print(
-            Rule(f"{what}  ({time.monotonic() - self._started_at:.0f} s)", align="left", characters="-")
+            Rule(f"{title}  ({time.monotonic() - self._started_at:.0f} s)", align="left", characters="-")
         )
 
-    def say(self, what: str) -> None:
+    def say(self, text: str) -> None:
         """Print one line under the current stage."""
-        self._console.print(what, markup=False, soft_wrap=True)
+        self._console.print(text, markup=False, soft_wrap=True)
 
 
 class GateWatcher:

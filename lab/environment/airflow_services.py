@@ -80,8 +80,8 @@ def wait_for_airflow(lab: Lab, progress: ProgressLines, alive: Callable[[], None
 
 def _argv(component: str) -> list[str]:
     # The log servers would listen on every interface; the API server reads the logs as files.
-    quiet = ["--skip-serve-logs"] if component in ("scheduler", "triggerer") else []
-    return [sys.executable, "-m", "airflow", component, *quiet]
+    options = ["--skip-serve-logs"] if component in ("scheduler", "triggerer") else []
+    return [sys.executable, "-m", "airflow", component, *options]
 
 
 def _is_healthy(lab: Lab) -> bool:

@@ -21,7 +21,7 @@ SQLITE_SECONDS = 60  # wait of a writer for another writer; the default of 5 is 
 
 
 def airflow_environment(lab: Lab) -> dict[str, str]:
-    """Return an Airflow process's environment: the inherited one without other Airflow settings, and the lab's."""
+    """Return an Airflow process's environment: inherited variables without other Airflow settings, and the lab's."""
     foreign = ("AIRFLOW", "KAFKA_DR", "PYTHONPATH", "SPARK_")
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     return inherited | own_environment(lab)

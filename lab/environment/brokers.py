@@ -37,8 +37,13 @@ def start_broker(lab: Lab, alias: str) -> bool:
 
 def admin_client(lab: Lab, alias: str) -> AdminClient:
     """Return an admin client of the superuser; callers must keep the client until its calls have results."""
-    quiet = {"log_level": 0, "socket.timeout.ms": 10_000, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
-    return AdminClient({**lab.client_properties(alias, "admin"), **quiet})
+    settings = {
+        "log_level": 0,
+        "socket.timeout.ms": 10_000,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 200,
+    }
+    return AdminClient({**lab.client_properties(alias, "admin"), **settings})
 
 
 def scram_login(name: str, password: str) -> str:

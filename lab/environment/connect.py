@@ -65,7 +65,7 @@ def worker_command(lab: Lab, alias: str) -> list[str]:
 def create_flow(lab: Lab, worker: str) -> None:
     """Create a worker's three connectors: forward flow RUNNING, reverse flow STOPPED except its heartbeat connector.
 
-    Each worker writes heartbeats to its own cluster; mirrored heartbeats show the other cluster that this one is alive.
+    Each worker writes heartbeats to its own cluster; mirrored heartbeats show the other cluster that the worker runs.
     """
     source, target = FLOWS[worker]
     existing = call_worker(lab, worker, "GET", "/connectors").json()

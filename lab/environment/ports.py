@@ -38,10 +38,10 @@ def _recently_reserved(reservations: Path) -> dict[str, float]:
     return {port: reserved_at for port, reserved_at in reserved.items() if reserved_at > oldest}
 
 
-def _choose(count: int, taken: dict[str, float]) -> list[int]:
+def _choose(count: int, reserved: dict[str, float]) -> list[int]:
     chosen: list[int] = []
     for port in random.sample(range(LOWEST, HIGHEST), HIGHEST - LOWEST):
-        if str(port) not in taken and _is_free(port):
+        if str(port) not in reserved and _is_free(port):
             chosen.append(port)
         if len(chosen) == count:
             break

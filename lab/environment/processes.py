@@ -102,11 +102,11 @@ class ProcessTable:
     def members(self) -> dict[int, Sighting]:
         """Return every running process of this lab by pid: started processes and their descendants."""
         records = [record for record in self._records() if record.boot == boot_id()]
-        own = os.getuid()
+        own_user = os.getuid()
         return {
             sighting.pid: sighting
             for sighting in list_processes()
-            if sighting.state != "Z" and sighting.pid != os.getpid() and _owner(sighting.pid) == own
+            if sighting.state != "Z" and sighting.pid != os.getpid() and _owner(sighting.pid) == own_user
             and (any(_belongs_to(sighting, record) for record in records) or self._is_marked(sighting.pid))
         }  # fmt: skip
 
@@ -129,10 +129,10 @@ class ProcessTable:
             elif pid := self.pid(name):
                 _signal_group(pid, signal.SIGKILL)
         while remaining := self.members():
-            waited = time.monotonic() - start
-            if waited > deadline:
+            elapsed = time.monotonic() - start
+            if elapsed > deadline:
                 raise LabError(f"still alive after SIGKILL: {sorted(remaining)}; look at them with: ps -fp <pid>")
-            if waited >= grace:
+            if elapsed >= grace:
                 for sighting in remaining.values():
                     _kill_if_same(sighting)
             time.sleep(0.05)

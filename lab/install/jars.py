@@ -119,10 +119,10 @@ def _run_ivy(target: Path, ivy_jar: Path, java: str) -> None:
 
 def _show_progress(lines: list[str]) -> None:
     """Print a line for every ten modules found, then for every ten jars fetched."""
-    for pattern, what in (("found ", "modules found"), ("[SUCCESSFUL ]", "jars fetched")):
+    for pattern, label in (("found ", "modules found"), ("[SUCCESSFUL ]", "jars fetched")):
         count = sum(pattern in line for line in lines)
         if pattern in lines[-1] and count % 10 == 0:
-            print(f"jars: {count} of {len(jar_digests())} {what}", flush=True)
+            print(f"jars: {count} of {len(jar_digests())} {label}", flush=True)
 
 
 def _sha256(path: Path) -> str:

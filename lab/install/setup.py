@@ -137,9 +137,9 @@ def _may_apt_install() -> bool:
 
 
 def _apt_install(package: str) -> None:
-    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", package]):
-        subprocess.run(command, check=True, env=quiet)
+        subprocess.run(command, check=True, env=environment)
 
 
 def ensure_packages() -> None:

@@ -70,13 +70,13 @@ def main(arguments: Sequence[str]) -> int:
         passed += verdict.passed
         for line in verdict.lines(limit=3):
             console.print(f"seed {seed}: {line}", markup=False, soft_wrap=True)
-        own = (evidence.get("seconds") or {}).get("own")
+        own_seconds = (evidence.get("seconds") or {}).get("own")
         figures = [str(verdict.figures[name]) for name in FIGURES]
         table.add_row(
             str(seed),
             "passed" if verdict.passed else f"{len(verdict.findings)} findings",
             *figures,
-            f"{own}",
+            f"{own_seconds}",
             f"{time.monotonic() - started_at:.0f}",
         )
         (options.keep / "seeds.jsonl").open("a", encoding="utf-8").write(

@@ -170,19 +170,19 @@ class Rehearsal:
         kind, _, alias = name.partition("-")
         {"broker": start_broker, "connect": start_worker}[kind](self.lab, alias)
 
-    def await_state(self, wanted: str, seconds: float = 0.0) -> None:
+    def await_state(self, state: str, seconds: float = 0.0) -> None:
         """Wait until the source connector and all its tasks have been in a state for some seconds."""
         since = time.monotonic()
 
         def reached() -> bool:
             nonlocal since
-            if not self._is_in_state(wanted):
+            if not self._is_in_state(state):
                 since = time.monotonic()
                 return False
             return time.monotonic() - since >= seconds
 
         if not wait_for(reached, RESTART_SECONDS):
-            raise TimeoutError(f"replication from {self.source} is not {wanted} after {RESTART_SECONDS:.0f} s")
+            raise TimeoutError(f"replication from {self.source} is not {state} after {RESTART_SECONDS:.0f} s")
 
     def _is_in_state(self, state: str) -> bool:
         try:
@@ -197,12 +197,12 @@ class Rehearsal:
             and all(task["state"] == state for task in status["tasks"])
         )
 
-    def _connector(self, method: str, what: str, body: dict[str, str] | None = None) -> requests.Response:
+    def _connector(self, method: str, path: str, body: dict[str, str] | None = None) -> requests.Response:
         return call_worker(
             self.lab,
             self.target,
             method,
-            f"/connectors/{connector_name(self.source, self.target, 'source')}/{what}",
+            f"/connectors/{connector_name(self.source, self.target, 'source')}/{path}",
             body,
         )
 

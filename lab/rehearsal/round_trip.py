@@ -351,7 +351,9 @@ class RoundTrips(LostSourceRehearsal):
         places = self._places(alias)
         keyed = {name for name, _ in places if self.ledger.names.local(name) in compacted}
         logs = ClusterReader(alias, self.status).read(places, "read_uncommitted", keyed)
-        return {place: [record for record in held if record.digest != PROBE_DIGEST] for place, held in logs.items()}
+        return {
+            place: [record for record in records if record.digest != PROBE_DIGEST] for place, records in logs.items()
+        }
 
     def _places(self, alias: str) -> list[Place]:
         existing = ClusterReader(alias, self.status).partitions()

@@ -29,13 +29,13 @@ class CopyChecks(TripChecks):
             for topic, count in source_topics.items()
         }
         expected_topics |= {self.names.local(topic): count for topic, count in source_topics.items()}
-        gone = [
+        missing_findings = [
             Finding("topic", "is gone from the source", topic=name)
             for name in self.ledger.topics
             if name not in source_topics
         ]
         self.verdict.add(
-            gone + unlike_topics(expected_topics, target_topics),
+            missing_findings + unlike_topics(expected_topics, target_topics),
             topics=len(self.ledger.topics),
             partitions=len(self.seen.on(self.trip.source)),
         )

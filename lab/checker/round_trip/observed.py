@@ -120,9 +120,9 @@ class RoundTripObserved:
         """Every log of both clusters as a read_uncommitted consumer gets it, without the checker's probes."""
         compacted = {topic for topic, properties in self.ledger.topics.items() if properties.compacted}
         return {
-            log: held
+            log: records
             for alias in self.readers
-            for log, held in self._read(alias, self._places(alias), "read_uncommitted", compacted).items()
+            for log, records in self._read(alias, self._places(alias), "read_uncommitted", compacted).items()
         }
 
     @cached_property
@@ -130,8 +130,8 @@ class RoundTripObserved:
         """The logs as a read_committed consumer gets them; logs without transactions are not read again."""
         with_transactions = [
             log
-            for log, held in self.logs.items()
-            if self._topic(log).transactional or any(record.origin is not None for record in held)
+            for log, records in self.logs.items()
+            if self._topic(log).transactional or any(record.origin is not None for record in records)
         ]
         reread: dict[Log, list[Held]] = {}
         for alias in self.readers:
@@ -140,8 +140,8 @@ class RoundTripObserved:
             )
         keys = {(log, record.offset): record.key for log in reread for record in self.logs[log]}
         return self.logs | {
-            log: [record._replace(key=keys.get((log, record.offset), 0)) for record in held]
-            for log, held in reread.items()
+            log: [record._replace(key=keys.get((log, record.offset), 0)) for record in records]
+            for log, records in reread.items()
         }
 
     @cached_property
@@ -209,9 +209,9 @@ class RoundTripObserved:
 
         Records that clients write on the target since then may follow in the log: the reverse flow mirrors them.
         """
-        held = self.ledger.common(log, (self.committed if isolation == "read_committed" else self.logs)[log])
+        records = self.ledger.common(log, (self.committed if isolation == "read_committed" else self.logs)[log])
         end = self._first_reverse_mirrored(log)
-        return held if end is None else [record for record in held if record.offset < end]
+        return records if end is None else [record for record in records if record.offset < end]
 
     def below(self, log: Log) -> list[Held]:
         """Return the target's records below the boundary, without stranded records."""
@@ -249,17 +249,17 @@ class RoundTripObserved:
             )
         )
 
-    def mirrored(self, log: Log, held: Iterable[Held]) -> set[int]:
+    def mirrored(self, log: Log, records: Iterable[Held]) -> set[int]:
         """Return offsets of a log that may be on the other cluster, by the copies there from before the client move.
 
         Args:
             log: a log of the cluster that clients left.
-            held: the log's records, now or earlier.
+            records: the log's records, now or earlier.
         """
         counterpart = self.names.counterpart(log)
         until = self.trip.mirrored_until.get(counterpart[1]) if self.trip.lost else self.ledger.opened.get(counterpart)
         copies = [copy.digest for copy in self.logs.get(counterpart, []) if until is None or copy.offset < until]
-        return mirrored_at_most(offset_contents(self.ledger.common(log, list(held))), copies)
+        return mirrored_at_most(offset_contents(self.ledger.common(log, list(records))), copies)
 
     def _align(self, log: Log) -> Alignment:
         counterpart, apart, aborted = self.names.counterpart(log), self.ledger.apart.get(log, set()), self.aborted(log)
@@ -269,13 +269,13 @@ class RoundTripObserved:
             for record in self.ledger.told(log, self.trip.number)
             if record.offset not in apart
         ]
-        known = merge_known(written_pairs, offset_contents(self.here(log, "read_uncommitted")))
+        known_log = merge_known(written_pairs, offset_contents(self.here(log, "read_uncommitted")))
         target = offset_contents(self.below(counterpart))
         if self._topic(log).compacted:
             # The source offset of a content that only the target still has is unknown.
-            contents = {digest for _, digest in known}
+            contents = {digest for _, digest in known_log}
             target = [pair for pair in target if pair[1] in contents]
-        return Alignment(live, known, target, self.boundary[counterpart[1]])
+        return Alignment(live, known_log, target, self.boundary[counterpart[1]])
 
     def _first_reverse_mirrored(self, log: Log) -> int | None:
         """Return the offset of the first record that the reverse flow mirrored from the target; None if none."""
@@ -302,10 +302,13 @@ class RoundTripObserved:
         keyed = {name for name, _ in places if self.names.local(name) in compacted}
         logs = self.readers[alias].read(places, isolation, keyed)
         self.probed |= {
-            (alias, place) for place, held in logs.items() if any(record.digest == PROBE_DIGEST for record in held)
+            (alias, place)
+            for place, records in logs.items()
+            if any(record.digest == PROBE_DIGEST for record in records)
         }
         return {
-            (alias, place): [record for record in held if record.digest != PROBE_DIGEST] for place, held in logs.items()
+            (alias, place): [record for record in records if record.digest != PROBE_DIGEST]
+            for place, records in logs.items()
         }
 
     def _quarantined_on(self, alias: str) -> dict[Place, Counter[int]]:
@@ -313,8 +316,8 @@ class RoundTripObserved:
         names = {name + QUARANTINE: topic for topic in self.ledger.topics for name in self.names.names_on(alias, topic)}
         places = [(name, p) for name in names if name in existing for p in range(existing[name])]
         digests: dict[Place, Counter[int]] = defaultdict(Counter)
-        for (_, (name, _)), held in self._read(alias, places, "read_committed", ()).items():
-            for record in held:
+        for (_, (name, _)), records in self._read(alias, places, "read_committed", ()).items():
+            for record in records:
                 self._count_quarantined(digests, names[name], record)
         return digests
 

@@ -36,14 +36,17 @@ class PositionChecks(TripChecks):
             # A group with consumers has committed since: its positions before its first consumer started count.
             self._check_group(group, positions, started.get(group, target_positions[group]), claimed.get(group, {}))
 
-    def _changed_source_positions(self, here: Mapping[str, Mapping[Place, int]]) -> list[Finding]:
+    def _changed_source_positions(self, source: Mapping[str, Mapping[Place, int]]) -> list[Finding]:
         return [
             Finding(
-                "source position", f"was {offset}, the source now says {here.get(group, {}).get(place)}", group, *place
+                "source position",
+                f"was {offset}, the source now says {source.get(group, {}).get(place)}",
+                group,
+                *place,
             )
             for group, positions in self.trip.placed.items()
             for place, offset in positions.items()
-            if here.get(group, {}).get(place) != offset
+            if source.get(group, {}).get(place) != offset
         ]
 
     def _claims(self) -> Mapping[str, Mapping[Place, PositionClaim]]:
@@ -103,9 +106,9 @@ class PositionChecks(TripChecks):
         alignment = self.seen.alignment(log)
         standing = alignment.standing(position, target_position)
         unread = self._id_of(log, standing.skipped[0]) if standing.skipped else None
-        known, bound = (position, 0) if claim is None or claim.exact else (claim.position, claim.bound)
+        source_position, bound = (position, 0) if claim is None or claim.exact else (claim.position, claim.bound)
         findings = misplaced_positions(
-            group, at[1], alignment, position, target_position, self.seen.starts[at], unread, known, bound
+            group, at[1], alignment, position, target_position, self.seen.starts[at], unread, source_position, bound
         )
         self._rereads = max(self._rereads, standing.rereads)
         self.verdict.add(findings, positions=1, exact=int(standing.exact))

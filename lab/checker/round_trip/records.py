@@ -47,21 +47,23 @@ class RecordChecks(TripChecks):
 
     def _unaccounted_records(self, owed: list[Owed], place: Place, exported: set[int]) -> list[Owed]:
         target = self.trip.target
-        # Of a lost source's records with equal content, the last records are the ones not mirrored.
+        # Of a lost source's records with equal content, the last records were not mirrored.
         not_mirrored = self._not_mirrored_offsets(place) if self.trip.lost else set()
         lost_with_source = [due for due in owed if due.period == self.trip.number and due.record.offset in not_mirrored]
         exported, owed = _without(owed, lost_with_source, exported)
         logs = [(target, (name, place[1])) for name in self.names.names_on(target, place[0])]
-        held = [one for log in logs for one in self.seen.committed.get(log, [])]
+        target_records = [record for log in logs for record in self.seen.committed.get(log, [])]
         elsewhere = [*self.seen.quarantined.get(place, []), *self.ledger.exported_copies[place].elements()]
-        return accounting.unaccounted_records(owed, place, target, held, exported, elsewhere) + lost_with_source
+        return (
+            accounting.unaccounted_records(owed, place, target, target_records, exported, elsewhere) + lost_with_source
+        )
 
     def _not_mirrored_offsets(self, place: Place) -> set[int]:
         log = (self.trip.source, place)
-        held = self.seen.logs.get(log, [])
+        source_log = self.seen.logs.get(log, [])
         return {
             record.offset for record in self.ledger.periods[self.trip.number].committed(place)
-        } - self.seen.mirrored(log, held)
+        } - self.seen.mirrored(log, source_log)
 
     def _stale_records(self, owed: list[Owed], place: Place, exported: set[int]) -> list[Owed]:
         target, stale = self.trip.target, []
@@ -94,15 +96,15 @@ class RecordChecks(TripChecks):
         written = self.ledger.stood | {
             accounting.origin_of(period.cluster, place, record.offset): record.digest
             for period in self.ledger.periods for place in period.records for record in period.written(place)
-        } if any(replay.origin for held in self.seen.logs.values() for replay in held) else {}  # fmt: skip
-        for log, held in self.seen.committed.items():
-            twice = accounting.twice_replayed(held)
+        } if any(replay.origin for records in self.seen.logs.values() for replay in records) else {}  # fmt: skip
+        for log, records in self.seen.committed.items():
+            twice = accounting.twice_replayed(records)
             findings = [
                 Finding("replayed twice", f"on {log[0]}: {count} replays of {origin}", None, *log[1])
                 for origin, count in twice.items()
                 if not self.trip.crashed or log[0] == self.trip.source
             ]
-            wrong = accounting.replayed_wrongly(held, written)
+            wrongly_replayed = accounting.replayed_wrongly(records, written)
             findings += [
                 Finding(
                     "replayed wrongly",
@@ -111,9 +113,9 @@ class RecordChecks(TripChecks):
                     *log[1],
                     replay.offset,
                 )
-                for replay in wrong
+                for replay in wrongly_replayed
             ]
-            self.verdict.add(findings, replays=sum(replay.origin is not None for replay in held))
+            self.verdict.add(findings, replays=sum(replay.origin is not None for replay in records))
         if self.trip.dag_id == FAILBACK:
             self._check_replayed()
 

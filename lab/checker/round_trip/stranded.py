@@ -23,26 +23,26 @@ class StrandedChecks(TripChecks):
     def _check_export(self) -> None:
         folder = self.trip.evidence.get("stranded")
         export = Export.read(self.trip.folder / folder) if isinstance(folder, str) else Export({}, {}, {})
-        rows, known = export.records, set(self.trip.returned)
+        rows, partitions = export.records, set(self.trip.returned)
         self.verdict.add(
             [
                 Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place)
-                for place in set(rows) - known
+                for place in set(rows) - partitions
             ]
         )
-        for place in sorted(known):
+        for place in sorted(partitions):
             self._check_exported(place, rows.get(place, {}), set(export.stranded.get(place, {})))
         # Exported rows of unknown partitions account for no record.
         self.ledger.take_export(
-            self.trip.target, self.trip.number - 1, {place: rows[place] for place in set(rows) & known}
+            self.trip.target, self.trip.number - 1, {place: rows[place] for place in set(rows) & partitions}
         )
         self.verdict.add([], stranded_apart=sum(map(len, export.apart.values())))
 
     def _check_exported(self, place: Place, rows: Mapping[int, int], called_committed: set[int]) -> None:
-        log, held = (self.trip.target, place), self.trip.returned[place]
-        mirrored, aborted = self.seen.mirrored(log, held), self.seen.aborted(log)
+        log, log_before = (self.trip.target, place), self.trip.returned[place]
+        mirrored, aborted = self.seen.mirrored(log, log_before), self.seen.aborted(log)
         result = compare_stranded(
-            self._due_for_export(log, held, mirrored, aborted), offset_contents(held), mirrored, rows
+            self._due_for_export(log, log_before, mirrored, aborted), offset_contents(log_before), mirrored, rows
         )
         # Of records with equal content the repeated record is unknown: a superfluous record in the export is safe.
         counterpart = self.names.counterpart(log)
@@ -74,11 +74,11 @@ class StrandedChecks(TripChecks):
             stranded_unconfirmed=len(result.unconfirmed),
         )
         self.ledger.apart[log] |= (
-            {record.offset for record in held} - mirrored - self._reverse_mirrored(log, held, mirrored)
+            {record.offset for record in log_before} - mirrored - self._reverse_mirrored(log, log_before, mirrored)
         )
         self.ledger.due.pop(log, None)
 
-    def _reverse_mirrored(self, log: Log, held: list[Held], mirrored: set[int]) -> set[int]:
+    def _reverse_mirrored(self, log: Log, records: list[Held], mirrored: set[int]) -> set[int]:
         """Return offsets on the returned cluster of records that clients wrote on the other cluster after the move."""
         counterpart = self.names.counterpart(log)
         later = [
@@ -87,9 +87,11 @@ class StrandedChecks(TripChecks):
             if record.offset >= self.ledger.opened.get(counterpart, sys.maxsize)
         ]
         excluded = mirrored | {record.offset for record in self.ledger.told(log, self.trip.number)}
-        return mirrored_at_most([pair for pair in offset_contents(held) if pair[0] not in excluded], later)
+        return mirrored_at_most([pair for pair in offset_contents(records) if pair[0] not in excluded], later)
 
-    def _due_for_export(self, log: Log, held: list[Held], mirrored: set[int], aborted: set[int]) -> list[TruthRecord]:
+    def _due_for_export(
+        self, log: Log, records: list[Held], mirrored: set[int], aborted: set[int]
+    ) -> list[TruthRecord]:
         """Return the records due for export: stranded records; of a recreated log, all that the other log lacks."""
         due, end_at_move = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
         stranded = [
@@ -101,7 +103,7 @@ class StrandedChecks(TripChecks):
             return stranded
         return [
             TruthRecord(record.offset, record.digest, None, record.key, record.tombstone, 0)
-            for record in held
+            for record in records
             if record.offset not in mirrored and record.digest not in aborted
         ]
 
