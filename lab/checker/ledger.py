@@ -111,7 +111,7 @@ class Ledger:
     Attributes:
         periods: in order; the clusters alternate.
         topics: the applications' topics.
-        apart: stranded records by log: offsets of records that are in the log and will never be replicated.
+        apart: stranded records by log: offsets of records that were never replicated.
         due: offsets of the acknowledged records of `apart`: these records must be in the next export.
         seen_to: the log's end after clients had left its cluster.
         opened: the log's end before clients last moved to its cluster.
