@@ -1,4 +1,4 @@
-"""The page of failback: one heading a step of its DAG, and every param, decision and mode as the code has it."""
+"""The page of failback: one heading a step of its DAG, and every decision and mode as the code has it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from kafka_dr.dag_policy import procedure_form
 from kafka_dr.domain.failback.stranded import Decision, Mode
 from kafka_dr.procedures import steps_of
 from kafka_dr.vocabulary import Step
@@ -61,12 +60,6 @@ def test_every_step_of_its_own_says_what_an_operator_needs(step: str) -> None:
 def test_every_step_that_is_a_planned_ones_leads_there(step: str) -> None:
     """Nothing is told twice, and nobody looks for it in vain."""
     assert f"(planned_failover.md#{step})" in SECTIONS[step]
-
-
-def test_every_param_of_its_own_is_explained() -> None:
-    """The form's own params, and the default that differs."""
-    own = set(procedure_form("failback")) - set(procedure_form("planned_failover"))
-    assert first_cells("param") == own | {"start_reverse_replication"}
 
 
 def test_modes_and_decisions_are_the_codes() -> None:

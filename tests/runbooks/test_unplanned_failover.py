@@ -1,4 +1,4 @@
-"""The page of unplanned_failover has a heading a step, and every param, deadline and word of the gate."""
+"""The page of unplanned_failover has a heading a step, and every outcome and word of the gate."""
 
 from __future__ import annotations
 
@@ -75,38 +75,6 @@ def test_every_step_says_what_an_operator_needs(step: str) -> None:
 def test_every_outcome_is_explained() -> None:
     """The table of outcomes has the vocabulary's words."""
     assert marked("\n".join(first_cells(table_after(PAGE, "outcome")))) == {o.value for o in Outcome}
-
-
-def test_every_param_is_explained_and_no_other() -> None:
-    """The form's params are the rows of the params, and the deadlines marked as such."""
-    params = marked("\n".join(first_cells(table_after(PAGE, "param"))))
-    given = {name for name, _, param in deadlines() if param}
-    assert params | given == set(procedure_form("unplanned_failover")) and not params & given
-
-
-def deadlines() -> list[tuple[str, float, bool]]:
-    """Name, default, and whether the form has it, by the page's table."""
-    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (param)? ?\|", PAGE, flags=re.MULTILINE)
-    return [(name, float(seconds), bool(param)) for name, seconds, param in rows]
-
-
-def test_the_deadlines_are_those_of_the_code() -> None:
-    """Every deadline once, with its default, and whether the form has it."""
-    defaults = Deadlines().model_dump() | {"cool_down_seconds": Topology.model_fields["cool_down_seconds"].default}
-    assert sorted(deadlines()) == sorted(
-        (name, seconds, name in procedure_form("unplanned_failover")) for name, seconds in defaults.items()
-    )
-
-
-def test_deadlines_of_others_are_called_that() -> None:
-    """Such deadlines are used by none of this DAG's own steps and their actions, all other ones are."""
-    others = set(re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\| not this procedure's", PAGE, flags=re.MULTILINE))
-    expected = {"max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds", "catch_up_seconds"}
-    assert others == expected
-    mine = ("steps/unplanned", "actions/old_source", "actions/loss", "actions/replication")
-    folders = [ROOT / "plugins" / "kafka_dr" / name for name in mine]
-    code = "".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.py"))
-    assert [name for name in others if name in code] == []
 
 
 def test_states_views_and_fences_are_the_codes() -> None:
