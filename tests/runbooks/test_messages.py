@@ -79,8 +79,11 @@ def test_a_message_that_no_page_has_is_found() -> None:
 
 
 def said_by_the_code() -> list[str]:
-    """Every text in the product but docstrings."""
-    found = []
+    """Every text in the product but docstrings, and the words of the web pages."""
+    found = [
+        re.sub(r"<[^>]*>|{[{%].*?[}%]}", "", path.read_text(encoding="utf-8"))
+        for path in (PRODUCT / "templates").glob("*.html.j2")
+    ]
     for path in PRODUCT.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         described = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
