@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from kafka_dr.procedures import GATES
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
-PAGES = ("planned_failover",)
+PAGES = ("planned_failover", "unplanned_failover")
 PARTS = ["Does.", "Proves.", "Waits at most.", "If it fails."]
 TABLE = re.compile(r"^\| you see[^|]*\| means \| do \|\n\| --- \| --- \| --- \|\n((?:\|.*\|\n?)+)", re.MULTILINE)
 
@@ -90,6 +91,16 @@ def test_deadlines_of_a_wait_are_the_codes(page: str, step: str) -> None:
     )
     said = re.findall(r"`(\w+_seconds)` \((\d+)\)", sections(text_of(page))[step])
     assert [(name, seconds) for name, seconds in said if known.get(name) != seconds] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_gate_says_what_follows_a_rejection(page: str) -> None:
+    """And silence, which counts as one."""
+    gates = {step: said for step, said in sections(text_of(page)).items() if step in GATES}
+    assert len(gates) >= 2
+    assert [
+        step for step, said in gates.items() if "| `... was rejected`, `... was not answered in time` |" not in said
+    ] == []
 
 
 GOOD = """
