@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from kafka_dr.procedures import GATES
+from kafka_dr.vocabulary import Outcome
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
-PAGES = ("planned_failover", "unplanned_failover")
+PAGES = ("planned_failover", "unplanned_failover", "failback")
 PARTS = ["Does.", "Proves.", "Waits at most.", "If it fails."]
 TABLE = re.compile(r"^\| you see[^|]*\| means \| do \|\n\| --- \| --- \| --- \|\n((?:\|.*\|\n?)+)", re.MULTILINE)
 
@@ -65,6 +66,13 @@ def test_the_first_minute_is_a_small_table(page: str) -> None:
     rows = [line for line in box.splitlines() if line.startswith("|")]
     assert [cell.strip() for cell in rows[0].strip("|").split("|")][1:] == ["clients are", "`open_target`", "click"]
     assert 3 <= len(rows) - 2 <= 6 and all(line.count(" | ") == 3 for line in rows)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_outcome_is_explained(page: str) -> None:
+    """How it ends: the vocabulary's outcomes, each once."""
+    ends = sections(text_of(page).partition("\n## ")[0], "###")["How it ends"]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", ends, flags=re.MULTILINE)) == sorted(o.value for o in Outcome)
 
 
 @pytest.mark.parametrize("page", PAGES)
