@@ -13,6 +13,7 @@ from kafka_dr.vocabulary import Outcome
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 MOVES = ("planned_failover", "unplanned_failover", "failback")
 PAGES = (*MOVES, "restore_group_offsets", "abort_procedure")
+WATCHERS = ("watch_old_source", "record_positions")
 PARTS = ["Does.", "Proves.", "Waits at most.", "If it fails."]
 TABLE = re.compile(r"^\| you see[^|]*\| means \| do \|\n\| --- \| --- \| --- \|\n((?:\|.*\|\n?)+)", re.MULTILINE)
 
@@ -53,7 +54,7 @@ def problems_of(section: str) -> list[str]:
 WITHOUT_DAY = ("abort_procedure",)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *WATCHERS])
 def test_the_head_says_what_it_does_and_when_it_was_looked_at(page: str) -> None:
     """One sentence, then both days, in ISO form and not in the future."""
     title, does, line = text_of(page).split("\n\n")[:3]
@@ -74,6 +75,19 @@ def test_the_first_minute_is_a_small_table(page: str) -> None:
     rows = [line for line in box.splitlines() if line.startswith("|")]
     assert [cell.strip() for cell in rows[0].strip("|").split("|")][1:] == ["clients are", "`open_target`", "click"]
     assert 3 <= len(rows) - 2 <= 6 and all(line.count(" | ") == 3 for line in rows)
+
+
+@pytest.mark.parametrize("page", WATCHERS)
+def test_the_first_minute_of_a_watcher_says_whether_it_works(page: str) -> None:
+    """It moves nobody: whether it runs, what it means if not, and what to do."""
+    head = text_of(page).partition("\n## ")[0]
+    assert next(iter(sections(head, "###"))) == "First 60 seconds" and TABLE.search(head)
+
+
+@pytest.mark.parametrize("page", sorted(p.stem for p in RUNBOOKS.glob("*.md") if p.stem != "README"))
+def test_every_page_is_found_from_the_first(page: str) -> None:
+    """README.md links each."""
+    assert f"({page}.md" in text_of("README")
 
 
 @pytest.mark.parametrize("page", MOVES)
