@@ -13,19 +13,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kafka_dr.domain.evidence.evidence import WATCHING
+from kafka_dr.domain.fencing.armed_fence import ARMED
 from kafka_dr.domain.plain_text import format_clock, format_duration, shorten_text, time_of_day
 from kafka_dr.procedure.entries import (
     Line,
     MovePlanned,
     ProcedureClosed,
     ProcedureOpened,
+    SourceFenced,
     SourceReturned,
     StepNotDone,
     continued_by,
     facts_of,
     newest_fact,
 )
-from kafka_dr.procedures import GATES, steps_of
+from kafka_dr.procedures import GATES, PROCEDURES, steps_of
 from kafka_dr.vocabulary import Entry, Step
 
 _SHOWN_ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
@@ -105,6 +107,7 @@ class ProcedureStatus:
     outcome: str | None
     steps: list[LiveStep]
     fence: FenceClock | None
+    clients: str
     question: OpenQuestion | None
     trouble: StepFailure | None
 
@@ -132,6 +135,7 @@ def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> Proc
         outcome=outcome,
         steps=steps,
         fence=fence,
+        clients=_unfenced_clients(lines, opened),
         question=_question(lines, steps, fence),
         trouble=_newest_failure(lines, steps),
     )
@@ -220,6 +224,23 @@ def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> 
     state, words = _fence_state(lines, source, target, returns_at, now)
     allowed = "" if limit is None or state == "opening" else f" of {format_clock(limit)}"
     return FenceClock(state, seconds, limit, returns_at, allowed + words)
+
+
+def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened) -> str:
+    """Where clients are, of a run that has not fenced producers, as a sentence."""
+    source, target = opened.source, opened.target
+    if opened.dag_id not in PROCEDURES or PROCEDURES[opened.dag_id].needs_source:
+        return f"Clients are not fenced: they work on {source}."
+    if _newest_line(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME):
+        return f"Clients were sent to {target}."
+    if _newest_line(lines, Step.OPEN_TARGET, Entry.OUTCOME):
+        return f"The point of no return is passed: {target} is open, and clients are being sent there."
+    if _newest_line(lines, Step.OPEN_TARGET, Entry.INTENT):
+        return f"The point of no return is passed: {target} is being opened."
+    fenced = newest_fact(lines, SourceFenced)
+    if fenced is not None and fenced.fenced != ARMED:
+        return f"Clients are fenced from {source} until {target} is open."
+    return f"This run has not stopped clients: they work on {source} if it serves them, else on no cluster."
 
 
 def _clients_now(rolled_back: Line | None, source: str, target: str) -> str:

@@ -14,6 +14,7 @@ from kafka_dr.domain.plain_text import (
     format_moment,
     format_number,
 )
+from kafka_dr.procedures import UNPLANNED_FAILOVER
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 
@@ -44,6 +45,8 @@ def _on_source(e: Evidence) -> str:
             else f"that one had not fenced {e['source']}"
         )
         return f"Clients are as {earlier['procedure_id']} left them: {fenced}."
+    if span is None and e["dag_id"] == UNPLANNED_FAILOVER.dag_id:
+        return f"No client was moved: clients work on {e['source']} if it serves them, else on no cluster."
     if span is None:
         return f"Clients never left {e['source']} and were not stopped."
     downtime = format_duration(span.seconds)

@@ -19,13 +19,13 @@ TEN = datetime(2026, 11, 22, 10, tzinfo=UTC)
 class Told:
     """A journal that is written second by second."""
 
-    def __init__(self, **deadlines: float) -> None:
+    def __init__(self, dag_id: str = "planned_failover", **deadlines: float) -> None:
         self.lines: list[Any] = []
         self.says(
             0,
             Step.OPEN_PROCEDURE,
             Entry.OPENED,
-            dag_id="planned_failover",
+            dag_id=dag_id,
             run_id="r 1",
             source="east",
             target="west",
@@ -135,6 +135,40 @@ def test_steps_of_another_procedure_are_not_shown() -> None:
 def test_before_the_fence_nobody_counts(step: str) -> None:
     """Neither an approval nor a plan stops clients."""
     assert Told(max_fence_seconds=60.0).done(1, 2, step).at(500).fence is None
+
+
+SENT = "Clients were sent to west."
+OPEN = "The point of no return is passed: west is open, and clients are being sent there."
+
+
+@pytest.mark.parametrize(
+    ("steps", "clients"),
+    [
+        ([], "This run has not stopped clients: they work on east if it serves them, else on no cluster."),
+        ([(Step.FENCE_SOURCE, {"fenced": "armed"})], "This run has not stopped clients: they work on east if"),
+        ([(Step.FENCE_SOURCE, {"fenced": "by acl"})], "Clients are fenced from east until west is open."),
+        ([(Step.FENCE_SOURCE, {"fenced": "by hook"})], "Clients are fenced from east until west is open."),
+        ([(Step.FENCE_SOURCE, {"fenced": "by acl"}), (Step.OPEN_TARGET, {})], OPEN),
+        ([(Step.OPEN_TARGET, {}), (Step.REDIRECT_CLIENTS, {})], SENT),
+    ],
+)
+def test_an_unplanned_failover_says_where_clients_are(steps: list[tuple[Step, dict[str, Any]]], clients: str) -> None:
+    """It has no fence of producers, and its source may be lost: that clients work there is never claimed."""
+    told = Told(dag_id="unplanned_failover")
+    for number, (name, figures) in enumerate(steps):
+        told.done(10 + number, 11 + number, name, **figures)
+    assert told.at(90).fence is None and told.at(90).clients.startswith(clients)
+
+
+def test_an_opening_without_outcome_is_past_the_point_of_no_return() -> None:
+    """Whether the target is open is unknown until the outcome."""
+    told = Told(dag_id="unplanned_failover").says(10, Step.OPEN_TARGET, Entry.INTENT, **{"try": 1})
+    assert told.at(20).clients == "The point of no return is passed: west is being opened."
+
+
+def test_before_its_fence_a_planned_failover_leaves_clients_on_the_source() -> None:
+    """Nothing was done to them yet."""
+    assert Told().at(5).clients == "Clients are not fenced: they work on east."
 
 
 def test_the_point_of_no_return_ends_the_countdown() -> None:

@@ -62,6 +62,14 @@ def test_where_clients_are_follows_from_the_steps(steps: list[dict[str, Any]], s
     assert ("stand still since" in told) == (said not in ("never left east", "are back on east", "now work on west"))
 
 
+@pytest.mark.parametrize("outcome", ["refused", "returned"])
+def test_an_unplanned_failover_that_moved_nobody_claims_no_working_source(outcome: str) -> None:
+    """Its source may be lost: nothing proves that clients work there."""
+    steps = [step("confirm_source_lost", "failed" if outcome == "refused" else "done")]
+    told = client_whereabouts(evidence(outcome, *steps, dag_id="unplanned_failover"))
+    assert told == "No client was moved: clients work on east if it serves them, else on no cluster."
+
+
 @pytest.mark.parametrize("outcome", ["completed", "returned", "refused", "aborted", "failed"])
 def test_every_outcome_is_told_in_three_sentences(outcome: str) -> None:
     """None is empty, and only a completed one says that clients were moved."""
