@@ -1,1 +1,1 @@
-"""The steps of the procedures, a file each, named like the DAG's line, the task id and the runbook's heading."""
+"""The steps of the procedures: one file per step, named like its DAG line, task id and runbook heading."""

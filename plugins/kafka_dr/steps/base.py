@@ -1,12 +1,12 @@
-"""The base of every step: lease, predecessors, done already?, intent, act, read-back, outcome.
+"""The base of every step: check lease and predecessors, skip if done, write intent, act, read back, write outcome.
 
 Invariants
-1. No act without a lease held under this process's own epoch, and an intent in the journal. Each process of a step
-   takes a new epoch, so that an older one (orphaned, frozen, started twice) can neither act nor write any more.
-2. Predecessors are looked up in the journal: a task marked successful by hand has no outcome there.
-3. A refusal ends the step at once; what an outside system did not answer is tried again by Airflow.
-4. Between the fence and the opening nothing lasts longer than the fence may: what hangs is interrupted.
-5. A step that is done is not done again, unless what it proved may have expired or a predecessor was done again since.
+1. No act without the lease under this process's own epoch and an intent in the journal. Each process of a step takes
+   a new epoch, so that an older process (orphaned, frozen, started twice) can neither act nor write any more.
+2. Predecessors are looked up in the journal: a task marked successful manually has no outcome in the journal.
+3. A refusal ends the step at once; Airflow retries a step after an outside system did not answer.
+4. Between fence and open_target no step outlasts `max_fence_seconds`: a hanging step is interrupted.
+5. A step with an outcome is skipped, unless its proof may have expired or a predecessor was repeated since.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WAKE_AFTER = timedelta(seconds=5)
 
 
 class JournaledStep:
-    """What steps and gates share; `task_id` is the step's name."""
+    """What steps and gates share: how their work and errors reach the journal. `task_id` is the step's name."""
 
     task_id: str
     upstream_task_ids: set[str]
@@ -51,11 +51,10 @@ class JournaledStep:
 
     @contextmanager
     def recorded(self, context: Any) -> Iterator[Run]:
-        """The procedure; whatever goes wrong inside is written to the journal and becomes Airflow's kind of failure."""
+        """Yield the procedure; write errors raised inside to the journal and raise them as Airflow's errors."""
         try:
             procedure = self.procedure(context)
-            # Before anything may be written: the journal under this id could be another run's, or another one goes on
-            # from it.
+            # Before any write: the journal under this id may belong to another run, or another run continues this one.
             procedure.progress.refuse_other_run(procedure.identity.run_id)
             procedure.lease.refuse_if_continued()
         except SwitchbackError as error:
@@ -79,34 +78,34 @@ class JournaledStep:
             procedure.close()
 
     def procedure(self, context: Any) -> Run:
-        """The procedure that the step acts for: the run that it is a task of."""
+        """The procedure that the step acts for: its own run, unless a subclass says otherwise."""
         return procedure_of(context)
 
     def _try_to_record(self, procedure: Run, error: SwitchbackError) -> None:
-        """The step's own failure is what the operator must see, even if the journal cannot take it any more."""
+        """Write the step's failure; only log a journal error, as the operator must see the step's failure."""
         if isinstance(error, Superseded):
             return
         try:
             self.record_failure(procedure, error)
-        except SwitchbackError as second:
-            self.log.error("The failure could not be written to the journal: %s", second)  # noqa: TRY400 (no trace)
+        except SwitchbackError as journal_error:
+            self.log.error("The failure could not be written to the journal: %s", journal_error)  # noqa: TRY400 (no trace)
 
     def record_failure(self, procedure: Run, error: SwitchbackError) -> None:
         """Write why the step did not do its work."""
         record_fact(procedure.authority, self.task_id, not_done(error))
 
     def already_done(self, procedure: Run) -> bool:
-        """Whether the step has an outcome, and none of its predecessors was done again since."""
+        """Whether the step has an outcome that is newer than the outcomes of all its predecessors."""
         done = procedure.journal.last(procedure.id, self.task_id, Entry.OUTCOME)
         if done is None:
             return False
-        before = [procedure.journal.last(procedure.id, step, Entry.OUTCOME) for step in self.upstream_task_ids]
-        return all(entry is None or entry.sequence < done.sequence for entry in before)
+        predecessors = [procedure.journal.last(procedure.id, step, Entry.OUTCOME) for step in self.upstream_task_ids]
+        return all(entry is None or entry.sequence < done.sequence for entry in predecessors)
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
         """Refuse if aborted or fenced too long; take an epoch (woken: keep it), check predecessors, write intent."""
-        # Before the turn, so that a forward step does not supersede a return under way; and after it, since one may
-        # have begun.
+        # Before the new epoch, so that a forward step does not supersede a running rollback; and again after the new
+        # epoch, as a rollback may have begun meanwhile.
         procedure.progress.refuse_if_going_back()
         take_new_epoch(procedure, woken)
         procedure.progress.refuse_if_going_back()
@@ -116,7 +115,7 @@ class JournaledStep:
         self.intend(procedure, context)
 
     def intend(self, procedure: Run, context: Any) -> None:
-        """Write the intent, once for each try; it starts the try's clock."""
+        """Write the intent once for each try; the intent starts the try's clock."""
         attempt = getattr(context.get("ti"), "try_number", 1)
         begun = TryBegun(attempt=attempt)
         if begun not in procedure.progress.facts(TryBegun, self.task_id):
@@ -124,7 +123,7 @@ class JournaledStep:
 
 
 def take_new_epoch(procedure: Run, woken: bool) -> None:
-    """A process that begins takes a new epoch; one that was woken after a wait goes on under the newest."""
+    """Take a new epoch; a process woken after a wait keeps the newest epoch instead."""
     if woken:
         procedure.authority.hold()
     else:
@@ -132,14 +131,14 @@ def take_new_epoch(procedure: Run, woken: bool) -> None:
 
 
 def _as_airflow(error: SwitchbackError) -> AirflowException:
-    """Map an error to Airflow's: retry only a system that did not answer, or a superseding process."""
-    again = isinstance(error, SystemUnavailable | Superseded)
-    return AirflowException(str(error)) if again else AirflowFailException(str(error))
+    """Map an error to Airflow's: retry only if a system did not answer, or a newer process took the epoch."""
+    may_retry = isinstance(error, SystemUnavailable | Superseded)
+    return AirflowException(str(error)) if may_retry else AirflowFailException(str(error))
 
 
 @contextmanager
 def bounded_by_fence(procedure: Run) -> Iterator[None]:
-    """Interrupt what hangs inside once the fence's time is over; main thread only, as signals reach no other."""
+    """Interrupt the body once the fence's time is over; only in the main thread, as signals reach no other."""
     deadline = procedure.progress.fence_deadline()
     if (
         deadline is None
@@ -156,33 +155,33 @@ def bounded_by_fence(procedure: Run) -> Iterator[None]:
             "The procedure returns to the source.",
         )
 
-    before = signal.signal(signal.SIGALRM, interrupt)
-    # Again every second: a library may swallow the first one.
+    previous_handler = signal.signal(signal.SIGALRM, interrupt)
+    # Repeated every second: a library may swallow the first signal.
     signal.setitimer(signal.ITIMER_REAL, max(0.01, deadline - time.time()), 1.0)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous_handler)
 
 
 class ProcedureStep(JournaledStep, BaseOperator):
-    """One step of a procedure. Subclasses say what to do in `act`, safe to be repeated.
+    """One step of a procedure. Subclasses do the work in `act`, which must be safe to repeat.
 
     Attributes:
-        expires: what the step proved may have changed since, so that it is looked at again when the task runs again.
-        bounded: the step is interrupted when the fence has lasted as long as it may.
+        expires: the step's proof may become outdated, so a repeated task acts again in spite of its outcome.
+        bounded: the step is interrupted when the fence has lasted `max_fence_seconds`.
     """
 
     expires = False
     bounded = True
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Do the step once; return its figures."""
+        """Run the step as a new process; return the XCom value."""
         return self._execute(context, woken=False)
 
     def resume(self, context: Any, event: Any = None) -> dict[str, Any]:
-        """Woken after a wait: look again."""
+        """Run the step again after a deferred wait; return the XCom value."""
         return self._execute(context, woken=True)
 
     def _execute(self, context: Any, woken: bool) -> dict[str, Any]:
@@ -195,18 +194,18 @@ class ProcedureStep(JournaledStep, BaseOperator):
         return None
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Begin, act, write the outcome; or return what an earlier run of the step wrote."""
+        """Begin, act and write the outcome; skip all three if the step has a valid outcome."""
         if not self.expires and self.already_done(procedure):
             self.log.info("%s is already done", self.task_id)
             return {"done": self.task_id}
         self.begin(procedure, context, woken)
-        self._tell_countdown(procedure)
+        self._log_countdown(procedure)
         with bounded_by_fence(procedure) if self.bounded else nullcontext():
             outcome = self.act(procedure, context)
         record_fact(procedure.authority, self.task_id, outcome)
         return {"done": self.task_id}
 
-    def _tell_countdown(self, procedure: Run) -> None:
+    def _log_countdown(self, procedure: Run) -> None:
         deadline = procedure.progress.fence_deadline()
         if deadline is not None and procedure.progress.began(Step.OPEN_TARGET) is None:
             ends = datetime.fromtimestamp(deadline, UTC).isoformat(timespec="seconds")
@@ -217,5 +216,5 @@ class ProcedureStep(JournaledStep, BaseOperator):
             )
 
     def act(self, procedure: Run, context: Any) -> StepOutcome:
-        """Do the step's work and read it back; return what proves it."""
+        """Do the step's work and read back the result; return the outcome with its proof."""
         raise NotImplementedError

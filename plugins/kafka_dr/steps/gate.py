@@ -27,47 +27,47 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import JournaledStep
 from kafka_dr.vocabulary import APPROVE, REJECT
 
-#: How often a gate asks again after an answer that counts for nothing, such as the starter's own.
-_ASKED_AGAIN = 5
+#: How often a gate asks again after an invalid answer, such as the starter's own.
+_MAX_REPEATS = 5
 
 
 def refuse_unknown_starter(procedure: Run) -> None:
-    """Nobody is asked for an answer that could not count; an API that is away is asked again with the answer."""
+    """Refuse an unknown starter before asking; if Airflow's API is away, the answer's own check does this later."""
     with suppress(HookUnavailable):
         procedure.approvals.starter()
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a gate asks: a subject, which the digest ends, and a body in Markdown."""
+    """What a gate asks: a subject, to which the gate appends the digest, and a body in Markdown."""
 
     subject: str
     body: str
 
 
 class ProcedureGate(JournaledStep, HITLOperator):
-    """A question to a second person, bound to a digest. Silence, rejection and the starter's answer approve nothing."""
+    """A question to a second person, bound to a digest. A timeout or the starter's own answer approves nothing."""
 
     retries: int
 
     def __init__(self, **kwargs: Any) -> None:
-        usual: dict[str, Any] = {"subject": "", "options": [APPROVE, REJECT], "retries": _ASKED_AGAIN}
-        super().__init__(**usual | kwargs)
+        defaults: dict[str, Any] = {"subject": "", "options": [APPROVE, REJECT], "retries": _MAX_REPEATS}
+        super().__init__(**defaults | kwargs)
 
     def digest(self, procedure: Run) -> str | None:
-        """Digest of what is to be approved; None when there is nothing to ask."""
+        """Digest of the subject of the approval; None if no approval is needed."""
         raise NotImplementedError
 
     def question(self, procedure: Run) -> Question:
-        """What is asked; there is something to ask."""
+        """The question; called only if `digest` is not None."""
         raise NotImplementedError
 
     def wait_seconds(self, procedure: Run) -> float:
-        """How long an answer is waited for."""
+        """Seconds that the gate waits for an answer."""
         return procedure.request.deadlines.approval_wait_seconds
 
     def execute(self, context: Any) -> Any:
-        """Ask, or open by itself when there is nothing to ask."""
+        """Ask, or pass at once if no approval is needed."""
         with self.recorded(context) as procedure:
             if self.already_done(procedure) and self.still_open(procedure):
                 return {"done": self.task_id}
@@ -77,17 +77,17 @@ class ProcedureGate(JournaledStep, HITLOperator):
                 record_fact(procedure.authority, self.task_id, GatePassed(asked=False))
                 return {"done": self.task_id}
             refuse_unknown_starter(procedure)
-            asked = self.question(procedure)
-            self.subject, self.body = f"{asked.subject} {digest}", asked.body
+            question = self.question(procedure)
+            self.subject, self.body = f"{question.subject} {digest}", question.body
             self.response_timeout = timedelta(seconds=self.wait_seconds(procedure))
         return super().execute(context)
 
     def still_open(self, procedure: Run) -> bool:
-        """Tell whether the gate's outcome holds: clearing a gate withdraws its approval, and answers expire."""
+        """Whether the gate's outcome still holds: clearing a gate withdraws its approval, and approvals expire."""
         digest = self.digest(procedure)
         if digest is None:
             return True
-        if self._cleared(procedure):
+        if self._was_cleared(procedure):
             return False
         try:
             procedure.approvals.require(self.task_id, digest)
@@ -95,17 +95,20 @@ class ProcedureGate(JournaledStep, HITLOperator):
             return False
         return True
 
-    def _cleared(self, procedure: Run) -> bool:
-        """Tell whether a try succeeded after the outcome: then the gate was cleared, not killed and retried.
+    def _was_cleared(self, procedure: Run) -> bool:
+        """Whether a try succeeded after the outcome: then the gate was cleared, not killed and retried.
 
-        Airflow goes on showing the answer of a gate that is cleared, until it asks again.
+        Airflow keeps showing the answer of a cleared gate until the gate asks again.
         """
         done = procedure.progress.outcome_entry(self.task_id)
         tries = procedure.systems.api.tries(procedure.identity.dag_id, procedure.identity.run_id, self.task_id)
-        return any(one.state == "success" and one.end_date is not None and one.end_date >= done.at for one in tries)
+        return any(
+            attempt.state == "success" and attempt.end_date is not None and attempt.end_date >= done.at
+            for attempt in tries
+        )
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
-        """Take the answer; the approval written here is what Airflow's API says, not the event."""
+        """Take the answer; the approval is read from Airflow's API, not from the event."""
         with self.recorded(context) as procedure:
             if "error" in event:
                 raise Refusal(

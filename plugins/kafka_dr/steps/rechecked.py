@@ -1,4 +1,4 @@
-"""The base of steps that look again at what was proven before them."""
+"""The base of steps that check again what earlier steps proved."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class RecheckedStep(ProcedureStep):
-    """A step between zero lag and the opening; begun again after a crash, it first checks earlier steps' results."""
+    """A step between zero lag and open_target; repeated after a crash, the step first rechecks earlier proofs."""
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
-        """As every step; then look again, unless this is its first beginning."""
-        begun = procedure.progress.began(self.task_id) is not None
+        """Begin as every step does; then recheck earlier proofs, unless this is the step's first try."""
+        is_repeated = procedure.progress.began(self.task_id) is not None
         super().begin(procedure, context, woken)
-        if begun and not woken:
+        if is_repeated and not woken:
             recheck_preconditions(procedure)

@@ -1,4 +1,4 @@
-"""Aborting a procedure from outside: its own run returns if it still runs, this one does if it does not."""
+"""Abort a procedure from another run. The aborted run rolls itself back; if it is dead, the abort run does."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from kafka_dr.vocabulary import Step
 
 
 class AbortedStep(ProcedureStep):
-    """A step that acts for the procedure it aborts, not for the run that it is a task of."""
+    """A step of the abort run. It acts for the aborted procedure, not for its own run."""
 
     bounded = False
 
     def procedure(self, context: Any) -> Run:
-        """Find the procedure that this run aborted, even if it passed the pair on; else the one that holds the pair."""
+        """Find the procedure that this run aborted, even if its lease passed on; else the holder of the lease."""
         holder = procedure_holding(str(context["params"]["source"]), str(context["params"]["target"]))
         aborts = facts_of(holder.journal.entries(step=Step.ABORT_PROCEDURE), ProcedureAborted)
-        mine = [entry for entry, abort in aborts if abort.run_id == context["dag_run"].run_id]
-        return (holder.other(mine[-1].procedure_id) if mine else None) or holder
+        own_aborts = [entry for entry, abort in aborts if abort.run_id == context["dag_run"].run_id]
+        return (holder.other(own_aborts[-1].procedure_id) if own_aborts else None) or holder
 
 
 class AbortProcedure(AbortedStep):
-    """Write down who aborts and why; from then on no step of the procedure goes forward."""
+    """Record who aborts the procedure and why; from then on no step of the procedure goes forward."""
 
     def procedure(self, context: Any) -> Run:
-        """Find the procedure that holds the pair; refuse params of other procedures before anything is written."""
-        given = sorted(name for name in foreign_params(Step.ABORT_PROCEDURE) if context["params"].get(name) is not None)
-        if given:
+        """Find the procedure to abort; refuse params of other procedures before the journal is written."""
+        unusable_params = sorted(
+            name for name in foreign_params(Step.ABORT_PROCEDURE) if context["params"].get(name) is not None
+        )
+        if unusable_params:
             raise BadInput(
                 "the params cannot be used",
-                f"{', '.join(given)}: this procedure does not take it",
+                f"{', '.join(unusable_params)}: this procedure does not take it",
                 "leave it out and trigger the DAG again; nothing was aborted",
             )
         return super().procedure(context)
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """No new epoch is taken: the procedure's own processes shall see the abort and return by themselves."""
+        """Record the abort without a new epoch: the procedure's own processes must live on and roll back."""
         if procedure.progress.done(ProcedureAborted) is None:
             procedure.authority.hold()
             if procedure.progress.began(Step.OPEN_TARGET) is not None:
@@ -60,7 +62,7 @@ class AbortProcedure(AbortedStep):
 
 
 def starter_of(procedure: Run, run: Any) -> str:
-    """Who triggered the abort, or "unknown": an abort is the safe direction and is never refused for that."""
+    """Who triggered the abort, or "unknown". An abort is safe, so an unknown starter is no reason to refuse."""
     try:
         return procedure.systems.api.dag_run(run.dag_id, run.run_id).triggering_user_name or "unknown"
     except SwitchbackError:

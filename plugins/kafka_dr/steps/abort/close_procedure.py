@@ -1,4 +1,4 @@
-"""Close a procedure whose own run does not run any more."""
+"""Close a procedure whose own run is dead."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from kafka_dr.vocabulary import Outcome
 
 
 class CloseAborted(AbortedStep, CloseProcedure):
-    """Write the evidence of the aborted procedure and release its lease; green when it was aborted."""
+    """Write the aborted procedure's evidence and release its lease; green if the outcome is `aborted`."""
 
     green = Outcome.ABORTED

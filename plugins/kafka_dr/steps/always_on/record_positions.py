@@ -1,4 +1,4 @@
-"""Keeps the flight recorder running: one process beside the task, which ends with it."""
+"""Keep the flight recorder running in a child process, which ends with the task."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kafka_dr.errors import BadInput, SystemUnavailable
 
 
 class RecordPositions(BaseOperator):
-    """Start the recorder and hand on what it says; when it ends, the task has failed and is tried again."""
+    """Start the recorder and log its output; when the recorder ends, the task fails and Airflow retries it."""
 
     def execute(self, context: Any) -> None:
-        """Run until the recorder ends, or the task is ended."""
+        """Run until the recorder ends or Airflow ends the task."""
         topology = load_topology()
         if topology.recorder is None:
             raise BadInput(
@@ -42,13 +42,13 @@ class RecordPositions(BaseOperator):
         )
 
     def on_kill(self) -> None:
-        """End the recorder; it keeps the sample under way."""
+        """End the recorder; the recorder still saves the running sample."""
         self._process.terminate()
         self._process.wait(timeout=30)
 
 
 def recorder_settings(topology: Topology, connections: Connections) -> dict[str, Any]:
-    """What the recorder's process is told on its standard input: it has no way to Airflow's connections."""
+    """Settings for the recorder's standard input: the recorder cannot read Airflow's connections itself."""
     logins = {
         flow.connect: dict(zip(("url", "user", "password"), connections.login(flow.connect), strict=True))
         for flow in topology.flows

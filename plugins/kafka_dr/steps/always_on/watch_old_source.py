@@ -1,4 +1,4 @@
-"""Keeps the watcher of old sources running."""
+"""Keep the watcher of old sources running."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kafka_dr.watcher.watcher import watch_sources
 
 
 class WatchOldSource(BaseOperator):
-    """Look at every armed source once a second while the task lives; at a slow one once its last look ended."""
+    """Check every armed source once a second; a slow source is checked again when its last check has ended."""
 
     def execute(self, context: Any) -> None:
-        """Look until the task is ended; what goes wrong is told and looked at again."""
+        """Check until Airflow ends the task; errors are logged and the check is repeated."""
         watch_sources(self.log.info)
