@@ -1,1 +1,1 @@
-"""Steps of a failback, before it goes on as a planned failover does."""
+"""Steps of a failback before check_readiness; from there a failback runs the steps of a planned failover."""

@@ -10,20 +10,20 @@ from kafka_dr.steps.gate import ProcedureGate, Question
 
 
 class DecideStrandedRecords(ProcedureGate):
-    """Pass when nothing is stranded and nothing is deleted; else show the figures and the decisions, and ask."""
+    """Pass if nothing is stranded and nothing will be deleted; else show figures and decisions, and ask."""
 
     def digest(self, procedure: Run) -> str | None:
-        """Of the figures and the decisions."""
+        """Digest of the figures and the decisions; None if no person has to decide."""
         planned = planned_return(procedure)
         return planned.digest if planned.needs_a_person else None
 
     def question(self, procedure: Run) -> Question:
-        """The figures and the decisions."""
+        """Show the figures and the decisions."""
         planned = planned_return(procedure)
-        records = sum(one.records for one in planned.stranded)
-        asked = (
+        records = sum(topic.records for topic in planned.stranded)
+        subject = (
             f"Make the topics on {planned.target} anew, with"
             if planned.mode is Mode.RECREATE
             else f"Go back to {planned.target} with"
         )
-        return Question(f"{asked} {records} stranded records decided on? Decision", return_markdown(planned))
+        return Question(f"{subject} {records} stranded records decided on? Decision", return_markdown(planned))

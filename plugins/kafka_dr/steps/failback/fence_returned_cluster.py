@@ -1,4 +1,4 @@
-"""Fence the returned cluster: nobody would miss in time what it accepts while clients are elsewhere."""
+"""Fence the returned cluster: while clients work on the new primary, records written here are lost unnoticed."""
 
 from __future__ import annotations
 
@@ -24,28 +24,27 @@ from kafka_dr.watcher.duties import disarm_fences
 
 
 class FenceReturnedCluster(ProcedureStep):
-    """Fence writes and group reads on the returned cluster, prove it, and stop the flow the failover had stopped.
+    """Fence writes and group reads on the returned cluster, prove the fence, and stop the flow from that cluster.
 
-    The fence stays whatever becomes of the run: clients are on the other cluster, until the returned one is opened to
-    them.
+    The fence stays however the run ends, until open_target opens the returned cluster to clients.
     """
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ReturnedClusterFenced:
-        """Fence, probe, stop; then its log ends stand still, unless the flow back writes there."""
+        """Fence, probe, stop the flow; then wait for stable log ends, unless the flow back writes there."""
         refuse_dedicated(procedure)
-        there, mirrored = procedure.reversed, mirrored_of(procedure, procedure.systems.source.topics())
+        swapped, mirrored = procedure.reversed, mirrored_of(procedure, procedure.systems.source.topics())
         copies = {procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored}
-        topics = sorted({*mirrored_of(there, there.systems.source.topics()), *mirrored, *copies})
-        fence = fence_writes(there, self.task_id, topics)
+        topics = sorted({*mirrored_of(swapped, swapped.systems.source.topics()), *mirrored, *copies})
+        fence = fence_writes(swapped, self.task_id, topics)
         self._refuse_unfenced(procedure, fence)
         groups = groups_of_source(
             procedure, [*mirrored, *copies_of_target(procedure, procedure.systems.source.topics())]
         )
-        add_fence(there, self.task_id, FenceScope.group_reads(groups))
-        # Made anew, its topics must not change any more after they were looked through.
-        flows = [there.flow, procedure.flow] if mode_of(procedure) is Mode.RECREATE else [there.flow]
+        add_fence(swapped, self.task_id, FenceScope.group_reads(groups))
+        # Topics that will be recreated must not change after the search for stranded records.
+        flows = [swapped.flow, procedure.flow] if mode_of(procedure) is Mode.RECREATE else [swapped.flow]
         stopped = stop_flows(procedure, self.task_id, flows)
         disarmed = disarm_fences(
             procedure, procedure.request.target, f"fenced by {procedure.id}, which takes clients back to it"
@@ -80,12 +79,12 @@ class FenceReturnedCluster(ProcedureStep):
         )
 
     def _still(self, procedure: Run, topics: list[str]) -> int | None:
-        """Count partitions without a new record for a window; None while the flow back runs and writes there."""
+        """Wait until no partition gets a record for a window; return their number, None if the flow back runs."""
         if flow_runs(procedure, procedure.flow):
             return None
         partitions, seconds = partitions_of(procedure, topics), procedure.request.deadlines.stable_seconds
 
-        def still() -> int:
+        def count_still() -> int:
             before = procedure.systems.target.ends(partitions)
             time.sleep(seconds)
             written = written_since(procedure, before)
@@ -95,7 +94,10 @@ class FenceReturnedCluster(ProcedureStep):
 
         try:
             return procedure.progress.wait(
-                self.task_id, "Still log ends on the returned cluster", still, procedure.request.deadlines.fence_seconds
+                self.task_id,
+                "Still log ends on the returned cluster",
+                count_still,
+                procedure.request.deadlines.fence_seconds,
             )
         except DeadlinePassed as error:
             raise FenceNotProven(
@@ -106,7 +108,7 @@ class FenceReturnedCluster(ProcedureStep):
 
 
 def groups_of_source(procedure: Run, topics: Iterable[str]) -> list[str]:
-    """Groups of the new primary with a position on these topics: nobody may serve them on the returned cluster too."""
+    """Groups of the new primary with positions on these topics; they must not read on the returned cluster too."""
     flow = procedure.flow
     config = procedure.mirror_maker(flow).config(flow.connectors.checkpoint)
     return sorted(

@@ -26,29 +26,29 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class FindStrandedRecords(ProcedureStep):
-    """Find records of the returned cluster that the cluster clients went to never got, and export them."""
+    """Find records of the returned cluster that never reached the new primary, and export them."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> StrandedRecordsFound:
-        """Keep what was found before a deletion; else search, by records where nothing else proves the answer."""
-        deleted = found_before_deleting(procedure)
-        if deleted is not None:
-            return taken_over(procedure, deleted)
+        """Reuse the result of a run that deleted topics since; else search, with Spark if log ends prove too little."""
+        earlier_result = found_before_deleting(procedure)
+        if earlier_result is not None:
+            return taken_over(procedure, earlier_result)
         failover = last_failover(procedure)
-        there = ReturnedClusterLogs.of(procedure, failover)
-        if there.nothing_beyond and not compares_whole_logs(procedure):
-            rows, digest, folder = there.untouched(), None, ""
+        returned_logs = ReturnedClusterLogs.of(procedure, failover)
+        if returned_logs.nothing_beyond and not compares_whole_logs(procedure):
+            rows, digest, folder = returned_logs.untouched(), None, ""
         else:
-            made = run_spark_job(
+            result = run_spark_job(
                 procedure.reversed,
                 context,
                 JOB,
-                lambda given: write_inputs(given, procedure, failover, there),
+                lambda input_folder: write_inputs(input_folder, procedure, failover, returned_logs),
                 "Spark did not look for stranded records",
             )
-            rows = pd.read_parquet(made / "stranded_summary.parquet", dtype_backend="numpy_nullable").astype(
+            rows = pd.read_parquet(result / "stranded_summary.parquet", dtype_backend="numpy_nullable").astype(
                 {"partition": "int32"}
             )
-            digest, folder = json.loads((made / "summary.json").read_text(encoding="utf-8"))["digest"], made.name
-        return figures_of(procedure, failover, there, rows, folder, digest)
+            digest, folder = json.loads((result / "summary.json").read_text(encoding="utf-8"))["digest"], result.name
+        return figures_of(procedure, failover, returned_logs, rows, folder, digest)

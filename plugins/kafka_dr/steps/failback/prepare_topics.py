@@ -17,31 +17,33 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class PrepareTopics(ProcedureStep):
-    """Create missing topics on the returned cluster; mode recreate first deletes, with decision and verified export."""
+    """Create missing topics on the returned cluster; mode recreate first deletes topics, after a verified export."""
 
     def act(self, procedure: Run, context: Any) -> TopicsPrepared:
-        """Topics of the same names and partitions on both sides; the ids of those that were made anew."""
+        """Give the returned cluster the same topics and partitions; record the ids of recreated topics."""
         approval, scope, mode = require_decided(procedure), topics_back(procedure), mode_of(procedure)
-        # Done once, it is not begun again: the flow back may have filled the topics since.
-        before = procedure.progress.done(TopicsPrepared)
-        if before is None:
-            # What has no place to be replayed to is refused before anything is deleted.
+        # Topics are never deleted twice: since the first outcome the flow back may have filled them.
+        earlier = procedure.progress.done(TopicsPrepared)
+        if earlier is None:
+            # Records without a partition to replay to are refused before any topic is deleted.
             refuse_without_place(procedure, decided_on(procedure))
-        anew = TopicRecreation(procedure, self.task_id, scope) if mode is Mode.RECREATE and before is None else None
-        deleted = anew.delete() if anew else {}
-        made, grown = make_alike(procedure, self.task_id, scope, settings_before_deletion(procedure))
+        recreation = (
+            TopicRecreation(procedure, self.task_id, scope) if mode is Mode.RECREATE and earlier is None else None
+        )
+        deleted = recreation.delete() if recreation else {}
+        created, grown = make_alike(procedure, self.task_id, scope, settings_before_deletion(procedure))
         figures: dict[str, Any] = {
             "approval": approval,
             "mode": mode,
             "topics": len(scope),
-            "created": made,
+            "created": created,
             "grown": grown,
             "settings_differ": settings_that_differ(procedure, scope),
             "prepared": procedure.artifacts.save("prepared", ids_frame(procedure, scope.values())),
         }
-        if before:
-            return replace(before, **figures)
-        if anew:
-            anew.refuse_filled()
+        if earlier:
+            return replace(earlier, **figures)
+        if recreation:
+            recreation.refuse_filled()
         recreated = procedure.artifacts.save("recreated", ids_frame(procedure, made_by(procedure, self.task_id)))
         return TopicsPrepared(**figures, **deleted, recreated=recreated)

@@ -1,4 +1,4 @@
-"""Replay, quarantine or leave stranded records, as was decided."""
+"""Replay, quarantine or leave stranded records, as decided at the gate."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class ReconcileStrandedRecords(ProcedureStep):
-    """Replay, quarantine or leave stranded records, as a second person decided; what is written is written once."""
+    """Replay, quarantine or leave stranded records, as a second person decided; no record is written twice."""
 
     def act(self, procedure: Run, context: Any) -> StrandedRecordsReconciled:
-        """Write what is not written yet, and read back all of it; nothing else is touched.
+        """Write the records that are not written yet, and read back all of them; touch nothing else.
 
         Raises:
-            NotReady: there is no place for records that were to be written, or the new primary does not take one of
-                them.
-            Contradiction: the export is not the one that was decided on, or what was read back is not what was
-                exported.
+            NotReady: a record has no partition to be written to, or the new primary does not accept it.
+            Contradiction: the export is not the approved one, or records read back differ from the export.
         """
         require_decided(procedure)
         parts = parts_of(procedure)
@@ -30,6 +28,6 @@ class ReconcileStrandedRecords(ProcedureStep):
             return figures_of(procedure, [], {}, None)
         replay = Replay(procedure, parts, self.task_id, lambda text: self.log.info("%s", text))
         replay.run()
-        proven = replay.prove()
-        refuse_unproven(procedure, proven)
-        return figures_of(procedure, proven, replay.aborted(), replay.transactional_id)
+        proofs = replay.prove()
+        refuse_unproven(procedure, proofs)
+        return figures_of(procedure, proofs, replay.aborted(), replay.transactional_id)

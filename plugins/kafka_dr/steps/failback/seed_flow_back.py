@@ -1,4 +1,4 @@
-"""Set where the flow back begins."""
+"""Set the start offsets of the flow back."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class SeedFlowBack(ProcedureStep):
-    """Tell the flow back where to begin: behind what both logs hold already, at the beginning of what was made anew."""
+    """Seed the flow back: it starts after the records both clusters have; in recreated topics at the beginning."""
 
     def act(self, procedure: Run, context: Any) -> FlowBackSeeded:
-        """Write differing offsets while STOPPED, and read all back; a flow that ran since the failover goes on."""
+        """Write differing offsets to the STOPPED connector and read all back; a running flow is left as it is."""
         require_decided(procedure)
         refuse_dedicated(procedure)
         prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
-        flow, told, ids = procedure.flow, seeds_since_failover(procedure), refuse_lacking(procedure, prepared["topic"])
+        flow, seeds, ids = procedure.flow, seeds_since_failover(procedure), refuse_lacking(procedure, prepared["topic"])
         worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
         if flow_runs(procedure, flow):
-            return self._running(procedure, told, ids)
-        now = worker.offsets(name).of(flow.source)
-        begin = start_offsets(procedure, told, now)
-        wanted = {tp: None if last == NONE_COPIED else last for tp, last in begin.items()} | offsets_to_clear(
-            procedure, now
+            return self._accept_running(procedure, seeds, ids)
+        current = worker.offsets(name).of(flow.source)
+        starts = start_offsets(procedure, seeds, current)
+        wanted = {tp: None if last == NONE_COPIED else last for tp, last in starts.items()} | offsets_to_clear(
+            procedure, current
         )
-        changes = {tp: last for tp, last in wanted.items() if now.get(tp) != last}
+        changes = {tp: last for tp, last in wanted.items() if current.get(tp) != last}
         record_fact(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(changes)))
         procedure.authority.hold()
         after = worker.change_offsets(name, flow.source, changes)
@@ -59,15 +59,15 @@ class SeedFlowBack(ProcedureStep):
         return FlowBackSeeded(
             seeded=len(changes),
             unchanged=len(wanted) - len(changes),
-            ran_before=told.ran,
+            ran_before=seeds.ran,
             connector=name,
             other_aliases=sorted(after.aliases - {flow.source}),
-            seeds=self._kept(procedure, begin),
+            seeds=self._save_seeds(procedure, starts),
             topic_ids=ids,
         )
 
-    def _running(self, procedure: Run, told: SeedRecord, ids: dict[str, str]) -> FlowBackSeeded:
-        """Accept a running connector only if its start was set or names part directions: it takes no offsets."""
+    def _accept_running(self, procedure: Run, seeds: SeedRecord, ids: dict[str, str]) -> FlowBackSeeded:
+        """Accept a running connector, which takes no seed, only if its start is known or names separate directions."""
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
             raise Refusal(
@@ -76,7 +76,7 @@ class SeedFlowBack(ProcedureStep):
                 "Find who resumed it: it copies from where it was, not from the beginning. Stop it, and start a new"
                 " run.",
             )
-        if not (told.ran or names_separate_directions(procedure)):
+        if not (seeds.ran or names_separate_directions(procedure)):
             raise Refusal(
                 f"{name} runs, and nobody knows where it began",
                 "no procedure started it since the failover",
@@ -88,9 +88,9 @@ class SeedFlowBack(ProcedureStep):
             ran_before=True,
             connector=name,
             why_not=f"{name} runs, and goes on from where it is",
-            seeds=self._kept(procedure, {}),
+            seeds=self._save_seeds(procedure, {}),
             topic_ids=ids,
         )
 
-    def _kept(self, procedure: Run, begin: dict[TopicPartition, int]) -> Receipt:
-        return procedure.artifacts.save("flow_back_seeds", partitions_frame(begin, "replicated"))
+    def _save_seeds(self, procedure: Run, starts: dict[TopicPartition, int]) -> Receipt:
+        return procedure.artifacts.save("flow_back_seeds", partitions_frame(starts, "replicated"))

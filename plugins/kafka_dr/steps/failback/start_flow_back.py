@@ -35,10 +35,10 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class StartFlowBack(ProcedureStep):
-    """Resume the flow back, and prove that it copies what follows where it was told to begin, and nothing else."""
+    """Resume the flow back, and prove that it copies the records from its start offsets on, and no others."""
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """Resume both connectors while the reverse flow stands; prove the first copies unless the flow ran before."""
+        """Resume both connectors if the reverse flow is stopped; prove the first copies unless the flow ran before."""
         require_decided(procedure)
         flow, seeded = procedure.flow, procedure.progress.require(FlowBackSeeded)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
@@ -61,13 +61,13 @@ class StartFlowBack(ProcedureStep):
         return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
 
     def _copies(self, procedure: Run, seeded: FlowBackSeeded) -> ReverseCopies:
-        """The partitions beside their copies, from where the flow begins on each side."""
-        begin = {
+        """Pairs of source partition and copy, with the offsets where the flow starts on each cluster."""
+        start_at = {
             tp: last + 1 for tp, last in frame_partitions(procedure.artifacts.load(seeded.seeds), "replicated").items()
         }
-        starts = procedure.systems.source.starts(list(begin))
-        since = {tp: max(first, starts[tp]) for tp, first in begin.items()}
-        return ReverseCopies(procedure.reversed, procedure.flow, self._ends_before(procedure, list(begin)), since)
+        starts = procedure.systems.source.starts(list(start_at))
+        since = {tp: max(first, starts[tp]) for tp, first in start_at.items()}
+        return ReverseCopies(procedure.reversed, procedure.flow, self._ends_before(procedure, list(start_at)), since)
 
     def _ends_before(self, procedure: Run, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Log ends of the returned cluster before the flow's first resume; refuse records added since the search."""
@@ -79,15 +79,15 @@ class StartFlowBack(ProcedureStep):
         return noted_ends(procedure, self.task_id, copies)
 
     def _refuse_written(self, procedure: Run) -> None:
-        """A record that came since would stand in the log as if it had been replicated: nobody would decide on it."""
+        """Refuse records written since the search: they would pass for replicated ones and escape the decision."""
         if mode_of(procedure) is Mode.RECREATE:
             return
-        found = procedure.progress.require(StrandedRecordsFound)
-        seen = frame_partitions(procedure.artifacts.load(found.returned_ends), "offset")
-        infos = procedure.systems.target.topics({tp.topic for tp in seen})
+        search = procedure.progress.require(StrandedRecordsFound)
+        ends = frame_partitions(procedure.artifacts.load(search.returned_ends), "offset")
+        infos = procedure.systems.target.topics({tp.topic for tp in ends})
         written = written_since(
             procedure,
-            {tp: end for tp, end in seen.items() if tp.topic in infos and tp.partition in infos[tp.topic].partitions},
+            {tp: end for tp, end in ends.items() if tp.topic in infos and tp.partition in infos[tp.topic].partitions},
         )
         if written:
             raise Refusal(

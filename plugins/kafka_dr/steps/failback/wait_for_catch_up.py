@@ -16,15 +16,15 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class WaitForCatchUp(ProcedureStep):
-    """Wait until the flow back is so near to what clients write that the drain behind the fence will end in time."""
+    """Wait until the flow back's lag is small enough that the drain behind the fence will end in time."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> FlowBackCaughtUp:
-        """All that the new primary held a short time ago is on the returned cluster."""
-        near = CatchUp(procedure, self.task_id)
+        """Wait until all that the new primary held a short time ago is on the returned cluster."""
+        catch_up = CatchUp(procedure, self.task_id)
         caught_up = procedure.progress.wait(
-            self.task_id, "The flow back catching up", near.look, procedure.request.deadlines.catch_up_seconds
+            self.task_id, "The flow back catching up", catch_up.look, procedure.request.deadlines.catch_up_seconds
         )
         refuse_replaced(procedure)
         return caught_up
