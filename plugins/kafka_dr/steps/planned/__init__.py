@@ -1,1 +1,1 @@
-"""Steps of a planned failover; a failback has them, too."""
+"""Steps of a planned failover; a failback runs them, too."""

@@ -8,14 +8,14 @@ from kafka_dr.steps.gate import ProcedureGate, Question
 
 
 class ApproveFailover(ProcedureGate):
-    """Show the forecast; go on only when someone other than the starter approves this very plan."""
+    """Show the forecast; pass only when a person other than the starter approves this very plan."""
 
     def digest(self, procedure: Run) -> str:
-        """Of the plan."""
+        """Digest of the plan."""
         return procedure.progress.move().plan_digest
 
     def question(self, procedure: Run) -> Question:
-        """The forecast."""
+        """Show the forecast."""
         move = procedure.progress.move()
         return Question(
             f"Move all clients from {move.planned.source} to {move.planned.target}? Plan",

@@ -1,4 +1,4 @@
-"""Can the clients move now?"""
+"""Check whether the clients can move now."""
 
 from __future__ import annotations
 
@@ -20,27 +20,29 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class CheckReadiness(ProcedureStep):
-    """Ask all gates at once; any blocker ends the procedure before anything was touched."""
+    """Run all readiness checks at once; any blocker ends the procedure before any cluster is changed."""
 
     def act(self, procedure: Run, context: Any) -> ReadinessChecked:
-        """Observe, ask the gates, remember the topic ids for the next time."""
+        """Observe both clusters, list blockers, and record the topic ids for the next run."""
         read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
-        seen = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
-        found = find_blockers(seen)
-        if found:
-            record_fact(procedure.authority, self.task_id, ReadinessBlocked(blockers=[b.as_dict() for b in found]))
-            listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in found)
+        observation = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
+        blockers = find_blockers(observation)
+        if blockers:
+            record_fact(procedure.authority, self.task_id, ReadinessBlocked(blockers=[b.as_dict() for b in blockers]))
+            listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in blockers)
             raise NotReady(
-                f"{len(found)} readiness gates are closed", listed, " ".join(dict.fromkeys(b.next_step for b in found))
+                f"{len(blockers)} readiness gates are closed",
+                listed,
+                " ".join(dict.fromkeys(b.next_step for b in blockers)),
             )
         transactions_can_be_ended(procedure)
         procedure.systems.connections.check_spark(procedure.topology.spark.connection)
         return ReadinessChecked(
-            topics=len(seen.scope),
-            groups=len(seen.groups),
-            notes=list_notes(seen),
-            records_per_second=records_per_second(seen),
-            isolation=isolation_of(seen.flow.source_config),
-            topic_ids={t: seen.source.topics[t].topic_id for t in seen.scope},
-            **kept_for_forecast(procedure, seen.positions, read_at),
+            topics=len(observation.scope),
+            groups=len(observation.groups),
+            notes=list_notes(observation),
+            records_per_second=records_per_second(observation),
+            isolation=isolation_of(observation.flow.source_config),
+            topic_ids={t: observation.source.topics[t].topic_id for t in observation.scope},
+            **kept_for_forecast(procedure, observation.positions, read_at),
         )

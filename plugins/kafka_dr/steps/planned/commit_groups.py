@@ -34,10 +34,10 @@ from kafka_dr.steps.rechecked import RecheckedStep
 
 
 class CommitGroups(RecheckedStep):
-    """Commit the translated positions to groups that are idle on the target, and read every one back."""
+    """Commit the translated positions to groups without members on the target, and read every position back."""
 
     def act(self, procedure: Run, context: Any) -> GroupsCommitted:
-        """Snapshot, make the topics that clients lack, commit what differs, read back all, keep a ledger."""
+        """Save a snapshot, create missing topics, commit differing positions, read back all, save a ledger."""
         require_reviewed(procedure)
         to_commit = ToCommit(procedure)
         active = active_groups(procedure.systems.target, to_commit.groups)
@@ -51,13 +51,13 @@ class CommitGroups(RecheckedStep):
         snapshot = self._snapshot(procedure, before)
         create_missing_topics(procedure)
         wanted = to_commit.rows(procedure.artifacts.load(snapshot))
-        todo = changed_positions(wanted, before)
-        record_fact(procedure.authority, self.task_id, PositionsToCommit(positions=len(todo), of=len(wanted)))
+        differing = changed_positions(wanted, before)
+        record_fact(procedure.authority, self.task_id, PositionsToCommit(positions=len(differing), of=len(wanted)))
         procedure.authority.hold()
-        errors = commit_positions(procedure, todo)
+        errors = commit_positions(procedure, differing)
         ledger = ledger_frame(wanted, before, held_positions(procedure, to_commit.groups), errors)
         receipt = procedure.artifacts.save("ledger", ledger)
-        # A position that is not there at all compares as unknown, and unknown is wrong.
+        # A position missing on the target compares as unknown (NA), and unknown counts as wrong.
         wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
         if len(wrong):
             raise ReadBackFailed(
@@ -69,17 +69,17 @@ class CommitGroups(RecheckedStep):
         return GroupsCommitted(
             groups=wanted["group"].nunique(),
             positions=len(wanted),
-            committed=len(todo),
+            committed=len(differing),
             snapshot=snapshot,
             ledger=receipt,
             local_ends=procedure.artifacts.save("local_ends", partitions_frame(local, "offset")),
         )
 
-    def _snapshot(self, procedure: Run, held: pd.DataFrame) -> Receipt:
-        """What the groups held on the target before the first commit; a second run keeps the first one's."""
-        taken = snapshot_taken(procedure)
-        if taken is not None:
-            return taken
-        receipt = procedure.artifacts.save("snapshot", held)
+    def _snapshot(self, procedure: Run, positions: pd.DataFrame) -> Receipt:
+        """Save the groups' positions on the target before the first commit; a repeated step keeps the first file."""
+        earlier = snapshot_taken(procedure)
+        if earlier is not None:
+            return earlier
+        receipt = procedure.artifacts.save("snapshot", positions)
         record_fact(procedure.authority, self.task_id, SnapshotTaken(snapshot=receipt))
         return receipt

@@ -32,19 +32,19 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class DrainConsumers(ProcedureStep):
-    """Wait until the groups are empty, fence their reads, and freeze what they committed."""
+    """Wait until the groups are empty, fence their reads, and freeze their committed offsets."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ConsumersDrained:
-        """Empty the groups, fence, check that they are empty; read stable positions twice alike or without a commit."""
+        """Wait for empty groups, fence their reads, read positions that stay unchanged or saw no commit meanwhile."""
         procedure.approvals.require_plan()
-        planned, left_alone = planned_groups(procedure), [one.group for one in excluded_groups(procedure)]
+        planned, excluded = planned_groups(procedure), [exclusion.group for exclusion in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
-        add_fence(procedure, self.task_id, FenceScope.group_reads([*planned, *left_alone]))
-        # Groups born since the forecast move too; the review asks about them, since nobody approved them yet.
+        add_fence(procedure, self.task_id, FenceScope.group_reads([*planned, *excluded]))
+        # Groups created since the forecast move too; no approval covers them yet, so review_translation asks.
         groups = groups_now(procedure)
-        added = add_fence(procedure, self.task_id, FenceScope.group_reads([*groups, *left_alone]))
+        added = add_fence(procedure, self.task_id, FenceScope.group_reads([*groups, *excluded]))
         wait_until_empty(procedure, self.task_id, groups)
         frame, since = self._frozen_positions(procedure, groups)
         return ConsumersDrained(
@@ -57,29 +57,29 @@ class DrainConsumers(ProcedureStep):
         )
 
     def _let_finish(self, procedure: Run, groups: list[str]) -> None:
-        """Give consumers the time they were promised to leave by themselves; then their reads are fenced."""
+        """Give consumers `drain_seconds` to leave by themselves, before their reads are fenced."""
         limit = procedure.request.deadlines.drain_seconds
         began = procedure.progress.clock(self.task_id)
 
-        def left() -> None:
+        def require_empty() -> None:
             active = active_groups(procedure.systems.source, groups)
             if active and time.time() < began + limit:
                 raise NotYet(f"{len(active)} groups still have members: {first_few(sorted(active))}")
 
-        procedure.progress.wait(self.task_id, "Consumers leaving", left, limit + 5)
+        procedure.progress.wait(self.task_id, "Consumers leaving", require_empty, limit + 5)
 
     def _frozen_positions(self, procedure: Run, groups: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-        """The positions, and where commits ended before they were read."""
+        """Stable positions, and the end of the topic of commits before they were read."""
 
-        def frozen() -> tuple[pd.DataFrame, dict[str, int]]:
+        def read_frozen() -> tuple[pd.DataFrame, dict[str, int]]:
             since = commits_end(procedure)
-            first = positions_frame(procedure, groups)
-            if still_held(procedure, groups, first, since) is None:
+            positions = positions_frame(procedure, groups)
+            if still_held(procedure, groups, positions, since) is None:
                 raise NotYet("committed positions still change")
-            return first, since
+            return positions, since
 
-        # The step's clock has run since its beginning: what came before may have used its own deadlines up.
+        # The step's clock runs from its beginning: the waits above may have used up their own deadlines.
         limits = procedure.request.deadlines
         return procedure.progress.wait(
-            self.task_id, "Positions at rest", frozen, limits.drain_seconds + 2 * limits.fence_seconds
+            self.task_id, "Positions at rest", read_frozen, limits.drain_seconds + 2 * limits.fence_seconds
         )

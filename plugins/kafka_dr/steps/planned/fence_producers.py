@@ -1,4 +1,4 @@
-"""Stop clients' writes on the source, and prove that they are stopped."""
+"""Stop clients' writes on the source, and prove that no write gets through."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class FenceProducers(ProcedureStep):
-    """Ask the applications to stop, then refuse clients' writes on the source, and prove it on every broker."""
+    """Ask the applications to stop, fence clients' writes on the source, and prove the fence on every broker."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ProducersFenced:
-        """Ask, fence, probe, wait until the log ends are still and no transaction is open; the ends are the cut-off."""
+        """Ask, fence, probe, wait for stable log ends without open transactions; these ends are the cut-off."""
         approval = procedure.approvals.require_plan()
-        asked = ask_to_stop(procedure)
+        hook_answer = ask_to_stop(procedure)
         fence = fence_writes(procedure, self.task_id, topics_of(procedure))
         refuse_changed_topics(procedure)
         ends, waited = wait_until_still(procedure, self.task_id, partitions_of_plan(procedure))
         return ProducersFenced(
             approval=approval,
-            drain_hook=asked,
+            drain_hook=hook_answer,
             acl_entries_added=fence.added,
             brokers_refusing=fence.refusing,
             still_after_seconds=round(waited, 3),

@@ -1,4 +1,4 @@
-"""What the run will do and what it will cost."""
+"""Forecast what the run will do and what it will cost."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from kafka_dr.vocabulary import PROBE_TOPIC
 
 
 class Forecast(ProcedureStep):
-    """What the run will do and what it will cost: the plan, whose digest every approval names."""
+    """Write the plan: what the run will do and what it will cost. Every approval names the plan's digest."""
 
     def act(self, procedure: Run, context: Any) -> FailoverForecast:
-        """Observe again and write the plan."""
-        seen = observe_pair(procedure, {}, apart=0, held=positions_read_just_now(procedure))
-        refuse_unknown_groups(procedure, seen)
+        """Observe both clusters again and write the plan."""
+        observed = observe_pair(procedure, {}, apart=0, held=positions_read_just_now(procedure))
+        refuse_unknown_groups(procedure, observed)
         groups = forecast_of(
-            procedure, seen, compared_positions(seen, checkpoints_of(procedure), offset_syncs_of(procedure))
+            procedure, observed, compared_positions(observed, checkpoints_of(procedure), offset_syncs_of(procedure))
         )
-        plan = _plan(procedure, seen, groups).as_dict()
+        plan = _plan(procedure, observed, groups).as_dict()
         return FailoverForecast(
             plan=plan,
             plan_digest=digest_of(plan),
             active_groups=sorted(
                 g.group for g in groups if g.active and g.group not in procedure.request.exclude_groups
             ),
-            end_sum=sum(seen.last.source_ends.values()),
+            end_sum=sum(observed.last.source_ends.values()),
         )
 
 

@@ -38,27 +38,27 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class OpenTarget(ProcedureStep):
-    """Look again at all that waiting may have changed, then let clients write. The intent is the point of no return."""
+    """Recheck what may have changed during the waits, then let clients write. The intent is the point of no return."""
 
-    # Interrupted after its intent, the target would be half open; none of its waits is long.
+    # An interrupt after the intent would leave the target half open; no wait of this step is long.
     bounded = False
 
     def intend(self, procedure: Run, context: Any) -> None:
-        """Nothing is meant yet: the intent is written only after the last look."""
+        """Write no intent yet: `act` writes it after the rechecks."""
 
     def act(self, procedure: Run, context: Any) -> TargetOpened:
-        """Look, write the intent, remove the target's denials, read back, write and read a canary."""
+        """Recheck, write the intent, remove the target's denials, read back, write and read a canary."""
         scopes = self.client_scopes(procedure)
         begun = procedure.progress.began(self.task_id) is not None
-        newest = procedure.journal.entries(procedure.id)[-1].sequence
+        newest_entry = procedure.journal.entries(procedure.id)[-1].sequence
         unchanged = self.look_again(procedure, begun)
         if not begun:
-            closed = [
+            denials = [
                 e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)
             ]
-            _refuse_unplanned(procedure, closed)
+            _refuse_unplanned(procedure, denials)
             procedure.authority.hold()
-            intent = TargetToOpen(removes_acl_entries=closed, looked_at_entry=newest)
+            intent = TargetToOpen(removes_acl_entries=denials, looked_at_entry=newest_entry)
             record_fact(procedure.authority, self.task_id, intent)
         lifted = removed_entries(procedure)
         with acting_under(procedure.authority, lambda: procedure.systems.target_acls.add(lifted)):
@@ -84,9 +84,13 @@ class OpenTarget(ProcedureStep):
         )
 
     def look_again(self, procedure: Run, begun: bool) -> str:
-        """Check what still must hold; once begun, only the source: clients may be on the target, approval was checked.
+        """Recheck all preconditions; after the intent only those of the source, as clients may be on the target.
 
-        Answers what shows that no position changed.
+        Args:
+            begun: whether the intent was written; approval and fence clock were checked before the intent.
+
+        Returns:
+            What shows that no position changed.
         """
         if source_reopened(procedure):
             raise Refusal(
@@ -107,15 +111,15 @@ class OpenTarget(ProcedureStep):
         return unchanged
 
     def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
-        """What clients will do on the target, and the principals that do it on the source."""
+        """Client operations to allow on the target, each with the principals that have the right on the source."""
         rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
         writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
         return [(scope, client_principals(rules, scope, exempt)) for scope in (writes, reads)]
 
 
-def _refuse_unplanned(procedure: Run, closed: list[AclEntry]) -> None:
-    """Only denials that the approved plan names are removed."""
-    unplanned = sorted({str(e) for e in closed} - set(procedure.progress.move().planned.opening))
+def _refuse_unplanned(procedure: Run, denials: list[AclEntry]) -> None:
+    """Refuse to remove denials that the approved plan does not name."""
+    unplanned = sorted({str(e) for e in denials} - set(procedure.progress.move().planned.opening))
     if unplanned:
         raise Refusal(
             "Somebody denied clients something on the target after the forecast",

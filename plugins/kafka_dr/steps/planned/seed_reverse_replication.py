@@ -1,4 +1,4 @@
-"""Set where the reverse flow begins, while it is STOPPED."""
+"""Set the start offsets of the reverse flow while its connector is STOPPED."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kafka_dr.steps.rechecked import RecheckedStep
 
 
 class SeedReverseReplication(RecheckedStep):
-    """Set the STOPPED reverse flow's offsets to boundary - 1: it will copy only what clients write from now on."""
+    """Set the STOPPED reverse flow's offsets to boundary - 1, so that it copies only what clients write from now on."""
 
     def act(self, procedure: Run, context: Any) -> ReverseFlowSeeded:
-        """Seed and read back; a pair without a reverse flow, or one that runs under default naming, needs no seed."""
+        """Seed and read back; no seed if there is no reverse flow, or if it runs under default naming."""
         procedure.approvals.require_plan()
         flow = procedure.reverse_flow
         if flow is None:
@@ -39,7 +39,7 @@ class SeedReverseReplication(RecheckedStep):
         record_fact(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(seeds)))
         procedure.authority.hold()
         worker.change_offsets(name, flow.source, seeds)
-        kept = partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated")
+        seeds_frame = partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated")
         return ReverseFlowSeeded(
-            seeded=len(seeds), connector=name, seeds=procedure.artifacts.save("reverse_seeds", kept)
+            seeded=len(seeds), connector=name, seeds=procedure.artifacts.save("reverse_seeds", seeds_frame)
         )

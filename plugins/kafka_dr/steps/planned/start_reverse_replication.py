@@ -22,10 +22,10 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class StartReverseReplication(ProcedureStep):
-    """If asked: give the new primary a standby, and prove that records flow to it, none of the old ones."""
+    """If requested, start a standby for the new primary; prove that new records flow to it, and no old records."""
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """Resume the reverse flow if the forward one is STOPPED without tasks; then compare both logs."""
+        """Resume the reverse flow if the forward flow is STOPPED without tasks; then compare both logs."""
         flow = procedure.reverse_flow
         if not procedure.request.start_reverse_replication or flow is None:
             return FlowStarted(started=False)
@@ -55,7 +55,7 @@ class StartReverseReplication(ProcedureStep):
         return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
 
     def _ends_before(self, procedure: Run, flow: Flow) -> dict[TopicPartition, int]:
-        """Where the copies ended before the flow was resumed for the first time."""
+        """Log ends of the copies before the flow was resumed for the first time."""
         copies = [copy_of(procedure, flow, tp) for tp in ends_at_opening(procedure)]
         if not ends_are_noted(procedure, self.task_id):
             note_ends(procedure, self.task_id, mirrored_ends(procedure, copies))

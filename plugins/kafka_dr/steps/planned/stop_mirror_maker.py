@@ -1,4 +1,4 @@
-"""Stop MirrorMaker 2; where the target's logs then end is the boundary."""
+"""Stop MirrorMaker 2; the target's log ends after the stop are the boundary."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from kafka_dr.steps.rechecked import RecheckedStep
 
 
 class StopMirrorMaker(RecheckedStep):
-    """Stop source and checkpoint connector (dedicated: the processes); the target's still ends are the boundary."""
+    """Stop source and checkpoint connector (dedicated mode: the processes); stable target ends are the boundary."""
 
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
-        """STOPPED, no tasks, ends still for a window, and drained still."""
+        """Prove: STOPPED, no tasks, target ends stable for a window, and still drained."""
         procedure.approvals.require_plan()
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
         names, seconds = (connectors.source, connectors.checkpoint), procedure.request.deadlines.stop_seconds
 
         def undo() -> None:
-            # What a stop hook ended only a person starts again.
+            # Processes that a stop hook ended are started again only by a person.
             for name in names if procedure.flow.connect else ():
                 worker.resume(name, deadline=seconds, needs_tasks=False)
 
         with acting_under(procedure.authority, undo), run_concurrently() as start:
             worker.stop(connectors.source, deadline=seconds)
             procedure.authority.hold()
-            # Connect gives the checkpoint connector's busy tasks five seconds; what it writes moves no boundary.
+            # Connect gives the checkpoint connector's busy tasks five seconds; their writes move no boundary.
             checkpoint = start(worker.stop, connectors.checkpoint, deadline=seconds)
             ends = still_target_ends(procedure, self.task_id)
             checkpoint.result()

@@ -32,7 +32,7 @@ class TranslateOffsets(RecheckedStep):
     """Write the input, let Spark translate, check the result, and compare it with MirrorMaker 2's checkpoints."""
 
     def act(self, procedure: Run, context: Any) -> OffsetsTranslated:
-        """One row per committed position, or a failure; never fewer."""
+        """Translate every committed position: one row each, or the step fails."""
         positions = self.positions(procedure)
         with run_concurrently() as start:
             checkpoints = start(checkpoints_of, procedure)
@@ -52,30 +52,30 @@ class TranslateOffsets(RecheckedStep):
             rereads_by_group=rereads_by_group(rows),
             records_read=summary["records_read"],
             repeats=summary["repeats"],
-            holes=[MissingRange(**found) for found in summary["holes"]],
-            cut=[MissingRange(**found) for found in summary["cut"]],
+            holes=[MissingRange(**gap) for gap in summary["holes"]],
+            cut=[MissingRange(**gap) for gap in summary["cut"]],
             translation=procedure.artifacts.save("positions", rows),
         )
 
     def positions(self, procedure: Run) -> pd.DataFrame:
-        """What is translated: the positions that were frozen behind the fence."""
+        """The positions to translate: those frozen behind the fence."""
         return procedure.artifacts.load(procedure.progress.require(ConsumersDrained).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """The rows that Spark makes of the positions, and its summary."""
-        made = run_spark_job(
+        """Translated rows of the positions and the Spark job's summary."""
+        result = run_spark_job(
             procedure,
             context,
             "translate_offsets",
             lambda folder: self.write_inputs(procedure, folder, positions),
             "Spark did not translate the positions",
         )
-        return pd.read_parquet(made / "translation.parquet"), json.loads(
-            (made / "summary.json").read_text(encoding="utf-8")
+        return pd.read_parquet(result / "translation.parquet"), json.loads(
+            (result / "summary.json").read_text(encoding="utf-8")
         )
 
     def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
-        """Write positions, syncs and bounds; answer what the job must know beside."""
+        """Write positions, syncs and bounds as files; return the job's other settings."""
         write_frame(folder, "positions", positions.assign(may_have_moved=False))
         write_frame(folder, "syncs", offset_syncs_of(procedure))
         bounds = write_prefixed_copies(procedure, folder, bounds_frame(procedure))
@@ -85,5 +85,5 @@ class TranslateOffsets(RecheckedStep):
 
 
 def _largest(values: pd.Series) -> int | None:
-    """The largest value; None where one of them is unknown, or there is none."""
+    """The largest value; None if any value is unknown, or without values."""
     return None if values.isna().any() or not len(values) else int(values.max())

@@ -13,12 +13,12 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class WaitForZeroLag(ProcedureStep):
-    """Wait until every partition is drained, proven by content on both sides."""
+    """Wait until every partition is drained, proven by content on source and target."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ZeroLagProven:
-        """Look until no partition lacks a proof."""
+        """Look until every partition has a proof."""
         drain = Drain(procedure)
         proofs = procedure.progress.wait(
             self.task_id, "Zero lag", drain.look, procedure.request.deadlines.zero_lag_seconds
