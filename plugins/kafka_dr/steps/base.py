@@ -1,4 +1,4 @@
-"""The base of every step: check lease and predecessors, skip if done, write intent, act, read back, write outcome.
+"""The base of every step: lease, predecessors, skip if done, write intent, act, read back, write outcome.
 
 Invariants
 1. No act without the lease under this process's own epoch and an intent in the journal. Each process of a step takes

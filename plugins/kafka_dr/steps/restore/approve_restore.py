@@ -9,15 +9,15 @@ from kafka_dr.steps.gate import ProcedureGate, Question
 
 
 class ApproveRestore(ProcedureGate):
-    """Show what is written, and what was changed since the commit; opens by itself where there is nothing to do."""
+    """Show the positions to write and later changes to them; pass by itself if the plan changes nothing."""
 
     def digest(self, procedure: Run) -> str | None:
-        """Of the plan."""
+        """Digest of the plan; None if the plan changes nothing."""
         plan, _ = planned_restore(procedure)
         return plan.digest if plan.changes else None
 
     def question(self, procedure: Run) -> Question:
-        """The plan."""
+        """Show the plan."""
         plan, _ = planned_restore(procedure)
         return Question(
             f"Put {plan.writes} positions on {plan.cluster} back, and delete {len(plan.deletes)} groups? Plan",

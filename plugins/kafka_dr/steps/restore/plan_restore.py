@@ -1,4 +1,4 @@
-"""What a restore of positions would write."""
+"""Plan which positions a restore writes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from kafka_dr.vocabulary import Step
 
 
 class PlanRestore(ProcedureStep):
-    """Compare positions before the commit with those now on the cluster: plan what to write, and what not."""
+    """Compare positions before the commit with the cluster's positions now; plan which to write and which to leave."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> RestorePlanned:
-        """Nothing is changed; every position of the groups has its row."""
+        """Write the plan, with a row for every position of the groups; nothing is changed on the cluster."""
         undone = undone_procedure(procedure)
         overwrites = bool(procedure.request.choices.get("overwrite_later_commits"))
         rows = compare_positions(procedure, undone, overwrites)

@@ -1,4 +1,4 @@
-"""Put positions back to what stood there before."""
+"""Restore positions to their values before the commit."""
 
 from __future__ import annotations
 
@@ -18,36 +18,38 @@ from kafka_dr.vocabulary import Step
 
 
 class RestorePositions(ProcedureStep):
-    """Write what was approved to groups at rest, and read every position back."""
+    """Write the approved positions to groups at rest, and read every position back."""
 
     def act(self, procedure: Run, context: Any) -> PositionsRestored:
-        """Restore positions; skip those done by an earlier try, and leave alone those changed since the plan."""
+        """Restore positions; skip positions restored by an earlier try and positions changed since the plan."""
         procedure.progress.outcome_entry(Step.APPROVE_RESTORE)
         plan, rows = planned_restore(procedure)
         approval = procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None
         groups = changed_groups(rows)
         refuse_living(procedure, groups)
-        held = held_positions(procedure, groups)
-        left = Left.of(rows, held, plan.overwrites)
-        intent = PositionsToRestore(restores_positions=len(left.todo), deletes_groups=len(left.doomed))
+        before = held_positions(procedure, groups)
+        remaining = Left.of(rows, before, plan.overwrites)
+        intent = PositionsToRestore(restores_positions=len(remaining.todo), deletes_groups=len(remaining.doomed))
         record_fact(procedure.authority, self.task_id, intent)
         procedure.authority.hold()
-        errors = commit_positions(procedure, left.todo)
+        errors = commit_positions(procedure, remaining.todo)
         procedure.authority.hold()
         refused = {
-            group: word for group, word in procedure.systems.target.delete_groups(left.doomed).items() if word != OK
+            group: answer
+            for group, answer in procedure.systems.target.delete_groups(remaining.doomed).items()
+            if answer != OK
         }
         after = held_positions(procedure, groups)
-        ledger = ledger_frame(left.wanted, held, after, errors)
+        ledger = ledger_frame(remaining.wanted, before, after, errors)
         receipt = procedure.artifacts.save("restored", ledger)
-        refuse_unlike(ledger, left.doomed, after, refused)
+        refuse_unlike(ledger, remaining.doomed, after, refused)
         return PositionsRestored(
             approval=approval,
             undone=plan.undone,
-            written=len(left.todo),
-            already=len(left.wanted) - len(left.todo),
-            deleted=len(left.doomed),
-            changed_since=sum(plan.since.values()) * (not plan.overwrites) + sum(left.since.values()),
-            changed_since_planned=left.since,
+            written=len(remaining.todo),
+            already=len(remaining.wanted) - len(remaining.todo),
+            deleted=len(remaining.doomed),
+            changed_since=sum(plan.since.values()) * (not plan.overwrites) + sum(remaining.since.values()),
+            changed_since_planned=remaining.since,
             ledger=receipt,
         )

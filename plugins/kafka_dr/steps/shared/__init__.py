@@ -1,1 +1,1 @@
-"""Steps that several procedures have."""
+"""Steps that several procedures share."""

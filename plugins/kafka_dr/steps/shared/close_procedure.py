@@ -1,4 +1,4 @@
-"""Close a procedure: evidence, whatever the outcome, and the lease."""
+"""Close a procedure: write the evidence, whatever the outcome, and release the lease."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CloseProcedure(ProcedureStep):
     green = Outcome.COMPLETED
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """A run whose params cannot be used has evidence too: of its refusal."""
+        """Close the run; a run with unusable params gets evidence of its refusal, too."""
         try:
             self.procedure(context)
         except BadInput as error:
@@ -36,11 +36,11 @@ class CloseProcedure(ProcedureStep):
         return super().execute(context)
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Runs whatever happened before it, also without a lease."""
+        """Close the procedure whatever happened before, even without a lease."""
         closed = procedure.progress.done(ProcedureClosed)
         if closed is None or Outcome(closed.outcome) not in _TERMINAL:
             closed = self._close(procedure)
-        self._let_go(procedure, closed.outcome)
+        self._release_lease(procedure, closed.outcome)
         if closed.outcome != self.green:
             raise AirflowFailException(f"{closed.outcome}: {closed.failing_step or '-'}: {closed.reason_for_outcome}")
         return {"done": self.task_id, "outcome": closed.outcome}
@@ -50,20 +50,20 @@ class CloseProcedure(ProcedureStep):
             procedure.authority.hold()
         return file_evidence(procedure, procedure.lease.epoch if procedure.lease.ever_held else 0)
 
-    def _let_go(self, procedure: Run, outcome: str) -> None:
-        """Release the lease in a terminal state; safe to be repeated, also after somebody else took the pair.
+    def _release_lease(self, procedure: Run, outcome: str) -> None:
+        """Release the lease in a terminal state; safe to repeat, also after another procedure took the lease.
 
-        A planned run that this one continues gets it back, unless this one went past the point of no return: then that
-        one is over.
+        If this run continues a planned run, the planned run gets the lease back. Past this run's point of no return
+        the planned run is over and is closed instead.
         """
         lease = procedure.journal.lease(procedure.pair)
         if lease is None or lease.holder != procedure.id or lease.released_at is not None:
             return
-        earlier = procedure.other(procedure.progress.continues) if procedure.progress.continues else None
-        forward = procedure.progress.began(Step.OPEN_TARGET) is not None
-        if earlier is not None and forward and earlier.journal.entries(earlier.id)[-1].kind != Entry.CLOSED:
-            file_evidence(earlier, lease.epoch)
-        if Outcome(outcome) in _TERMINAL and earlier is not None and not forward:
-            give_back(procedure, earlier, outcome)
+        continued = procedure.other(procedure.progress.continues) if procedure.progress.continues else None
+        opening_begun = procedure.progress.began(Step.OPEN_TARGET) is not None
+        if continued is not None and opening_begun and continued.journal.entries(continued.id)[-1].kind != Entry.CLOSED:
+            file_evidence(continued, lease.epoch)
+        if Outcome(outcome) in _TERMINAL and continued is not None and not opening_begun:
+            give_back(procedure, continued, outcome)
         elif Outcome(outcome) in _TERMINAL:
             procedure.journal.release_lease(procedure.pair, procedure.id, lease.epoch, outcome)

@@ -1,4 +1,4 @@
-"""Opening a procedure: the lease."""
+"""Open a procedure: take the lease."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _ACKNOWLEDGE = (
 
 
 class OpenProcedure(ProcedureStep):
-    """Take the pair's lease; refuse while another procedure holds it, or during an unacknowledged cool-down."""
+    """Take the pair's lease; refuse if another procedure holds the lease, or during an unacknowledged cool-down."""
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Take the lease first: before it there is no epoch to write anything under."""
+        """Take the lease, then write the opening entries: without the lease there is no epoch to write under."""
         if procedure.progress.done(LeaseTaken) is None:
             if procedure.progress.done(ProcedureClosed) is not None:
                 raise Refusal(
@@ -36,19 +36,19 @@ class OpenProcedure(ProcedureStep):
                     "Start a new run; clearing an ended one moves nobody.",
                 )
             epoch = _take_lease(procedure)
-            taken = LeaseTaken(epoch=epoch, pair=procedure.pair)
-            for fact in (_opened(procedure, context), TryBegun(attempt=1), taken):
+            outcome = LeaseTaken(epoch=epoch, pair=procedure.pair)
+            for fact in (_opened(procedure, context), TryBegun(attempt=1), outcome):
                 procedure.journal.append(procedure.id, self.task_id, fact.kind, epoch, fact.payload())
         return {"done": self.task_id, "procedure_id": procedure.id}
 
     def record_failure(self, procedure: Run, error: Any) -> None:
-        """A lease that was refused is written without one."""
+        """Write the failure under the lease's epoch; under epoch 0 if the lease was refused."""
         epoch, fact = procedure.lease.epoch if procedure.lease.ever_held else 0, not_done(error)
         procedure.journal.append(procedure.id, self.task_id, fact.kind, epoch, fact.payload())
 
 
 def _take_lease(procedure: Run) -> int:
-    """From the planned run that is continued, if one is; else while nobody holds it."""
+    """Take the lease over from a continued planned run, or take a free lease; return the epoch."""
     take_over(procedure)
     acknowledged = "acknowledge_cool_down" in procedure.request.choices
     seconds = 0.0 if acknowledged else procedure.topology.cool_down_seconds
@@ -60,17 +60,21 @@ def _take_lease(procedure: Run) -> int:
         raise NotReady(error.reason, error.seen, f"{error.next_step}; {_ACKNOWLEDGE}") from None
 
 
-def _cool_down(procedure: Run) -> SkippedCoolDown | None:
-    """The cool-down not waited for, and why; None without one. A continued procedure has waited or explained."""
+def _skipped_cool_down(procedure: Run) -> SkippedCoolDown | None:
+    """The skipped cool-down and the reason; None if none was skipped. A continued procedure's is inherited."""
     if procedure.progress.continues is not None:
-        earlier = procedure.require_other(procedure.progress.continues).progress.done(ProcedureOpened)
-        return None if earlier is None else earlier.cool_down
+        continued = procedure.require_other(procedure.progress.continues).progress.done(ProcedureOpened)
+        return None if continued is None else continued.cool_down
     why = procedure.request.choices.get("acknowledge_cool_down")
-    found = procedure.journal.cool_down(procedure.pair, procedure.id, procedure.topology.cool_down_seconds)
-    if why is None or found is None:
+    cool_down = procedure.journal.cool_down(procedure.pair, procedure.id, procedure.topology.cool_down_seconds)
+    if why is None or cool_down is None:
         return None
     return SkippedCoolDown(
-        found.procedure_id, found.outcome, found.ended_at.isoformat(), found.ends_at.isoformat(), str(why)
+        cool_down.procedure_id,
+        cool_down.outcome,
+        cool_down.ended_at.isoformat(),
+        cool_down.ends_at.isoformat(),
+        str(why),
     )
 
 
@@ -86,6 +90,6 @@ def _opened(procedure: Run, context: Any) -> ProcedureOpened:
         reason=request.reason,
         triggered_at=queued.isoformat() if queued else procedure.now(),
         continues=what_is_continued(procedure),
-        cool_down=_cool_down(procedure),
+        cool_down=_skipped_cool_down(procedure),
         request=request.model_dump(mode="json"),
     )

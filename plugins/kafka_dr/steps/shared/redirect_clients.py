@@ -16,19 +16,19 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class RedirectClients(ProcedureStep):
-    """Change where clients connect, read it back, and tell the applications to go on."""
+    """Point the routing record at the target, read the record back, and tell the applications to resume."""
 
     def act(self, procedure: Run, context: Any) -> ClientsRedirected:
-        """The routing record names the target; the drain hook is told to resume."""
+        """Change the routing record, then ask the drain hook to resume the clients."""
         require_opened(procedure)
         procedure.authority.hold()
         servers = procedure.systems.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)[
             "bootstrap.servers"
         ]
-        done = procedure.systems.routing.redirect(ClientRoute(procedure.request.target, servers))
+        redirect = procedure.systems.routing.redirect(ClientRoute(procedure.request.target, servers))
         return ClientsRedirected(
-            changed=done.changed,
-            answered=done.answered,
-            clients_see=asdict(done.seen),
+            changed=redirect.changed,
+            answered=redirect.answered,
+            clients_see=asdict(redirect.seen),
             drain_hook=tell_to_resume(procedure),
         )

@@ -1,4 +1,4 @@
-"""Gates: questions that a second person answers."""
+"""The gate on translated positions and on losses beyond the approved loss."""
 
 from __future__ import annotations
 
@@ -16,71 +16,75 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.steps.gate import ProcedureGate, Question
 from kafka_dr.vocabulary import TranslationClass
 
-_SHOWN = 50
+_MAX_ROWS = 50
 
 
 class ReviewTranslation(ProcedureGate):
-    """Pass when all positions are exact and no loss exceeds the approved one; else show what differs, and ask."""
+    """Pass if all positions are exact and no loss exceeds the approved loss; else show the differences, and ask."""
 
     def wait_seconds(self, procedure: Run) -> float:
-        """Clients are fenced meanwhile: no longer than the fence may last, where there is one."""
-        deadline, longest = procedure.progress.fence_deadline(), super().wait_seconds(procedure)
-        return longest if deadline is None else max(1.0, min(longest, deadline - time.time()))
+        """Seconds to wait for an answer; with a fence at most until the fence's deadline, as clients are fenced."""
+        deadline, limit = procedure.progress.fence_deadline(), super().wait_seconds(procedure)
+        return limit if deadline is None else max(1.0, min(limit, deadline - time.time()))
 
     def digest(self, procedure: Run) -> str | None:
-        """Of the translation, and of what is lost beyond what was approved."""
+        """Digest of the translation and of the loss beyond the approved loss; None if no person has to look."""
         return digest_to_review(procedure, loss_beyond_approval(procedure))
 
     def question(self, procedure: Run) -> Question:
-        """What is lost beyond what was approved, and the positions that are not exact, worst first."""
-        more, found = loss_beyond_approval(procedure), procedure.progress.require(OffsetsTranslated)
-        born = groups_born(procedure)
-        rows = procedure.artifacts.load(found.translation)
+        """Show the loss beyond the approved loss, and inexact positions, worst first."""
+        increase, result = loss_beyond_approval(procedure), procedure.progress.require(OffsetsTranslated)
+        new_groups = groups_born(procedure)
+        rows = procedure.artifacts.load(result.translation)
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
         refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())
         body = "\n".join(
             [
-                *increase_markdown(more),
+                *increase_markdown(increase),
                 f"{len(inexact)} of {len(rows)} positions are not exact; {refused} of them have no position at all.",
-                _rereads(found),
-                f"{_records(found.holes)} records below the cut-off were not found on the target.",
-                (f"{_records(found.cut)} unread records have already been deleted from the target by its retention."),
+                _rereads(result),
+                f"{_records(result.holes)} records below the cut-off were not found on the target.",
+                (f"{_records(result.cut)} unread records have already been deleted from the target by its retention."),
                 (
-                    f"{len(born)} groups were born after the forecast and move too:"
-                    f" {table_cell(first_few(born, 20)) or 'none'}."
+                    f"{len(new_groups)} groups were born after the forecast and move too:"
+                    f" {table_cell(first_few(new_groups, 20)) or 'none'}."
                 ),
                 "",
                 "| group | partition | position | on the target | class | may read again | evidence |",
                 "| --- | --- | --- | --- | --- | --- | --- |",
-                *[_row(r) for r in inexact.head(_SHOWN).to_dict("records")],
+                *[_row(r) for r in inexact.head(_MAX_ROWS).to_dict("records")],
                 "",
-                f"Translation digest `{found.digest}`",
-                *([f"Digest of both, translation and loss: `{review_digest(found.digest, more)}`"] if more else []),
+                f"Translation digest `{result.digest}`",
+                *(
+                    [f"Digest of both, translation and loss: `{review_digest(result.digest, increase)}`"]
+                    if increase
+                    else []
+                ),
             ]
         )
-        asked = (
+        subject = (
             "Lose more than was approved, and commit these positions? Translation and loss"
-            if more
+            if increase
             else "Commit these positions? Translation"
         )
-        return Question(asked, body)
+        return Question(subject, body)
 
 
 def _rereads(translated: OffsetsTranslated) -> str:
-    """Tell the most rereads of one position, and how many positions may have moved since they were seen."""
+    """Say the largest number of rereads of one position, and how many positions may have moved since their sample."""
     largest = "of some nobody knows how many" if translated.bound is None else f"at most {translated.bound}"
     moved = translated.may_have_moved
-    since = (
+    moved_note = (
         f" {moved} positions are of groups that may have gone on since they were seen: they are taken to have read all"
         " that the target holds."
         if moved
         else ""
     )
-    return f"Records that one position reads again: {largest}.{since}"
+    return f"Records that one position reads again: {largest}.{moved_note}"
 
 
 def _records(ranges: Sequence[MissingRange]) -> int:
-    return sum(found.records for found in ranges)
+    return sum(missing.records for missing in ranges)
 
 
 def _row(row: Mapping[Hashable, Any]) -> str:

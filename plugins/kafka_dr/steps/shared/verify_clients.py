@@ -1,4 +1,4 @@
-"""See clients arrive on the target."""
+"""Verify that clients arrive on the target."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class VerifyClients(ProcedureStep):
-    """Groups that were active at the forecast become active on the target; nobody is left on the source."""
+    """Wait until groups active at the forecast are active on the target and no group is active on the source."""
 
     def act(self, procedure: Run, context: Any) -> ClientsVerified:
-        """Wait for the groups; count what was written past the boundary."""
+        """Wait for the groups; count records written past the boundary."""
         expected = list(procedure.progress.move().active_groups)
         procedure.progress.wait(
             self.task_id,
             "Groups on the target",
-            lambda: self._arrived(procedure, expected),
+            lambda: self._require_arrived(procedure, expected),
             procedure.request.deadlines.verify_seconds,
         )
         return ClientsVerified(
             expected_groups=len(expected),
             left_on_source=None if procedure.progress.without_source else 0,
-            records_since_opening=self._written(procedure),
+            records_since_opening=self._count_written(procedure),
             note=None if expected else "no group was active at the forecast: nothing to wait for",
         )
 
-    def _arrived(self, procedure: Run, expected: list[str]) -> None:
-        left = (
+    def _require_arrived(self, procedure: Run, expected: list[str]) -> None:
+        still_on_source = (
             []
             if procedure.progress.without_source
             else sorted(active_groups(procedure.systems.source, groups_of(procedure)))
         )
-        if left:
-            raise NotYet(f"{len(left)} groups are still on the source: {first_few(left)}")
+        if still_on_source:
+            raise NotYet(f"{len(still_on_source)} groups are still on the source: {first_few(still_on_source)}")
         missing = sorted(set(expected) - set(active_groups(procedure.systems.target, expected)))
         if missing:
             raise NotYet(
                 f"{len(missing)} of {len(expected)} groups are not active on the target yet: {first_few(missing)}"
             )
 
-    def _written(self, procedure: Run) -> int:
+    def _count_written(self, procedure: Run) -> int:
         boundary, topics = boundary_of(procedure), procedure.systems.target.topics(topics_of(procedure))
         ends = procedure.systems.target.ends(
             [TopicPartition(t, p) for t, info in topics.items() for p in info.partitions]
