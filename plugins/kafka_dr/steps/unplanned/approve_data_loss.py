@@ -8,14 +8,14 @@ from kafka_dr.steps.gate import ProcedureGate, Question
 
 
 class ApproveDataLoss(ProcedureGate):
-    """Show what is lost; go on only when someone other than the starter approves this very inventory."""
+    """Show the loss inventory; pass only when a person other than the starter approves this very inventory."""
 
     def digest(self, procedure: Run) -> str:
-        """Of the plan, which holds the inventory."""
+        """Digest of the plan, which holds the inventory."""
         return procedure.progress.move().plan_digest
 
     def question(self, procedure: Run) -> Question:
-        """The inventory."""
+        """Show the inventory."""
         move = procedure.progress.move()
         plan = move.planned
         return Question(

@@ -1,4 +1,4 @@
-"""What is lost with the source: the inventory, and the plan."""
+"""Assess what is lost with the source, and write the plan."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class AssessDataLoss(ProcedureStep):
-    """Assess the loss by what was recorded and what the target has; per record if the source can be read."""
+    """Assess the loss from the recorder's samples and the target's logs; per record if the source can be read."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> DataLossAssessed:
-        """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
+        """Gather inputs, let Spark assess, and write the plan; nothing is changed on either cluster."""
         with run_concurrently() as start:
             gathered = start(known_now, procedure)
-            made = run_spark_job(
+            result = run_spark_job(
                 procedure,
                 context,
                 "assess_data_loss",
@@ -41,17 +41,17 @@ class AssessDataLoss(ProcedureStep):
             )
         known, source, proven = gathered.result()
         seen = last_seen(procedure, known, source)
-        summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
-        # Offsets that may be missing stay whole numbers: the plan says them, and its digest covers them.
+        summary = json.loads((result / "summary.json").read_text(encoding="utf-8"))
+        # Nullable integers, not floats: the plan contains these offsets, and the plan's digest covers them.
         loss, ahead, rereads = (
-            pd.read_parquet(made / f"{name}.parquet", dtype_backend="numpy_nullable")
+            pd.read_parquet(result / f"{name}.parquet", dtype_backend="numpy_nullable")
             for name in ("loss", "ahead", "rereads")
         )
-        bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
+        bounds = pd.read_parquet(result.with_name(f"{result.name}.input") / "bounds.parquet")
         assessed = plan_of(
             procedure, known, summary, loss, ahead, seen, plan_section(proven, int(bounds["drained"].sum()))
         )
-        translated = early_result(procedure, made)
+        translated = early_result(procedure, result)
         rows = procedure.artifacts.load(translated) if translated else None
         plan = with_rereads(assessed, summary["rereads"], rereads, rows).as_dict()
         cut_off, ends = proven.cut_off, source.ends or last_ends(known) | proven.cut_off
@@ -72,7 +72,7 @@ class AssessDataLoss(ProcedureStep):
             earlier_translation=proven.missing,
             translated_ahead=translated,
             source_readable=source.readable,
-            stranded=made.name if source.readable else None,
+            stranded=result.name if source.readable else None,
             last_sample_at=known.recorded.last_at,
             source_last_seen_at=known.recorded.source_at,
             missing=known.missing,

@@ -13,9 +13,9 @@ from kafka_dr.steps.planned.commit_groups import CommitGroups
 
 
 class CommitWithoutSource(CommitGroups):
-    """Commit the positions once MirrorMaker 2's own group sync can move them no more."""
+    """Commit the positions once MirrorMaker 2's own group sync can no longer move these positions."""
 
     def act(self, procedure: Run, context: Any) -> GroupsCommitted:
-        """The checkpoint connector was asked to stop a while ago; only now it is waited for."""
+        """Wait for the checkpoint connector, which stop_mirror_maker asked to stop; then commit."""
         group_sync_stopped(procedure, self.task_id)
         return super().act(procedure, context)

@@ -1,4 +1,4 @@
-"""Is the source lost? Only then may an unplanned failover go on by itself."""
+"""Confirm that the source is lost: without an override an unplanned failover goes on only then."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _OVERRIDE = (
 
 
 class ConfirmSourceLost(ProcedureStep):
-    """Check the source from several sides over a window; refuse unless it is lost or the run gives it up alive.
+    """Check the source from several views over a window; refuse unless the source is lost or the run overrides this.
 
-    The reason alone moves nobody: it stands in the figures, which the approval of the loss shows to a second person.
+    The override alone moves no client: a second person sees its reason in the figures when approving the loss.
     """
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> SourceConfirmedLost:
-        """Look, note who saw what, and refuse a source that is neither lost nor given up."""
+        """Check, record what each view saw, and refuse a source that is not lost, unless the run overrides this."""
         override, began, pace = (
             procedure.request.choices.get("override_source_lost"),
             time.monotonic(),
             pace_of(procedure.request.deadlines),
         )
         verdict = confirm_source_state(procedure, lambda line: self.log.info("%s", line))
-        looks: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "state": verdict.state.value,
             "override": override,
             "overridden": not verdict.lost and override is not None,
@@ -48,15 +48,16 @@ class ConfirmSourceLost(ProcedureStep):
             "verdict": SourceVerdict(**verdict.as_dict()),
         }
         if not verdict.lost and override is None:
-            record_fact(procedure.authority, self.task_id, SourceNotLostNoted(**looks))
+            record_fact(procedure.authority, self.task_id, SourceNotLostNoted(**figures))
             raise refusal_of(verdict)
-        # Without a hook it can only be armed: better refused now, while nothing is touched, than at its fence.
-        armed = verdict.lost and procedure.systems.fence_hook is None
-        return SourceConfirmedLost(**looks, watcher_seen_at=watcher_seen(procedure) if armed else None)
+        # Without a fence hook the fence of a lost source can only be armed. If no watcher runs, refuse now, before
+        # any cluster is changed, and not first in fence_source.
+        needs_watcher = verdict.lost and procedure.systems.fence_hook is None
+        return SourceConfirmedLost(**figures, watcher_seen_at=watcher_seen(procedure) if needs_watcher else None)
 
 
 def refusal_of(verdict: LossVerdict) -> SourceNotLost:
-    """Why a source that is not lost is not left, and what may be done instead."""
+    """The refusal to leave a source that is not lost, with what to do instead."""
     if verdict.state is SourceState.ANSWERS:
         return SourceNotLost(
             "The source still answers",

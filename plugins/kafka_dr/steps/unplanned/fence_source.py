@@ -1,4 +1,4 @@
-"""Fence a source that may be out of reach."""
+"""Fence a source that may be unreachable."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 
-#: A source that was found lost, answers and is not fenced by then is armed, or left to the hook.
+#: Limit of the ACL fence of a source confirmed lost that answers again; then the fence is armed, or the hook asked.
 _FENCE_SECONDS = 20.0
 
 
 class FenceSource(ProcedureStep):
-    """Fence what can be reached; what cannot is armed: the watcher fences it as soon as it answers."""
+    """Fence a reachable source; for an unreachable one arm the fence, so that the watcher fences it when it answers."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> SourceFenced:
-        """Fence by ACL or fence hook, or arm the fence; the inventory's approval covers the time until then, too."""
+        """Fence by ACL or fence hook, or arm the fence; the inventory's approval covers the unfenced time, too."""
         approval = procedure.approvals.require_plan()
         topics = topics_left(procedure)
         unproven: FenceNotProven | DeadlinePassed | None = None
@@ -63,24 +63,24 @@ class FenceSource(ProcedureStep):
             self.log.info("The source is out of reach: %s", error)
         except (FenceNotProven, DeadlinePassed) as error:
             unproven = error
-        return self._from_outside(procedure, topics, approval, unproven)
+        return self._fence_without_acls(procedure, topics, approval, unproven)
 
-    def _from_outside(
+    def _fence_without_acls(
         self,
         procedure: Run,
         topics: list[str],
         approval: Approval,
         unproven: FenceNotProven | DeadlinePassed | None,
     ) -> SourceFenced:
-        """Arm the fence before asking the hook, as the source may answer meanwhile; a fence by hook replaces it."""
-        # A source that works, and lets clients in: both sides would accept writes, and no watcher could change that.
-        works = unproven if unproven is not None and source_answers(procedure) else None
-        armed_at = "" if works is not None else arm_fence(procedure, self.task_id, topics).fence.since.isoformat()
+        """Arm the fence before asking the hook, as the source may answer meanwhile; a fence by hook replaces this."""
+        # If a source answers and cannot be fenced, both clusters would accept writes; no watcher could change this.
+        open_source = unproven if unproven is not None and source_answers(procedure) else None
+        armed_at = "" if open_source is not None else arm_fence(procedure, self.task_id, topics).fence.since.isoformat()
         answer = ask_fence_hook(procedure, self.task_id)
         if answer is not None and answer.fenced:
             return SourceFencedByHook(approval=approval, fenced=BY_HOOK, answer=answer, fenced_at=procedure.now())
-        if works is not None:
-            raise works
+        if open_source is not None:
+            raise open_source
         return SourceFenceArmed(
             approval=approval,
             fenced=ARMED,
@@ -92,5 +92,5 @@ class FenceSource(ProcedureStep):
 
 
 def _fence_limit(procedure: Run) -> float:
-    """Seconds an ACL fence may take: short for a lost source, as clients stand still; longer for one left alive."""
+    """Seconds an ACL fence may take: short for a lost source, as clients are down; longer for an overridden source."""
     return _FENCE_SECONDS if found_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)

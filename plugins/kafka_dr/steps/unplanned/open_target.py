@@ -1,4 +1,4 @@
-"""Let clients write on the target of a source that was given up."""
+"""Let clients write on the target after the source was declared lost."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from kafka_dr.steps.planned.open_target import OpenTarget
 
 
 class OpenWithoutSource(OpenTarget):
-    """Look again at the target, then let clients write. The intent is the point of no return."""
+    """Recheck the target, then let clients write. The intent is the point of no return."""
 
     def look_again(self, procedure: Run, begun: bool) -> str:
-        """Nothing of the source is asked: it is fenced, or armed. Answers what shows that no position changed."""
+        """Recheck without asking the source, which is fenced or armed; return what shows that no position changed."""
         if source_reopened(procedure):
             raise Refusal(
                 "The source was given back to its clients",
@@ -40,12 +40,12 @@ class OpenWithoutSource(OpenTarget):
             refuse_living_groups(procedure)
             if procedure.progress.require(SourceFenced).fenced == ARMED:
                 watcher_seen(procedure)
-            # Last of all: a connector that still has to stop is believed only because nothing moves.
+            # Checked last: only stable target ends show that a connector that is still stopping writes nothing.
             target_ends_are_boundary(procedure)
         return "the source was given up"
 
     def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
-        """What clients will do on the target, and the principals that hold the right there, but for a denial."""
+        """Client operations to allow on the target, each with the principals that have the right but for a denial."""
         rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
         scopes = (
             FenceScope.writes(topics_of(procedure)),
@@ -55,7 +55,7 @@ class OpenWithoutSource(OpenTarget):
 
 
 def refuse_living_groups(procedure: Run) -> None:
-    """No group that moves has a member on the target yet."""
+    """Refuse if a group that moves has a member on the target."""
     active = active_groups(procedure.systems.target, groups_of(procedure))
     if active:
         raise Refusal(

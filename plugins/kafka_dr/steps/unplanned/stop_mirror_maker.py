@@ -1,4 +1,4 @@
-"""Stop MirrorMaker 2 of a source that was given up."""
+"""Stop MirrorMaker 2 of a source declared lost."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from kafka_dr.procedure.entries import MirrorMakerStopped
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.rechecked import RecheckedStep
 
-#: A source that still answers lets its connectors go at once. One that is dead keeps each for a minute, and nothing can
-#: be mirrored from it meanwhile.
+#: With a source that answers, connectors stop at once. With a dead source each takes a minute, but nothing can be
+#: mirrored from a dead source meanwhile.
 _STOP_SECONDS, _ASK_SECONDS = 10.0, 5.0
 
 
 class StopLeftMirrorMaker(RecheckedStep):
-    """Ask MirrorMaker 2 of the lost source to stop; the target's still ends prove that it writes no more."""
+    """Ask MirrorMaker 2 of the lost source to stop; the target's stable log ends prove that all writes ended."""
 
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
-        """Ask to stop, then wait for still target ends: the boundary, which a later failback begins at."""
+        """Ask to stop, then wait for stable target ends: the boundary, where a later failback starts."""
         procedure.approvals.require_plan()
         remote = existing_partitions(procedure, remote_partitions(procedure, partitions_of_plan(procedure)).values())
         states, silent = asked_to_stop(procedure, self.task_id)
         left = [name for name, state in states.items() if state != STOPPED]
-        # What was on its way when the connectors were asked is in the log once its ends stand still.
+        # Records in flight at the stop request are in the log once its ends are stable.
         ends = still_target_ends(procedure, self.task_id, sorted(remote))
-        # Connect answers this where it also stops tasks: one that is at it, or died with the source, is not waited for.
+        # Connect answers offset requests in the thread that stops tasks: with a connector still stopping, or a worker
+        # that died with the source, the answer is not waited for.
         replicated = from_connect(procedure, []) if states and not left else {}
         return MirrorMakerStopped(
             asked=silent is None,
@@ -45,7 +46,11 @@ class StopLeftMirrorMaker(RecheckedStep):
 
 
 def asked_to_stop(procedure: Run, step: str) -> tuple[dict[str, str], str | None]:
-    """Ask the flow's MirrorMaker 2 to stop: states by connector or flow; why the worker was not asked, else None."""
+    """Ask the flow's MirrorMaker 2 to stop.
+
+    Returns:
+        States by connector or flow, and why the worker did not answer; None if it did.
+    """
     seconds = 0.0 if found_lost(procedure) else _STOP_SECONDS
     try:
         return stop_flow(procedure, step, procedure.flow, _ASK_SECONDS, seconds), None

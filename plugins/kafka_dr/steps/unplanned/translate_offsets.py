@@ -14,22 +14,22 @@ from kafka_dr.steps.planned.translate_offsets import TranslateOffsets
 
 
 class TranslateWithoutSource(TranslateOffsets):
-    """Translate the positions that were seen last, from what was recorded and from the target's log alone."""
+    """Translate the positions seen last, from the recorder's samples and the target's logs alone."""
 
     def positions(self, procedure: Run) -> pd.DataFrame:
-        """What is translated: the positions of the inventory."""
+        """The positions to translate: those of the inventory."""
         return procedure.artifacts.load(procedure.progress.require(DataLossAssessed).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """Take the assessment's translation if the target is unchanged, else Spark's; add what was missing earlier."""
+        """Reuse the assessment's translation if the target is unchanged, else run Spark; add earlier missing ranges."""
         assessed = procedure.progress.require(DataLossAssessed)
         bounds, earlier = procedure.artifacts.load(assessed.bounds), assessed.earlier_translation
-        taken_ahead = reuse_if_target_unchanged(procedure, assessed.translated_ahead, bounds, positions)
-        rows, summary = taken_ahead or super().translated(procedure, context, positions)
+        reused = reuse_if_target_unchanged(procedure, assessed.translated_ahead, bounds, positions)
+        rows, summary = reused or super().translated(procedure, context, positions)
         return rows, summary | {name: [*earlier.get(name, ()), *summary[name]] for name in ("holes", "cut")}
 
     def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
-        """The inventory's positions, floors and pairs, and the target's log as it is since MirrorMaker 2 stands."""
+        """Write the inventory's positions, floors and pairs, and the target's log bounds after the stop."""
         assessed = procedure.progress.require(DataLossAssessed)
         floors, syncs, pairs = map(procedure.artifacts.load, (assessed.floors, assessed.syncs, assessed.pairs))
         bounds = bounds_at_boundary(procedure, procedure.artifacts.load(assessed.bounds))
