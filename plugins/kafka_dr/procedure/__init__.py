@@ -1,1 +1,1 @@
-"""How any procedure runs: its run, systems, authority, progress, files and approvals, and what its journal says."""
+"""How any procedure runs: its run, systems, authority, progress, files, approvals and journal entries."""

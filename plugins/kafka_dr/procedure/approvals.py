@@ -1,4 +1,4 @@
-"""Approvals of one run, read from Airflow's API by each act: neither XCom nor a task's state is believed."""
+"""Approvals of one run, read from Airflow's API by each act; neither XCom nor a task's state counts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Approvals:
     """Answers to the gates of one run.
 
     Args:
-        dag_id: of the run.
-        run_id: of the run.
-        systems: hold Airflow's API.
+        dag_id: Airflow's DAG id of the run.
+        run_id: Airflow's id of the run.
+        systems: for the client of Airflow's API.
         progress: says whether the target was opened.
-        valid_seconds: how old an approval may be.
+        valid_seconds: maximum age of an approval.
     """
 
     def __init__(self, dag_id: str, run_id: str, systems: Systems, progress: Progress, valid_seconds: float) -> None:
@@ -28,7 +28,11 @@ class Approvals:
         self._systems, self._progress, self._valid_seconds = systems, progress, valid_seconds
 
     def starter(self) -> str:
-        """Who triggered this run, by Airflow's own record; an unknown starter is refused."""
+        """The user who triggered this run, by Airflow's record.
+
+        Raises:
+            ApprovalMissing: Airflow names no user.
+        """
         name = self._systems.api.dag_run(self._dag_id, self._run_id).triggering_user_name
         if not name:
             raise ApprovalMissing(
@@ -39,7 +43,11 @@ class Approvals:
         return name
 
     def require(self, gate: str, digest: str) -> Approval:
-        """Who answered a gate, and when; a refusal unless the answer is a valid approval of this very digest."""
+        """The approval of this very digest at a gate.
+
+        Raises:
+            ApprovalMissing: the gate's answer is missing or no valid approval of the digest.
+        """
         answer = self._systems.api.hitl(self._dag_id, self._run_id, gate)
         if answer is None or not answer.chosen_options:
             raise ApprovalMissing(
@@ -48,7 +56,7 @@ class Approvals:
                 "Marking a gate successful approves nothing. Before the opening the procedure returns by itself: start"
                 " a new one; after it, clear that gate alone and have it answered.",
             )
-        # Once the target was opened under it, an approval that grows old must not keep clients standing still.
+        # Once the target was opened under an approval, its expiry must not prolong the clients' downtime.
         opened = self._progress.done(TargetOpened) is not None
         problem = problem_with(answer, self.starter(), digest, time.time(), None if opened else self._valid_seconds)
         by = answer.responded_by_name or answer.responded_by_id
@@ -62,20 +70,20 @@ class Approvals:
         return Approval(gate=gate, by=by, at=answer.responded_at.isoformat(), digest=digest)
 
     def require_plan(self) -> Approval:
-        """The valid approval of the run's plan, as of `require`."""
+        """The valid approval of the run's plan; raises like `require`."""
         planned = DataLossAssessed if self._progress.without_source else FailoverForecast
         return self.require(self._progress.planning[1], self._progress.require(planned).plan_digest)
 
 
 def problem_with(answer: HitlAnswer, starter: str, digest: str, now: float, valid_seconds: float | None) -> str:
-    """Why an answer approves nothing; empty if it does.
+    """Why an answer is no valid approval; empty if the answer is valid.
 
     Args:
-        answer: what Airflow holds.
-        starter: who started the run.
-        digest: what must have been asked about.
+        answer: Airflow's record of the answer.
+        starter: user who started the run.
+        digest: digest that the question must have named.
         now: in seconds since 1970.
-        valid_seconds: how old it may be; None where age no longer counts.
+        valid_seconds: maximum age of the answer; None for any age.
     """
     if answer.chosen_options != (APPROVE,):
         return f"the answer was {', '.join(answer.chosen_options)}"

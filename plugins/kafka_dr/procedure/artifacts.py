@@ -1,4 +1,4 @@
-"""Files beside the evidence: what is too large for the journal, under a receipt that the journal holds."""
+"""Files beside the evidence: data too large for the journal. The journal holds a receipt of each file."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ class Artifacts:
     """The folder of one run.
 
     Attributes:
-        folder: where the run's evidence and larger results lie.
+        folder: path of the run's evidence and larger results.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def save(self, name: str, frame: pd.DataFrame) -> Receipt:
-        """Write a frame as Parquet; return its receipt, which goes into the journal.
+        """Write a frame as Parquet; return its receipt for the journal.
 
-        Its content is in the file's name: what a second process of a step writes never replaces what the journal knows.
+        The file's name contains a digest of the content, so a second process never replaces a file with a receipt.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        # Several threads, and processes on several machines, may write the same at once.
-        aside = self.folder / f".{name}.{uuid.uuid4().hex}.writing"
-        frame.to_parquet(aside, index=False)
-        digest = _sha256(aside)
-        path = aside.replace(self.folder / f"{name}-{digest[:12]}.parquet")
+        # Several threads, and processes on several machines, may write the same frame at once.
+        temporary = self.folder / f".{name}.{uuid.uuid4().hex}.writing"
+        frame.to_parquet(temporary, index=False)
+        digest = _sha256(temporary)
+        path = temporary.replace(self.folder / f"{name}-{digest[:12]}.parquet")
         return Receipt(path.name, len(frame), digest)
 
     def load(self, receipt: Receipt | Mapping[str, Any]) -> pd.DataFrame:
-        """Read a frame back.
+        """Read the frame of a receipt.
 
         Raises:
-            Contradiction: the file is not the one of the receipt.
+            Contradiction: the file is missing or differs from the receipt.
         """
-        written = vars(receipt) if isinstance(receipt, Receipt) else receipt
-        file, digest = written["file"], written["sha256"]
+        fields = vars(receipt) if isinstance(receipt, Receipt) else receipt
+        file, digest = fields["file"], fields["sha256"]
         path = self.folder / file
         if not path.exists() or _sha256(path) != digest:
             raise Contradiction(

@@ -1,7 +1,7 @@
-"""The right to act: asked of the journal just before each act and just after it.
+"""The right to act, checked in the journal just before each act and again just after the act.
 
-A process that stood still in between may act after the right was lost: it undoes that, unless somebody else has taken
-the pair since, whose doing it may be by now.
+A process that was paused between the first check and the act may act after losing the right. The process then undoes
+its act, unless another procedure has taken the pair since and may rely on the same change.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kafka_dr.vocabulary import Entry, Step
 
 
 class Authority(Protocol):
-    """What lets a process act for a run, and write about it."""
+    """The right of a process to act for a run and to write to its journal."""
 
     def hold(self) -> None:
-        """Refuse unless the right still stands."""
+        """Raise LeaseLost or Superseded unless the process still has the right."""
 
     def may_undo(self) -> bool:
-        """Whether what was done too late is to be undone."""
+        """Whether an act that came too late must be undone."""
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
         """Append one entry to the journal."""
@@ -37,12 +37,12 @@ def record_fact(authority: Authority, step: str, fact: Fact) -> None:
 
 @contextmanager
 def acting_under(authority: Authority, undo: Callable[[], object]) -> Iterator[None]:
-    """Hold the right just before a mutating call and just after it; what was done too late is undone."""
+    """Check the right just before and just after a mutating call; undo a call that came too late."""
     authority.hold()
     try:
         yield
     finally:
-        # Also after a failure: what was interrupted, or had no answer in time, may have taken effect.
+        # Also after a failure: a call that was interrupted or timed out may have taken effect.
         _undo_if_late(authority, undo)
 
 
@@ -60,7 +60,7 @@ class LeaseAuthority:
 
     Args:
         journal: holds leases and entries.
-        pair: order-free name of the two clusters.
+        pair: name of the two clusters, the same in both directions.
         holder: the procedure's id.
     """
 
@@ -69,7 +69,7 @@ class LeaseAuthority:
 
     @cached_property
     def epoch(self) -> int:
-        """The epoch this process acts under: the newest of the procedure when it was first asked.
+        """The epoch of this process: the procedure's newest epoch at the first access.
 
         Raises:
             Refusal: the procedure never took the lease.
@@ -91,12 +91,12 @@ class LeaseAuthority:
             return False
 
     def take_new_epoch(self) -> None:
-        """Take a new epoch for this process; an older process of the procedure, orphaned or frozen, can act no more."""
+        """Take a new epoch; older processes of the procedure (orphaned, frozen) can no longer act."""
         self.hold()
         self.epoch = self._journal.take_lease(self.pair, self.holder, renew=True)
 
     def hold(self) -> None:
-        """Refuse unless the procedure still holds the pair under this very epoch."""
+        """Raise LeaseLost or Superseded unless the procedure still holds the pair under this very epoch."""
         try:
             self._journal.check_lease(self.pair, self.holder, self.epoch)
         except LeaseLost:
@@ -104,7 +104,7 @@ class LeaseAuthority:
             raise
 
     def refuse_if_continued(self) -> None:
-        """Refuse every step of a procedure that another one goes on from."""
+        """Raise LeaseLost if another procedure continues this one."""
         successor = continued_by(self._journal.entries(self.holder, Step.OPEN_PROCEDURE, Entry.NOTE))
         if successor is not None:
             raise LeaseLost(
@@ -114,10 +114,10 @@ class LeaseAuthority:
             )
 
     def may_undo(self) -> bool:
-        """Whether the source was given back, and nobody took the pair since."""
+        """Whether the rollback has begun and no other procedure has taken the pair since."""
         lease = self._journal.lease(self.pair)
-        returning = self._journal.entries(self.holder, Step.RETURN_TO_SOURCE, Entry.INTENT)
-        return lease is not None and lease.holder == self.holder and bool(returning)
+        rollback_intents = self._journal.entries(self.holder, Step.RETURN_TO_SOURCE, Entry.INTENT)
+        return lease is not None and lease.holder == self.holder and bool(rollback_intents)
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
         """Append one entry under the procedure's epoch."""
@@ -125,11 +125,11 @@ class LeaseAuthority:
 
 
 class WithoutUndo:
-    """An authority under which nothing is undone: the cluster that is acted on is not the one to be given back."""
+    """An authority that never undoes late acts: they concern the target, while a rollback gives back the source."""
 
     def __init__(self, authority: Authority) -> None:
         self.hold, self.write = authority.hold, authority.write
 
     def may_undo(self) -> bool:
-        """Never."""
+        """Answer False."""
         return False

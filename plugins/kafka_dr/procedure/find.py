@@ -1,4 +1,4 @@
-"""Which run a task belongs to, and which procedure holds a pair of clusters."""
+"""Find the run of a task, and the procedure that holds a pair of clusters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from kafka_dr.procedures import foreign_params
 
 
 def request_of(topology: Topology, dag_id: str, params: Mapping[str, Any]) -> Request:
-    """A procedure's params, checked; BadInput names everything that is wrong."""
+    """A procedure's checked params; BadInput names every problem."""
     return check_params(topology, params, foreign_params(dag_id))
 
 
 def procedure_of(context: Any) -> Run:
-    """The run a task belongs to, from Airflow's context; bad params are refused here, before anything is touched."""
+    """The run of a task, from Airflow's context.
+
+    Raises:
+        BadInput: unusable params; nothing was changed yet.
+    """
     run = context["dag_run"]
     topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
     request = request_of(topology, run.dag_id, dict(context["params"]))
@@ -30,7 +34,7 @@ def procedure_of(context: Any) -> Run:
 
 
 def procedure_holding(source: str, target: str) -> Run:
-    """The procedure that holds, or held last, a pair of clusters: with the params it was triggered with.
+    """The procedure that holds, or held last, a pair of clusters, with its original params.
 
     Raises:
         BadInput: unknown clusters, or a pair that no procedure ever held.
@@ -50,11 +54,13 @@ def procedure_holding(source: str, target: str) -> Run:
 
 
 def run_with_bad_params(context: Any) -> Run | None:
-    """A run whose params cannot be used, with as much of its request as can be shown; None without a topology."""
+    """A run with unusable params, with the showable part of its request; None without a topology."""
     try:
         topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
     except BadInput:
         return None
     run, params = context["dag_run"], context["params"]
-    given: dict[str, Any] = {name: str(params.get(name, ""))[:500] for name in ("source", "target", "reason")}
-    return Run.connected(Identity(run.dag_id, run.run_id), Request.model_construct(**given), topology, Connections())
+    request_fields: dict[str, Any] = {name: str(params.get(name, ""))[:500] for name in ("source", "target", "reason")}
+    return Run.connected(
+        Identity(run.dag_id, run.run_id), Request.model_construct(**request_fields), topology, Connections()
+    )

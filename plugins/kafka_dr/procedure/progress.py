@@ -1,4 +1,4 @@
-"""How far a run is, by its journal, and what it waits for."""
+"""How far a run is, by its journal, and how its steps wait."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from kafka_dr.vocabulary import Entry, Step
 T = TypeVar("T")
 F = TypeVar("F", bound=Fact)
 
-#: How long a step looks again by itself before it gives its worker slot back and is woken later.
+#: How long a step polls before it gives its worker slot back and is woken later.
 PATIENCE_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.2
 
 
 class NotYet(Exception):
-    """A look found the awaited state not reached yet; the text says how far it is."""
+    """The awaited state is not reached yet; the text says how far the state is."""
 
 
 class WaitLonger(Exception):
-    """A wait outlasted the step's patience; the step should be woken later and look again."""
+    """A wait outlasted PATIENCE_SECONDS; the step should free its slot and look again when it is woken."""
 
 
 class Progress:
@@ -55,8 +55,8 @@ class Progress:
 
     Args:
         journal: holds the entries.
-        procedure_id: of the run.
-        request: its params, deadlines included.
+        procedure_id: the run's id in the journal.
+        request: the run's params, deadlines included.
     """
 
     def __init__(self, journal: Journal, procedure_id: str, request: Request) -> None:
@@ -65,64 +65,72 @@ class Progress:
 
     @property
     def opened(self) -> ProcedureOpened | None:
-        """What open_procedure wrote down about this run."""
+        """The entry of open_procedure; None if the run was never opened."""
         return self.done(ProcedureOpened)
 
     @property
     def cool_down(self) -> dict[str, Any] | None:
-        """The cool-down that this run does not wait for: after what, until when, and why; None without one."""
+        """The cool-down that this run skips: after which procedure, until when, and why; None if none is skipped."""
         opened = self.opened
         return None if opened is None or opened.cool_down is None else vars(opened.cool_down)
 
     @property
     def continues(self) -> str | None:
-        """The planned procedure that this one goes on from, by what was opened; before that, by what was asked for."""
+        """Id of the planned procedure that this run continues: by its opening entry, before that by its params."""
         opened = self.opened
         if opened is None:
             return self._request.choices.get("continue_procedure")
         return None if opened.continues is None else opened.continues.procedure_id
 
     def facts(self, fact: type[F], step: str | None = None) -> list[F]:
-        """Every fact of a class that the run wrote, or one of its steps, in order."""
-        only = step or (fact.steps[0] if len(fact.steps) == 1 else None)
-        return facts_in(self._journal.entries(self._id, only, fact.kind), fact)
+        """Every fact of a class that the run, or one of its steps, wrote, in journal order."""
+        writer = step or (fact.steps[0] if len(fact.steps) == 1 else None)
+        return facts_in(self._journal.entries(self._id, writer, fact.kind), fact)
 
     def entries(self, kind: Entry | None = None) -> list[JournalEntry]:
-        """What the run wrote, and the watcher of old sources for it, in order; all kinds, or one."""
-        watcher = self._journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, kind)
-        mine = [entry for entry, fact in facts_of(watcher, WatchedFact) if fact.procedure_id == self._id]
-        return sorted([*self._journal.entries(self._id, kind=kind), *mine], key=lambda entry: entry.sequence)
+        """Entries of the run, and those of the watcher of old sources for the run, in order; of all kinds or one."""
+        watcher_entries = self._journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, kind)
+        for_run = [entry for entry, fact in facts_of(watcher_entries, WatchedFact) if fact.procedure_id == self._id]
+        return sorted([*self._journal.entries(self._id, kind=kind), *for_run], key=lambda entry: entry.sequence)
 
     def done(self, outcome: type[F]) -> F | None:
-        """The newest outcome of a class; None if its step was not done."""
+        """The newest fact of a class, such as a step's outcome; None without one."""
         return next(reversed(self.facts(outcome)), None)
 
     def require(self, outcome: type[F]) -> F:
-        """The newest outcome of a class; a refusal if its step was not done."""
-        found = self.done(outcome)
-        if found is None:
-            raise _not_done(outcome.steps[0])
-        return found
+        """The newest outcome of a class.
+
+        Raises:
+            Refusal: its step was not done.
+        """
+        newest = self.done(outcome)
+        if newest is None:
+            raise _refusal_not_done(outcome.steps[0])
+        return newest
 
     def outcome_entry(self, step: str) -> JournalEntry:
-        """The newest entry that a step wrote when it was done; a refusal if there is none."""
-        done = self._journal.last(self._id, step, Entry.OUTCOME)
-        if done is None:
-            raise _not_done(step)
-        return done
+        """The newest outcome entry of a step.
+
+        Raises:
+            Refusal: the step was not done.
+        """
+        entry = self._journal.last(self._id, step, Entry.OUTCOME)
+        if entry is None:
+            raise _refusal_not_done(step)
+        return entry
 
     def began(self, step: str) -> float | None:
-        """When a step first wrote its intent, in seconds since 1970."""
+        """When a step first wrote its intent, in seconds since 1970; None if never."""
         entries = self._journal.entries(self._id, step, Entry.INTENT)
         return entries[0].at.timestamp() if entries else None
 
     def clock(self, step: str) -> float:
-        """When the step's newest try began, in seconds since 1970: being woken goes on, being cleared starts anew."""
+        """When the step's newest try began, in seconds since 1970; waking continues a try, clearing starts one."""
         tries = list(facts_of(self._journal.entries(self._id, step, Entry.INTENT), TryBegun))
         return next((e.at.timestamp() for e, begun in tries if begun == tries[-1][1]), time.time())
 
     def refuse_other_run(self, run_id: str) -> None:
-        """Refuse a run id that differs from another only in characters no folder takes: both would share a lease."""
+        """Refuse a run id that maps to another run's procedure id: both runs would share a lease and a folder."""
         opened = self.opened
         if opened is not None and opened.run_id != run_id:
             raise BadInput(
@@ -132,7 +140,7 @@ class Progress:
             )
 
     def refuse_if_going_back(self) -> None:
-        """Refuse to go forward after an abort or a return to the source, unless the target may already be open."""
+        """Refuse to go forward after an abort or the start of a rollback, unless the target may already be open."""
         if self.began(Step.OPEN_TARGET) is not None:
             return
         abort = self._journal.last(self._id, Step.ABORT_PROCEDURE, Entry.ABORT)
@@ -151,12 +159,12 @@ class Progress:
             )
 
     def fence_deadline(self) -> float | None:
-        """When the fence has lasted as long as it may, in seconds since 1970; None before the fence."""
+        """When the fence will have lasted `max_fence_seconds`, in seconds since 1970; None before the fence."""
         began = self.began(Step.FENCE_PRODUCERS)
         return None if began is None else began + self._request.deadlines.max_fence_seconds
 
     def check_fence_clock(self) -> None:
-        """Refuse to go on once the fence has lasted too long, unless the target is already open."""
+        """Raise DeadlinePassed once the fence has lasted too long, unless open_target has begun."""
         deadline = self.fence_deadline()
         if deadline is not None and time.time() > deadline and self.began(Step.OPEN_TARGET) is None:
             raise DeadlinePassed(
@@ -166,17 +174,17 @@ class Progress:
             )
 
     def wait(self, step: str, what: str, look: Callable[[], T], seconds: float) -> T:
-        """Look until the awaited state is there.
+        """Poll until the awaited state is reached.
 
         Args:
-            step: whose clock counts.
-            what: the awaited state, as a sentence's beginning.
-            look: returns what was found, or raises NotYet.
-            seconds: deadline, counted from when the step's try began; the fence's own deadline counts too.
+            step: the step that waits; its newest try starts the clock.
+            what: the awaited state, as the beginning of a sentence.
+            look: returns the result, or raises NotYet.
+            seconds: deadline from the start of the step's try; the fence's own deadline counts too.
 
         Raises:
-            DeadlinePassed: with what was seen last.
-            WaitLonger: when the step should free its slot and be woken later.
+            DeadlinePassed: with the state seen last.
+            WaitLonger: the step should free its slot and be woken later.
         """
         forward = step != Step.RETURN_TO_SOURCE
         deadline = self.clock(step) + seconds
@@ -188,20 +196,20 @@ class Progress:
                 self.refuse_if_going_back()
             try:
                 return look()
-            except NotYet as found:
+            except NotYet as state:
                 if time.time() >= deadline:
                     raise DeadlinePassed(
                         f"{what}: not within {seconds:.0f} s",
-                        str(found),
+                        str(state),
                         "See this step's page for what may be safely done.",
                     ) from None
                 if time.monotonic() >= patience:
-                    raise WaitLonger(f"{what}: {found}") from None
+                    raise WaitLonger(f"{what}: {state}") from None
             time.sleep(_LOOK_AGAIN_SECONDS)
 
     @property
     def without_source(self) -> bool:
-        """Whether the source was given up: nothing that a later step does may need it."""
+        """Whether the source was declared lost: later steps must work without the source."""
         return self.done(SourceConfirmedLost) is not None
 
     @property
@@ -214,21 +222,25 @@ class Progress:
         )
 
     def move(self) -> MovePlanned:
-        """The forecast or assessment that holds the plan; a refusal if the plan is not the one its digest names."""
+        """The forecast or assessment that holds the plan.
+
+        Raises:
+            Contradiction: the plan does not match its digest.
+        """
         entry = self.outcome_entry(self.planning[0])
         if self._move is None or self._move[0] != entry.hash:
-            found = newest_fact([entry], MovePlanned)
-            if found is None or digest_of(found.plan) != found.plan_digest:
+            planned = newest_fact([entry], MovePlanned)
+            if planned is None or digest_of(planned.plan) != planned.plan_digest:
                 raise Contradiction(
                     "The plan in the journal is not the one its digest names",
-                    entry.hash if found is None else found.plan_digest,
+                    entry.hash if planned is None else planned.plan_digest,
                     "Start the procedure anew.",
                 )
-            self._move = entry.hash, found
+            self._move = entry.hash, planned
         return self._move[1]
 
 
-def _not_done(step: str) -> Refusal:
+def _refusal_not_done(step: str) -> Refusal:
     return Refusal(
         f"{step} did not happen",
         "no outcome of it in the journal",
@@ -238,6 +250,6 @@ def _not_done(step: str) -> Refusal:
 
 
 def not_done(error: SwitchbackError) -> StepNotDone:
-    """A refusal or failure as the journal holds it."""
+    """The journal's fact of an error: StepRefused for a refusal, StepFailed for any other error."""
     fact = StepRefused if isinstance(error, Refusal) else StepFailed
     return fact(error=type(error).__name__, reason=error.reason, seen=error.seen, next_step=error.next_step)

@@ -1,4 +1,4 @@
-"""One run of a procedure: who it is and what was asked for, and what it acts through."""
+"""One run of a procedure: its identity, its request, and the objects through which its steps act."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from kafka_dr.vocabulary import Entry, Step
 
 @dataclass(frozen=True)
 class Identity:
-    """Which run this is."""
+    """A run's DAG id and run id."""
 
     dag_id: str
     run_id: str
 
     @property
     def procedure_id(self) -> str:
-        """Name of the run, fit for a folder."""
+        """Id of the run in journal and evidence, safe as a folder name."""
         return re.sub(r"[^A-Za-z0-9._-]", "_", f"{self.dag_id}-{self.run_id}")
 
 
 def opened_by(journal: Journal, procedure_id: str) -> ProcedureOpened | None:
-    """What a procedure was opened with; None if it never was."""
+    """The opening entry of a procedure; None if the procedure was never opened."""
     return newest_fact(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED), ProcedureOpened)
 
 
@@ -49,8 +49,8 @@ class Run:
 
     Attributes:
         id: the procedure's id, in journal and evidence.
-        journal: holds its entries and leases.
-        systems: clients of everything outside.
+        journal: holds entries and leases.
+        systems: clients of all outside systems.
         progress: how far the run is, by the journal.
         artifacts: files beside the evidence.
         approvals: answers to the gates.
@@ -75,13 +75,13 @@ class Run:
 
     @classmethod
     def connected(cls, identity: Identity, request: Request, topology: Topology, connections: Any) -> Run:
-        """A run whose journal and systems are reached by the topology's connections."""
+        """A run with journal and systems from the topology's connections."""
         journal = Journal(connections.journal_url(topology.journal.connection))
         return cls(identity, request, journal, connections.systems(request, topology))
 
     @classmethod
     def reopened(cls, opened: ProcedureOpened, journal: Journal, topology: Topology, connections: Any) -> Run:
-        """A run of the journal, with the params that it was opened with."""
+        """A run from the journal, with the params of its opening entry."""
         request, identity = Request(**opened.request), Identity(opened.dag_id, opened.run_id)
         return cls(identity, request, journal, connections.systems(request, topology))
 
@@ -92,12 +92,12 @@ class Run:
 
     @property
     def authority(self) -> Authority:
-        """What lets this process act: the lease, unless something else was given."""
+        """The right of this process to act: the lease, unless the constructor got another authority."""
         return self._authority or self.lease
 
     @property
     def pair(self) -> str:
-        """Order-free name of the pair of clusters: what the lease is for."""
+        """Name of the pair of clusters, the same in both directions; the lease is taken on this name."""
         return self.topology.pair_key(self.request.source, self.request.target)
 
     @cached_property
@@ -107,7 +107,7 @@ class Run:
 
     @cached_property
     def reverse_flow(self) -> Flow | None:
-        """The flow the other way, if the topology has one."""
+        """The flow from target to source; None if the topology has none."""
         return self.topology.find_flow(self.request.target, self.request.source)
 
     @property
@@ -116,15 +116,16 @@ class Run:
         return self.topology.names
 
     def exempt(self, alias: str) -> frozenset[str]:
-        """Principals of a cluster that no fence touches."""
+        """Principals of a cluster that no fence may deny."""
         principals = self.topology.cluster(alias).principals
         return frozenset([*principals.mirror_maker, *principals.orchestrator, *principals.exempt])
 
     def mirror_maker(self, flow: Flow) -> MirrorMaker | DedicatedMirrorMaker:
-        """The Connect worker that hosts a flow.
+        """Client of the Connect worker that hosts a flow.
 
-        In dedicated mode what can be known without one, for the flow that a planned procedure stops; any other is
-        refused: it could not be seeded or resumed, and without the source nobody asks for what was only stated.
+        In dedicated mode, which has no worker, a substitute that can only be read and stopped, for the flow that a planned procedure
+        stops. Other flows in dedicated mode are refused: they could be neither seeded nor resumed. Without the source
+        the substitute is refused, too: its settings are only stated in the topology.
         """
         hook: StopHook | None = self.systems.stop_hook(flow)
         if hook is not None and flow == self.flow and not self.progress.without_source:
@@ -133,37 +134,41 @@ class Run:
 
     @cached_property
     def reversed(self) -> Run:
-        """This very run as seen from the other cluster: what is written for the source can be done to the target.
+        """This run with source and target swapped, so that functions for the source can act on the target.
 
-        It has the clients, the lease and the entries of this one.
+        Both objects share clients, lease and journal entries.
         """
         systems = self.systems.reversed()
-        turned = Run(self.identity, systems.request, self.journal, systems, WithoutUndo(self.authority))
-        turned.lease, turned.reversed = self.lease, self
-        return turned
+        swapped = Run(self.identity, systems.request, self.journal, systems, WithoutUndo(self.authority))
+        swapped.lease, swapped.reversed = self.lease, self
+        return swapped
 
     def other(self, procedure_id: str) -> Run | None:
-        """Load another procedure of the journal with its params; None if the journal does not know the name."""
+        """Load another procedure from the journal, with its params; None if the procedure was never opened."""
         opened = opened_by(self.journal, procedure_id)
         if opened is None:
             return None
         return Run.reopened(opened, self.journal, self.topology, self.systems.connections)
 
     def require_other(self, procedure_id: str) -> Run:
-        """As `other`, of a procedure that entries of the journal name; a contradiction if it was never opened."""
-        found = self.other(procedure_id)
-        if found is None:
+        """Load another procedure that journal entries name.
+
+        Raises:
+            Contradiction: the procedure was never opened.
+        """
+        other = self.other(procedure_id)
+        if other is None:
             raise Contradiction(
                 f"The journal names {procedure_id}, and does not say what it was started with",
                 "no entry of its opening",
                 "Look at the journal's database; start a new run.",
             )
-        return found
+        return other
 
     def now(self) -> str:
-        """The time as ISO 8601 UTC."""
+        """The current time, ISO 8601 UTC."""
         return datetime.now(UTC).isoformat()
 
     def close(self) -> None:
-        """Let go of the clients that were used."""
+        """Release the clients of outside systems."""
         self.systems.close()

@@ -1,4 +1,4 @@
-"""The systems outside that a run may touch. Clients connect on first use; nothing here decides."""
+"""Clients of the outside systems that a run uses. Clients connect on first use; nothing here decides."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from kafka_dr.hooks.site.stop import StopHook
 
 
 class Systems:
-    """Clients of everything outside, for one request.
+    """Clients of all outside systems, for one request.
 
     Attributes:
         request: names source and target.
         topology: names the connection of each system.
-        connections: resolves the names.
+        connections: resolves the names of connections.
     """
 
     def __init__(self, request: Request, topology: Topology, connections: Any) -> None:
@@ -39,21 +39,21 @@ class Systems:
 
     @cached_property
     def api(self) -> AirflowApi:
-        """Airflow's API, asked with the product's own account."""
+        """Client of Airflow's API, with the product's own account."""
         return AirflowApi(*self.connections.login(self.topology.airflow_api.connection))
 
     @property
     def source(self) -> KafkaCluster:
-        """The cluster where clients are now."""
+        """Client of the source: the cluster where applications are now."""
         return self._cluster(self.request.source)
 
     @property
     def target(self) -> KafkaCluster:
-        """The cluster where clients go."""
+        """Client of the target: the cluster where applications go."""
         return self._cluster(self.request.target)
 
     def cluster(self, alias: str) -> KafkaCluster:
-        """A client of one cluster that shares nothing with others: neither connections nor what they know."""
+        """A new client of one cluster; it shares neither connections nor caches with other clients."""
         return KafkaCluster(alias, self.connections.kafka(self.topology.cluster(alias).connection))
 
     def reader(self, alias: str, isolation: str = "read_uncommitted") -> RecordReader:
@@ -65,7 +65,7 @@ class Systems:
         return RecordWriter(self.connections.kafka(self.topology.cluster(alias).connection), alias)
 
     def probe(self, alias: str) -> RecordWriter | None:
-        """A writer with the probe's principal, which a fence must refuse; None where none is configured."""
+        """A writer with the probe's principal, which a fence must refuse; None if no probe is configured."""
         connection = self.topology.cluster(alias).probe_connection
         return RecordWriter(self.connections.kafka(connection), alias) if connection else None
 
@@ -80,15 +80,15 @@ class Systems:
         return self._acls_of(self.request.target)
 
     def acls(self, cluster: KafkaCluster) -> ClusterAcls:
-        """The ACL entries of a cluster, by its client."""
+        """The ACL entries of a client's cluster."""
         return ClusterAcls(cluster.admin, cluster.alias)
 
     def connect_worker(self, flow: Flow) -> MirrorMaker:
-        """The Connect worker that hosts a flow; refused where MirrorMaker 2 runs in dedicated mode."""
+        """Client of the Connect worker that hosts a flow; refused if MirrorMaker 2 runs in dedicated mode."""
         return MirrorMaker(*self._login(flow.worker), self.request.deadlines.connect_request_seconds)
 
     def dedicated(self, flow: Flow, hook: StopHook) -> DedicatedMirrorMaker:
-        """What can be known of a flow in dedicated mode, and the hook that stops it."""
+        """Substitute for a worker's client in dedicated mode: settings from the topology, and the stop hook."""
         settings = {"source.consumer.isolation.level": flow.isolation, **flow.mirror_maker}
         return DedicatedMirrorMaker(
             flow.source,
@@ -100,53 +100,53 @@ class Systems:
         )
 
     def stop_hook(self, flow: Flow) -> StopHook | None:
-        """What stops a flow's MirrorMaker 2 in dedicated mode; None where a Connect worker runs it."""
+        """The hook that stops a flow's MirrorMaker 2 in dedicated mode; None if a Connect worker hosts the flow."""
         return None if flow.stop_hook is None else StopHook(*self._login(flow.stop_hook))
 
     @cached_property
     def drain(self) -> ApplicationDrain | None:
-        """The application's drain hook, if it has one."""
+        """The application's drain hook; None if not configured."""
         hook = self.topology.drain
         return None if hook is None else ApplicationDrain(*self._login(hook.connection))
 
     @cached_property
     def source_probe(self) -> SourceProbe | None:
-        """The application's own view of the source, if it offers one."""
+        """The application's own view of the source; None if not configured."""
         hook = self.topology.source_probe
         return None if hook is None else SourceProbe(*self._login(hook.connection))
 
     @cached_property
     def fence_hook(self) -> FenceHook | None:
-        """What fences a cluster by other means than its ACLs, if there is such a thing."""
+        """The hook that fences a cluster by other means than ACLs; None if not configured."""
         hook = self.topology.fence_hook
         return None if hook is None else FenceHook(*self._login(hook.connection))
 
     @cached_property
     def routing(self) -> ClientRouting:
-        """Where clients look up their cluster."""
+        """The routing record, where applications look up their cluster."""
         routing = self.topology.routing
         if routing.kind == "file":
             return FileRouting(Path(routing.path))
         return HttpRouting(*self._login(routing.connection))
 
     def anew(self, request: Request | None = None) -> Self:
-        """Clients of their own, for the same request or another one."""
-        anew: Self = self.connections.systems(request or self.request, self.topology)
-        return anew
+        """A new object with clients of its own, for the same request or another one."""
+        systems: Self = self.connections.systems(request or self.request, self.topology)
+        return systems
 
     def reversed(self) -> Self:
         """The same clients with source and target swapped."""
-        swapped = {"source": self.request.target, "target": self.request.source}
-        turned = self.anew(self.request.model_copy(update=swapped))
-        turned.share_clients(self)
-        return turned
+        roles = {"source": self.request.target, "target": self.request.source}
+        swapped = self.anew(self.request.model_copy(update=roles))
+        swapped.share_clients(self)
+        return swapped
 
     def share_clients(self, other: Systems) -> None:
-        """Use the clusters' clients of other systems from now on."""
+        """Use another object's clients of clusters and ACLs from now on."""
         vars(self).update({name: vars(other)[name] for name in ("_clusters", "_acls")})
 
     def close(self) -> None:
-        """Let go of the clients that were used."""
+        """Release the clients of clusters and ACLs."""
         self._clusters.clear()
         self._acls.clear()
 

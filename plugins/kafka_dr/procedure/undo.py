@@ -1,12 +1,12 @@
-"""What is left to undo of a procedure, by the intents in its journal; and what undoes one intent.
+"""List what a rollback must still undo, from the intents in the journal; map one intent to its undo.
 
-Nothing undoes a topic that was made or deleted, an aborted transaction, a seeded offset or a committed position. What a
-failback did on the returned cluster stays there for the next run.
+There is no undo for created or deleted topics, aborted transactions, seeded offsets and committed positions. Changes of
+a failback on the returned cluster stay for the next run.
 
 Invariants
-1. An act counts from its intent on, whether it took place or not: every undo may be repeated, and finds nothing to do.
+1. An act counts from its intent on, whether it took place or not; every undo may be repeated without effect.
 2. Clients first: the target is closed before the source is opened, and MirrorMaker 2 comes last.
-3. Once the target is open, or the source was given back, nothing is left.
+3. Once the target is open, or after a completed rollback, nothing is left to undo.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from kafka_dr.procedure.entries import (
 )
 from kafka_dr.vocabulary import Entry, Step
 
-#: Steps that stop the flow from the source; what others stop, a return does not start.
+#: Steps that stop the flow from the source; a rollback does not resume flows stopped by other steps.
 _STOPPING = (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE)
 
 
 @dataclass(frozen=True)
 class CloseTarget:
-    """Add denials of the target that were removed to let clients in."""
+    """Add the target's denials again that were removed to let clients in."""
 
     entries: tuple[AclEntry, ...]
 
 
 @dataclass(frozen=True)
 class RemoveFence:
-    """Remove ACL entries that were added to a cluster to keep clients out; `cluster` is None if it is the source."""
+    """Remove ACL entries that were added to a cluster as a fence; `cluster` None means the source."""
 
     entries: tuple[AclEntry, ...]
     cluster: str | None = None
@@ -50,14 +50,14 @@ class RemoveFence:
 
 @dataclass(frozen=True)
 class LiftFenceHook:
-    """Have the fence hook let clients in to a cluster."""
+    """Ask the fence hook to let clients in to a cluster."""
 
     cluster: str
 
 
 @dataclass(frozen=True)
 class ResumeReplication:
-    """Resume connectors, or a flow in dedicated mode, that were asked to stop."""
+    """Resume connectors, or a flow in dedicated mode, after a stop request."""
 
     names: tuple[str, ...]
 
@@ -66,7 +66,7 @@ Undo = CloseTarget | RemoveFence | LiftFenceHook | ResumeReplication
 
 
 def undo_of(intent: Fact) -> Undo | None:
-    """What undoes an act that came too late, by its intent; None if nothing does."""
+    """The undo of an act that came too late, by its intent; None if the act has no undo."""
     match intent:
         case TargetToOpen():
             return CloseTarget(tuple(intent.removes_acl_entries))
@@ -82,22 +82,22 @@ def undo_of(intent: Fact) -> Undo | None:
 
 
 def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], continues: bool) -> list[Undo]:
-    """What a return to the source has to do, in this order.
+    """The undos that a rollback to the source must do, in this order.
 
     Args:
-        entries: of the procedure, and those that the watcher of old sources wrote for it, in the journal's order.
-        source: the cluster that is given back.
-        parts: what replicates from it, as the journal names it: both connectors, or the flow in dedicated mode.
-        continues: another procedure had begun before this one; what that one stopped, its own return resumes.
+        entries: of the procedure, and of the watcher of old sources for the procedure, in the journal's order.
+        source: the cluster to give back to clients.
+        parts: what replicates from the source, as the journal names it: both connectors, or the dedicated flow.
+        continues: whether the procedure continues another one, whose own rollback resumes what that one stopped.
     """
-    known = list(entries)
-    if facts_in(known, TargetOpened):
+    ordered = list(entries)
+    if facts_in(ordered, TargetOpened):
         return []
-    returned = max((n for n, entry in enumerate(known, 1) if facts_in([entry], SourceReturned)), default=0)
-    since = known[returned:]
+    returned = max((n for n, entry in enumerate(ordered, 1) if facts_in([entry], SourceReturned)), default=0)
+    since = ordered[returned:]
     removed, added = removed_acl_entries(since), added_acl_entries(since, source)
     hooks = dict.fromkeys(intent.asks_fence_hook for intent in facts_in(since, FenceHookToAsk))
-    names = _stopped(since, parts, continues)
+    names = _parts_to_resume(since, parts, continues)
     return [
         *([CloseTarget(removed)] if removed else []),
         *([RemoveFence(added, source)] if added else []),
@@ -108,20 +108,20 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], c
 
 def removed_acl_entries(entries: Iterable[Line]) -> tuple[AclEntry, ...]:
     """The target's denials that the procedure meant to remove, each once."""
-    return tuple(dict.fromkeys(one for intent in facts_in(entries, TargetToOpen) for one in intent.removes_acl_entries))
+    return tuple(dict.fromkeys(acl for intent in facts_in(entries, TargetToOpen) for acl in intent.removes_acl_entries))
 
 
 def added_acl_entries(entries: Iterable[Line], cluster: str) -> tuple[AclEntry, ...]:
     """ACL entries that the procedure, or the watcher for it, meant to add to a cluster, each once.
 
-    An intent that names no cluster is of a time when entries were added to the source only.
+    Old intents without a cluster mean the source: ACL entries were added only there then.
     """
     intents = [intent for intent in facts_in(entries, AclEntriesToAdd) if intent.cluster in (None, cluster)]
-    return tuple(dict.fromkeys(one for intent in intents for one in intent.adds_acl_entries))
+    return tuple(dict.fromkeys(acl for intent in intents for acl in intent.adds_acl_entries))
 
 
-def _stopped(entries: Collection[Line], parts: Collection[str], continues: bool) -> tuple[str, ...]:
-    """Parts of the flow that the procedure or its watcher began to stop: all of them, unless it continues another."""
+def _parts_to_resume(entries: Collection[Line], parts: Collection[str], continues: bool) -> tuple[str, ...]:
+    """Parts to resume: all once stopping began; if the procedure continues another, only parts asked to stop."""
     stopping = [entry for entry in entries if entry.step in _STOPPING]
     asked = {name for intent in facts_in(stopping, ConnectorsToStop) for name in intent.stops_connectors}
     asked |= {intent.stops_processes for intent in facts_in(stopping, ProcessesToStop)}
