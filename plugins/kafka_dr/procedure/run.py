@@ -123,9 +123,9 @@ class Run:
     def mirror_maker(self, flow: Flow) -> MirrorMaker | DedicatedMirrorMaker:
         """Client of the Connect worker that hosts a flow.
 
-        In dedicated mode, which has no worker, a substitute that can only be read and stopped, for the flow that a planned procedure
-        stops. Other flows in dedicated mode are refused: they could be neither seeded nor resumed. Without the source
-        the substitute is refused, too: its settings are only stated in the topology.
+        In dedicated mode there is no worker: the flow that a planned procedure stops gets a substitute, which can only
+        be read and stopped. Other flows are refused, as they could be neither seeded nor resumed. A run without its
+        source is refused, too: it must not rely on settings that are only stated in the topology.
         """
         hook: StopHook | None = self.systems.stop_hook(flow)
         if hook is not None and flow == self.flow and not self.progress.without_source:

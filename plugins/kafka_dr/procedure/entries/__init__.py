@@ -1,6 +1,6 @@
-"""What procedures write to the journal: a class for each shape of entry, and how entries are read.
+"""Facts that procedures write to the journal: a class for each shape of entry, and functions that read entries.
 
-Import from here. A step writes a fact by its `payload`; readers ask `newest`, `all_of` or `facts_of` for a class.
+Import from here. A fact is written as its `payload`; readers call `facts_of`, `facts_in` or `newest_fact` for a class.
 """
 
 from kafka_dr.procedure.entries.fact import *

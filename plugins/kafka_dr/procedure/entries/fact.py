@@ -1,8 +1,8 @@
-"""A fact is what one journal entry says: its fields are the keys of the entry's payload, under the same names.
+"""A fact is the typed content of one journal entry: its fields are the keys of the entry's payload.
 
 Invariants
 1. Facts are pure data: neither clock nor I/O.
-2. Keys that a fact does not know are ignored, so that entries of a newer version can still be read.
+2. Unknown keys of a payload are ignored, so that entries of a newer version can still be read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafka_dr.errors import Contradiction
 from kafka_dr.vocabulary import Entry, Step
 
 T = TypeVar("T")
-#: Fields whose keys are no identifiers.
+#: Keys that are no Python identifiers, by field name.
 _KEYS = {"attempt": "try"}
 
 
@@ -27,28 +27,28 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
-#: A field of this type is left out of the payload while it is None. Other fields are always written, None as null.
+#: A field of this type is left out of the payload if it is None. Other fields are always written, None as null.
 OrAbsent = Annotated[T | None, pydantic.Field(exclude_if=_is_none)]
 
 
 class Line(Protocol):
-    """One journal entry, as far as it is read."""
+    """One journal entry, with the attributes that readers of facts need."""
 
     @property
     def procedure_id(self) -> str:
-        """Whose entry it is."""
+        """Id of the procedure that wrote the entry."""
 
     @property
     def step(self) -> str:
-        """The step that wrote it."""
+        """The step that wrote the entry."""
 
     @property
     def kind(self) -> str:
-        """Which kind of entry."""
+        """The kind of the entry."""
 
     @property
     def at(self) -> datetime:
-        """When it was written, in UTC."""
+        """When the entry was written, in UTC."""
 
     @property
     def payload(self) -> Any:
@@ -57,12 +57,12 @@ class Line(Protocol):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Fact:
-    """Base of all facts. A subclass that names its steps is a shape of payloads; its fields are given by name.
+    """Base of all facts. A subclass that names its steps is registered as a shape of payloads.
 
     Attributes:
-        steps: which steps write it; empty if any step may.
-        kind: of its entries.
-        required: keys that every payload of it has.
+        steps: steps that may write the fact; empty for any step.
+        kind: kind of the fact's entries.
+        required: keys that every payload of the fact has.
     """
 
     __pydantic_config__: ClassVar = pydantic.ConfigDict(
@@ -78,20 +78,22 @@ class Fact:
         dataclass(frozen=True, kw_only=True)(cls)
         if kind is not None:
             cls.kind = kind
-        needed = [one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING]
-        cls.required = frozenset(_KEYS.get(name, name) for name in needed)
+        without_default = [
+            member.name for member in fields(cls) if member.default is MISSING and member.default_factory is MISSING
+        ]
+        cls.required = frozenset(_KEYS.get(name, name) for name in without_default)
         if steps is not None:
             cls.steps = steps
             _SHAPES.append(cls)
 
     def payload(self) -> dict[str, Any]:
-        """What the journal keeps of it."""
-        found: dict[str, Any] = _adapter(type(self)).dump_python(self, mode="json", warnings=False)
-        return found
+        """The fact as the JSON object of the journal."""
+        payload: dict[str, Any] = _adapter(type(self)).dump_python(self, mode="json", warnings=False)
+        return payload
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> Self:
-        """The fact that a payload says; Contradiction if the payload is not one of this fact."""
+        """The fact of a payload; Contradiction if the payload does not fit the class."""
         return read_as(cls, payload)
 
 
@@ -102,38 +104,38 @@ F = TypeVar("F", bound=Fact)
 
 
 class Intent(Fact, kind=Entry.INTENT):
-    """What a step is about to change."""
+    """An intent: what a step is about to change."""
 
 
 class StepOutcome(Fact, kind=Entry.OUTCOME):
-    """What a step has done and read back."""
+    """An outcome: what a step has done and read back."""
 
 
 class Note(Fact, kind=Entry.NOTE):
-    """What a step saw on its way."""
+    """A note: what a step observed before its outcome."""
 
 
 class WatchedFact(Fact):
-    """A fact that the watcher of old sources writes too, then with the procedure that it acts for."""
+    """A fact that the watcher of old sources may write, too; `procedure_id` then names the watched procedure."""
 
     procedure_id: OrAbsent[str] = None
 
 
 def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
-    """A dataclass from JSON in the journal; Contradiction if the JSON does not fit it."""
+    """A dataclass from JSON of the journal; Contradiction if the JSON does not fit the dataclass."""
     try:
         return _adapter(shape).validate_python(value)
     except pydantic.ValidationError as error:
-        wrong = error.errors(include_url=False, include_input=False)[0]
+        problem = error.errors(include_url=False, include_input=False)[0]
         raise Contradiction(
             f"An entry of the journal is no {shape.__name__}",
-            f"{'.'.join(map(str, wrong['loc'])) or 'payload'}: {wrong['msg']}",
+            f"{'.'.join(map(str, problem['loc'])) or 'payload'}: {problem['msg']}",
             "Look whether the journal was changed, or was written by another version of this program.",
         ) from None
 
 
 def _adapter(shape: type[T]) -> pydantic.TypeAdapter[T]:
-    """Made when it is needed: all of them would take tenths of a second at every import."""
+    """The cached adapter of a class, created on first use: creating all adapters at import takes tenths of a second."""
     if shape not in _ADAPTERS:
         _ADAPTERS[shape] = pydantic.TypeAdapter(shape)
     return _ADAPTERS[shape]
@@ -141,20 +143,20 @@ def _adapter(shape: type[T]) -> pydantic.TypeAdapter[T]:
 
 @cache
 def shapes_of(step: str, kind: str) -> tuple[type[Fact], ...]:
-    """The facts that entries of a step and kind may say; those with most required keys come first."""
-    found = [shape for shape in _SHAPES if shape.kind == kind and (not shape.steps or step in shape.steps)]
-    return tuple(sorted(found, key=lambda shape: -len(shape.required)))
+    """Fact classes of a step's entries of a kind; classes with most required keys come first."""
+    shapes = [shape for shape in _SHAPES if shape.kind == kind and (not shape.steps or step in shape.steps)]
+    return tuple(sorted(shapes, key=lambda shape: -len(shape.required)))
 
 
 def shape_of(step: str, kind: str, payload: Any) -> type[Fact] | None:
-    """The fact that a payload says, by its keys; None if it is unknown."""
+    """The fact class of a payload, by the payload's keys; None if unknown."""
     if not isinstance(payload, Mapping):
         return None
     return next((shape for shape in shapes_of(step, kind) if shape.required <= payload.keys()), None)
 
 
 def read_entry(step: str, kind: str, payload: Any) -> Fact:
-    """The fact of an entry; Contradiction if the entry says none that this program knows."""
+    """The fact of an entry; Contradiction if this program knows no fact with the entry's keys."""
     shape = shape_of(step, kind, payload)
     if shape is None:
         raise Contradiction(
@@ -166,7 +168,7 @@ def read_entry(step: str, kind: str, payload: Any) -> Fact:
 
 
 def facts_of(entries: Iterable[E], fact: type[F]) -> Iterator[tuple[E, F]]:
-    """Entries that say a fact, or one of its subclasses, each with the fact, in the order of the entries."""
+    """Entries that hold a fact of a class or its subclasses, each with the fact, in the order of the entries."""
     for entry in entries:
         shape = shape_of(entry.step, entry.kind, entry.payload)
         if shape is not None and issubclass(shape, fact):
@@ -174,10 +176,10 @@ def facts_of(entries: Iterable[E], fact: type[F]) -> Iterator[tuple[E, F]]:
 
 
 def facts_in(entries: Iterable[Line], fact: type[F]) -> list[F]:
-    """Every fact of a class that the entries say, in their order."""
-    return [found for _, found in facts_of(entries, fact)]
+    """Every fact of a class in the entries, in the order of the entries."""
+    return [instance for _, instance in facts_of(entries, fact)]
 
 
 def newest_fact(entries: Iterable[Line], fact: type[F]) -> F | None:
-    """The last fact of a class that the entries say; None without one."""
+    """The last fact of a class in the entries; None if there is none."""
     return next(iter(facts_in(reversed(list(entries)), fact)), None)

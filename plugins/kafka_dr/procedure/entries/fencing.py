@@ -1,4 +1,4 @@
-"""Facts of fences: what keeps clients from a cluster, and what an old source accepted before it was fenced."""
+"""Facts of fences, and of the records that an old source accepted before its fence."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class AclEntriesToAdd(
         Step.WATCH_OLD_SOURCE,
     ),
 ):
-    """Entries of a fence; the oldest entries name no cluster, and mean the source."""
+    """ACL entries of a fence that are about to be added; in old journals `cluster` is missing and means the source."""
 
     adds_acl_entries: Sequence[AclEntry]
     cluster: OrAbsent[str] = None
 
 
 class FenceHookToAsk(Intent, steps=(Step.FENCE_SOURCE,)):
-    """The fence hook is about to be asked to keep clients from this cluster."""
+    """The fence hook is about to be asked to fence this cluster."""
 
     asks_fence_hook: str
 
@@ -50,7 +50,7 @@ class FenceToArm(Intent, steps=(Step.FENCE_SOURCE,)):
 
 
 class TransactionsToAbort(Intent, steps=(Step.FENCE_PRODUCERS,)):
-    """Open transactions that are about to be aborted."""
+    """Open transactions about to be aborted."""
 
     aborts_transactions: Sequence[OpenTransaction]
 
@@ -62,7 +62,7 @@ class TransactionsOpen(Note, steps=(Step.FENCE_PRODUCERS,)):
 
 
 class ProducersFenced(StepOutcome, steps=(Step.FENCE_PRODUCERS,)):
-    """Clients' writes are refused on the source; `cut_off` holds its still log ends."""
+    """Clients' writes are refused on the source; `cut_off` holds the source's stable log ends."""
 
     approval: Approval
     drain_hook: DrainHookAnswer
@@ -76,7 +76,7 @@ class ProducersFenced(StepOutcome, steps=(Step.FENCE_PRODUCERS,)):
 
 
 class ConsumersDrained(StepOutcome, steps=(Step.DRAIN_CONSUMERS,)):
-    """Groups are empty and their reads refused; `positions` are frozen, `commits_end` is of the topic of commits."""
+    """Groups are empty, reads refused, `positions` frozen; `commits_end`: log ends of the topic of commits."""
 
     groups: Sequence[str]
     groups_since_forecast: Sequence[str]
@@ -88,7 +88,7 @@ class ConsumersDrained(StepOutcome, steps=(Step.DRAIN_CONSUMERS,)):
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptedRecords:
-    """What a source accepted since its clients left it, by its log ends behind the fence."""
+    """Records a source accepted after clients left, by the log ends behind its fence."""
 
     accepted: Receipt
     records_at_most: int
@@ -102,7 +102,7 @@ class AcceptedRecords:
 
 
 class SourceFenced(StepOutcome):
-    """How the clients of a source that was given up are kept from it, in the words of `domain.armed`."""
+    """How a source declared lost is fenced; `fenced` is a constant of `domain.fencing.armed_fence`."""
 
     steps = (Step.FENCE_SOURCE,)
     approval: Approval
@@ -111,7 +111,7 @@ class SourceFenced(StepOutcome):
 
 
 class SourceFencedByAcl(SourceFenced, AcceptedRecords, steps=(Step.FENCE_SOURCE,)):
-    """By its ACL entries."""
+    """The source is fenced by ACL entries."""
 
     acl_entries_added: int
     brokers_refusing: Sequence[int] | None
@@ -119,13 +119,13 @@ class SourceFencedByAcl(SourceFenced, AcceptedRecords, steps=(Step.FENCE_SOURCE,
 
 
 class SourceFencedByHook(SourceFenced, steps=(Step.FENCE_SOURCE,)):
-    """By the fence hook's word."""
+    """The source is fenced according to the fence hook."""
 
     fenced_at: str
 
 
 class SourceFenceArmed(SourceFenced, steps=(Step.FENCE_SOURCE,)):
-    """Not yet: the watcher fences it as soon as it answers."""
+    """The source is not fenced yet; the watcher fences the source as soon as it answers."""
 
     armed_at: str
     topics: int
@@ -133,7 +133,7 @@ class SourceFenceArmed(SourceFenced, steps=(Step.FENCE_SOURCE,)):
 
 
 class ReturnedClusterFenced(StepOutcome, steps=(Step.FENCE_RETURNED_CLUSTER,)):
-    """Clients are kept from a cluster that is back; `still_partitions` is None while the flow back writes there."""
+    """The returned cluster is fenced; `still_partitions` is None if the flow back writes to this cluster."""
 
     returned_cluster: str
     topics: int
@@ -149,13 +149,13 @@ class ReturnedClusterFenced(StepOutcome, steps=(Step.FENCE_RETURNED_CLUSTER,)):
 
 
 class OldSourceAnswers(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """Since when an armed source answers again."""
+    """When an armed source first answered again."""
 
     answers_since: str
 
 
 class FenceDisarmed(Note, steps=(Step.WATCH_OLD_SOURCE,)):
-    """The watch over the source of a procedure was ended, and why."""
+    """The watch over a procedure's source was ended, with the reason."""
 
     disarms_fence: str
     source: str
@@ -163,20 +163,20 @@ class FenceDisarmed(Note, steps=(Step.WATCH_OLD_SOURCE,)):
 
 
 class LoopStopped(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """Two flows copied the same topics in a circle; one of them was stopped."""
+    """Two flows copied the same topics in a circle; the watcher stopped one flow."""
 
     both_flows_run: Figures
 
 
 class OldSourceProducers(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """Who wrote to an old source since its clients left it, as far as brokers remember."""
+    """Producers that wrote to an old source after clients left, as far as brokers remember."""
 
     producers: Mapping[str, Sequence[str]]
     producers_problem: OrAbsent[str] = None
 
 
 class OldMirrorMakerStopped(StepOutcome, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """What became of the MirrorMaker 2 of an old source, state by connector or flow."""
+    """States of an old source's MirrorMaker 2, by connector or flow."""
 
     source: str
     mirror_maker: Mapping[str, str]
@@ -184,7 +184,7 @@ class OldMirrorMakerStopped(StepOutcome, WatchedFact, steps=(Step.WATCH_OLD_SOUR
 
 
 class OldSourceFenced(OldMirrorMakerStopped, AcceptedRecords, steps=(Step.WATCH_OLD_SOURCE,)):
-    """An old source answered, and was fenced `window_seconds` later."""
+    """An old source answered and was fenced `window_seconds` later."""
 
     fenced: str
     fenced_at: str

@@ -1,4 +1,4 @@
-"""Facts of what is known before clients are moved: readiness, a lost source, its lost records, the plan."""
+"""Facts from before the client move: readiness, a lost source, its lost records, the plan."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kafka_dr.vocabulary import Step
 
 
 class ReadinessBlocked(Note, steps=(Step.CHECK_READINESS,)):
-    """Readiness checks that failed, each as of `domain.readiness.Blocker`."""
+    """Failed readiness checks, each with the fields of `domain.readiness.blocker.Blocker`."""
 
     blockers: Sequence[Figures]
 
 
 class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
-    """Nothing speaks against the run; many positions are kept for a forecast that follows at once."""
+    """No blocker was found; `positions` are saved only if they are many, for a forecast that follows at once."""
 
     topics: int
     groups: int
@@ -31,20 +31,20 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
 
 
 class Planned(StepOutcome):
-    """A plan, word for word: its digest covers all of it."""
+    """A plan in full, and the digest of the full plan."""
 
     plan: Figures
     plan_digest: str
 
 
 class MovePlanned(Planned):
-    """A plan that moves clients, and the groups that had members then."""
+    """A plan that moves clients, and the groups with members at planning time."""
 
     active_groups: Sequence[str]
 
     @cached_property
     def planned(self) -> ApprovedPlan:
-        """What steps read of the plan."""
+        """The parts of the plan that steps read."""
         return read_as(ApprovedPlan, self.plan)
 
 
@@ -56,7 +56,7 @@ class FailoverForecast(MovePlanned, steps=(Step.FORECAST,)):
 
 @dataclass(frozen=True, kw_only=True)
 class LooksAtSource:
-    """What looks at the source over a window said, and whether the run overrides that."""
+    """Verdict of the checks of the source over a window, and whether the run overrides the verdict."""
 
     state: str
     override: str | None
@@ -69,18 +69,20 @@ class LooksAtSource:
 
 
 class SourceStillAnswers(Note, LooksAtSource, steps=(Step.CONFIRM_SOURCE_LOST,)):
-    """The source is not lost, and nothing overrides that."""
+    """The source is not lost, and the run has no override."""
 
 
 class SourceConfirmedLost(StepOutcome, LooksAtSource, steps=(Step.CONFIRM_SOURCE_LOST,)):
-    """The source is lost, or is given up for the reason in `override`."""
+    """The source is lost, or is declared lost for the reason in `override`."""
 
     watcher_seen_at: OrAbsent[str] = None
 
 
 class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
-    """The plan of a run without its source and the files its later steps read; times in milliseconds.
-    `earlier_translation`: `holes` and `cut`, what a continued run's translation did not find on the target.
+    """The plan of a run without its source, and receipts of the files that later steps read; times in milliseconds.
+
+    Attributes:
+        earlier_translation: `holes` and `cut`: records that a continued run's translation missed on the target.
     """
 
     inventory_digest: str
@@ -105,7 +107,7 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
 
 
 class OlderRecordsUnknown(Note, steps=(Step.ASSESS_DATA_LOSS, Step.TRANSLATE_OFFSETS)):
-    """On how many partitions nobody knows where older records are, and why."""
+    """Number of partitions where the place of older records is unknown, and why."""
 
     older_records_unknown: int
     why: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Facts of groups' positions and of the opening: translated, committed, restored; the target opened to clients."""
+"""Facts of groups' positions (translated, committed, restored), and of the target's opening to clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_dr.vocabulary import Step
 
 
 class OffsetsTranslated(StepOutcome, steps=(Step.TRANSLATE_OFFSETS,)):
-    """One row a position; bounds are the most records that one position reads again, None if unknown."""
+    """Translated positions, one row each; bounds: most records that one position reads again, None if unknown."""
 
     digest: str
     made_by: str
@@ -32,27 +32,27 @@ class OffsetsTranslated(StepOutcome, steps=(Step.TRANSLATE_OFFSETS,)):
 
 
 class TopicsToCreate(Intent, steps=(Step.COMMIT_GROUPS, Step.PREPARE_TOPICS)):
-    """Topics that are about to be made, and those that are about to get more partitions."""
+    """Topics about to be created, and topics about to get more partitions."""
 
     creates_topics: Sequence[str]
     grows_topics: OrAbsent[Sequence[str]] = None
 
 
 class SnapshotTaken(Note, steps=(Step.COMMIT_GROUPS,)):
-    """What the groups held on the target before the first commit."""
+    """Positions of the groups on the target before the first commit."""
 
     snapshot: Receipt
 
 
 class PositionsToCommit(Intent, steps=(Step.COMMIT_GROUPS,)):
-    """How many positions are about to be committed, of all that are wanted."""
+    """Number of positions about to be committed, of all wanted positions."""
 
     positions: int
     of: int
 
 
 class GroupsCommitted(StepOutcome, steps=(Step.COMMIT_GROUPS,)):
-    """Every position was read back; `local_ends` are log ends of topics that MirrorMaker 2 does not mirror."""
+    """All positions were read back; `local_ends`: log ends of topics that MirrorMaker 2 does not mirror."""
 
     positions: int
     local_ends: Receipt
@@ -64,7 +64,7 @@ class GroupsCommitted(StepOutcome, steps=(Step.COMMIT_GROUPS,)):
 
 
 class TargetToOpen(Intent, steps=(Step.OPEN_TARGET,)):
-    """The point of no return: denials that are about to be removed; `looked_at_entry` was the newest entry then."""
+    """The point of no return: denials about to be removed; `looked_at_entry`: the newest entry at the rechecks."""
 
     removes_acl_entries: Sequence[AclEntry]
     looked_at_entry: OrAbsent[int] = None
@@ -83,7 +83,7 @@ class TargetOpened(StepOutcome, steps=(Step.OPEN_TARGET,)):
 
 
 class ClientsRedirected(StepOutcome, steps=(Step.REDIRECT_CLIENTS,)):
-    """What the routing record says now."""
+    """The routing record after the change."""
 
     changed: bool
     answered: str
@@ -92,7 +92,7 @@ class ClientsRedirected(StepOutcome, steps=(Step.REDIRECT_CLIENTS,)):
 
 
 class ClientsVerified(StepOutcome, steps=(Step.VERIFY_CLIENTS,)):
-    """Groups that were expected are active on the target."""
+    """The expected groups are active on the target."""
 
     expected_groups: int
     left_on_source: int | None
@@ -101,20 +101,20 @@ class ClientsVerified(StepOutcome, steps=(Step.VERIFY_CLIENTS,)):
 
 
 class RestorePlanned(Planned, steps=(Step.PLAN_RESTORE,)):
-    """The plan of a restore, and a row for each position."""
+    """The plan of a restore, and the receipt of its rows, one for each position."""
 
     rows: Receipt
 
 
 class PositionsToRestore(Intent, steps=(Step.RESTORE_POSITIONS,)):
-    """How many positions are about to be put back, and how many groups deleted."""
+    """Number of positions about to be restored, and of groups about to be deleted."""
 
     restores_positions: int
     deletes_groups: int
 
 
 class PositionsRestored(StepOutcome, steps=(Step.RESTORE_POSITIONS,)):
-    """What was put back; what somebody changed since was left alone."""
+    """Restored positions; positions changed meanwhile were left as they were."""
 
     approval: Approval | None
     undone: str

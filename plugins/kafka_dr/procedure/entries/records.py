@@ -1,4 +1,4 @@
-"""Records inside facts: receipts of files, approvals, what hooks answered, and the plan."""
+"""Records inside facts: receipts of files, approvals, answers of hooks, and the plan."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from kafka_dr.procedure.entries.fact import OrAbsent
 
-#: Figures by name, as summaries and counts tell them.
+#: Figures by name, from summaries and counts.
 Figures = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """A file that a step wrote beside the evidence, and what was written."""
+    """A file that a step wrote beside the evidence: name, number of rows, digest."""
 
     file: str
     rows: int
@@ -23,7 +23,7 @@ class Receipt:
 
 @dataclass(frozen=True, kw_only=True)
 class Approval:
-    """Who approved which digest at which gate, by Airflow's API."""
+    """Who approved which digest at which gate and when, by Airflow's API."""
 
     gate: str
     by: str
@@ -33,7 +33,7 @@ class Approval:
 
 @dataclass(frozen=True)
 class ContinuedRun:
-    """The planned failover that an unplanned one goes on from, and whether that one had begun to fence the source."""
+    """The planned failover that an unplanned one continues; `fenced`: the planned one had begun to fence the source."""
 
     procedure_id: str
     fenced: bool
@@ -41,7 +41,7 @@ class ContinuedRun:
 
 @dataclass(frozen=True)
 class SkippedCoolDown:
-    """A cool-down that the run did not wait for: after which procedure, until when, and why."""
+    """A cool-down that the run skipped: after which procedure, until when, and why."""
 
     procedure_id: str
     outcome: str
@@ -52,7 +52,7 @@ class SkippedCoolDown:
 
 @dataclass(frozen=True)
 class DrainHookAnswer:
-    """What the application's drain hook was asked (to stop) or told (to resume), and what it answered."""
+    """Answer of the application's drain hook; `asked`: it was asked to stop, `told`: it was told to resume."""
 
     asked: OrAbsent[bool] = None
     told: OrAbsent[bool] = None
@@ -64,7 +64,7 @@ class DrainHookAnswer:
 
 @dataclass(frozen=True)
 class FenceHookAnswer:
-    """What the fence hook says about the source."""
+    """Answer of the fence hook about the source."""
 
     fenced: bool
     by: str
@@ -74,7 +74,7 @@ class FenceHookAnswer:
 
 @dataclass(frozen=True)
 class SourceToFence:
-    """A source that the watcher fences as soon as it answers, with its topics."""
+    """A source, with its topics, that the watcher fences as soon as it answers."""
 
     source: str
     target: str
@@ -83,7 +83,7 @@ class SourceToFence:
 
 @dataclass(frozen=True)
 class SourceVerdict:
-    """What all looks at the source said together; `views` tells what each of them saw."""
+    """Common verdict of all checks of the source; `views`: the result of each check."""
 
     state: str
     rounds: int
@@ -104,7 +104,7 @@ class MissingRange:
 
 @dataclass(frozen=True)
 class ExcludedNow:
-    """A group that is not waited for: why, what becomes of its position, and how many members it still has."""
+    """An excluded group: the reason, the policy for its position, and its current number of members."""
 
     group: str
     reason: str
@@ -114,7 +114,7 @@ class ExcludedNow:
 
 @dataclass(frozen=True)
 class StrandedTopic:
-    """Stranded records of one topic, and what else its two logs lack; times in milliseconds since 1970."""
+    """Stranded records of one topic, and other differences of its two logs; times in milliseconds since 1970."""
 
     topic: str
     records: int
@@ -131,7 +131,7 @@ class StrandedTopic:
 
 @dataclass(frozen=True)
 class StrandedExport:
-    """Folder and receipts of the export of stranded records; `procedure_id` if another procedure made it."""
+    """Folder and receipts of the export of stranded records; `procedure_id` if another procedure exported them."""
 
     folder: str
     files: Receipt
@@ -141,7 +141,7 @@ class StrandedExport:
 
 @dataclass(frozen=True)
 class EarlyTranslation(Receipt):
-    """Rows that were translated together with the assessment of the loss, and the summary of that translation."""
+    """Rows translated together with the loss assessment, and the summary of this translation."""
 
     digest: str
     classes: Mapping[str, int]
@@ -153,7 +153,7 @@ class EarlyTranslation(Receipt):
 
 
 class PlannedTopic(NamedTuple):
-    """A topic that moves; `topic_id` is None if nobody recorded it."""
+    """A topic that moves; `topic_id` is None if unknown."""
 
     topic: str
     remote: str
@@ -170,7 +170,7 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class PlannedExclusion:
-    """A group that is not waited for, why, and its policy."""
+    """An excluded group, the reason, and the policy for its positions."""
 
     group: str
     reason: str
@@ -179,7 +179,7 @@ class PlannedExclusion:
 
 @dataclass(frozen=True)
 class ApprovedPlan:
-    """What steps read of a plan, with or without its source; its whole text is what the digest covers."""
+    """The parts of a plan, with or without source, that steps read; the digest covers the whole plan."""
 
     source: str
     target: str
@@ -196,5 +196,5 @@ class ApprovedPlan:
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        """Ids of its topics on the source, as far as somebody recorded them."""
+        """Ids of the plan's topics on the source, as far as known."""
         return {planned.topic: planned.topic_id for planned in self.topics if planned.topic_id}

@@ -1,4 +1,4 @@
-"""Facts of MirrorMaker 2: drained, stopped, told where to begin, started again."""
+"""Facts of MirrorMaker 2: drained, stopped, seeded, started again."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ _STOPPING = (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE, Step.FENCE_RETURNED_
 
 
 class ZeroLagProven(StepOutcome, steps=(Step.WAIT_FOR_ZERO_LAG,)):
-    """How many partitions are drained, by kind of proof."""
+    """Number of drained partitions, by kind of proof."""
 
     partitions: int
     proofs: Mapping[str, int]
 
 
 class ConnectorsToStop(Intent, WatchedFact, steps=_STOPPING):
-    """Connectors that are about to be asked to stop."""
+    """Connectors about to be asked to stop."""
 
     stops_connectors: Sequence[str]
 
 
 class ProcessesToStop(Intent, WatchedFact, steps=_STOPPING):
-    """The flow whose processes are about to be stopped, in dedicated mode."""
+    """The dedicated-mode flow whose processes are about to be stopped."""
 
     stops_processes: str
 
 
 class MirrorMakerStopped(StepOutcome, steps=(Step.STOP_MIRROR_MAKER,)):
-    """The target's still log ends are the boundary.
+    """MirrorMaker 2 was stopped; the target's stable log ends are the boundary.
 
     Attributes:
-        stopped: connectors that stand without tasks.
-        states: state by connector or flow, where the source was given up; `still_stopping` of them were not waited for.
+        stopped: connectors that are STOPPED without tasks.
+        states: state by connector or flow, if the source was declared lost; `still_stopping` were not waited for.
     """
 
     boundary: Receipt
@@ -49,13 +49,13 @@ class MirrorMakerStopped(StepOutcome, steps=(Step.STOP_MIRROR_MAKER,)):
 
 
 class OffsetsToSeed(Intent, steps=(Step.SEED_REVERSE_REPLICATION, Step.SEED_FLOW_BACK)):
-    """Of how many partitions Connect's offsets are about to be set."""
+    """Number of partitions whose offsets in Connect are about to be set."""
 
     partitions: int
 
 
 class ReverseFlowSeeded(StepOutcome, steps=(Step.SEED_REVERSE_REPLICATION,)):
-    """Where the reverse flow begins; `why_not` where it needs no seed."""
+    """Start offsets of the reverse flow; `why_not` if it needs no seed."""
 
     seeded: int
     why_not: OrAbsent[str] = None
@@ -65,7 +65,7 @@ class ReverseFlowSeeded(StepOutcome, steps=(Step.SEED_REVERSE_REPLICATION,)):
 
 
 class FlowBackSeeded(StepOutcome, steps=(Step.SEED_FLOW_BACK,)):
-    """Where the flow back begins, in topics of these ids; `why_not` where it runs and goes on."""
+    """Start offsets of the flow back, in topics of these ids; `why_not` if it runs and was not seeded."""
 
     seeded: int
     ran_before: bool
@@ -78,14 +78,14 @@ class FlowBackSeeded(StepOutcome, steps=(Step.SEED_FLOW_BACK,)):
 
 
 class EndsNoted(Note, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
-    """Where logs ended before the flow that writes to them was resumed; all of them if `all_noted`."""
+    """Log ends before the flow that writes to these logs was resumed; of all logs if `all_noted`."""
 
     ends_before: Receipt
     all_noted: bool = False
 
 
 class FlowStarted(StepOutcome, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
-    """The flow runs, and what it copies was looked at where that proves anything; or it was not to be started."""
+    """The flow runs, and its copies were checked unless `note` says why not; or no start was requested."""
 
     started: bool
     connectors: OrAbsent[Sequence[str]] = None
@@ -94,13 +94,13 @@ class FlowStarted(StepOutcome, steps=(Step.START_REVERSE_REPLICATION, Step.START
 
 
 class SourceEndsNoted(Note, steps=(Step.WAIT_FOR_CATCH_UP,)):
-    """Where the source's logs ended: all below is waited for."""
+    """The source's log ends up to which the catch-up is waited for."""
 
     source_ends: Receipt
 
 
 class FlowBackCaughtUp(StepOutcome, steps=(Step.WAIT_FOR_CATCH_UP,)):
-    """How far the flow back is behind, and how far it may be."""
+    """Lag of the flow back in seconds, and the allowed lag."""
 
     partitions: int
     behind_seconds: float

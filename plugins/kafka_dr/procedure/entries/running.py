@@ -1,4 +1,4 @@
-"""Facts of how a procedure runs: opened, tried, refused, approved, aborted, returned, closed."""
+"""Facts of a procedure's course: opened, tried, refused, approved, aborted, rolled back, closed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafka_dr.vocabulary import Entry, Step
 
 
 class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
-    """A run took its lease; `request` is what it was triggered with."""
+    """A run took its lease; `request` holds the params of the run."""
 
     dag_id: str
     run_id: str
@@ -33,9 +33,9 @@ class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
 
     @property
     def deadlines(self) -> Mapping[str, float]:
-        """The deadlines that the run was triggered with, in seconds."""
-        found: Mapping[str, float] = self.request.get("deadlines", {})
-        return found
+        """The run's deadlines, in seconds."""
+        deadlines: Mapping[str, float] = self.request.get("deadlines", {})
+        return deadlines
 
 
 class LeaseTaken(StepOutcome, steps=(Step.OPEN_PROCEDURE,)):
@@ -46,7 +46,7 @@ class LeaseTaken(StepOutcome, steps=(Step.OPEN_PROCEDURE,)):
 
 
 class LeasePassed(Note, steps=(Step.OPEN_PROCEDURE,)):
-    """A planned run's lease went to the unplanned run that continues it, or came back from it (`continued_by` None)."""
+    """A planned run's lease passed to the unplanned run `continued_by`; None: the planned run got its lease back."""
 
     continued_by: str | None
     given_back_by: OrAbsent[str] = None
@@ -54,19 +54,19 @@ class LeasePassed(Note, steps=(Step.OPEN_PROCEDURE,)):
 
 
 def continued_by(entries: Iterable[Line]) -> str | None:
-    """The procedure that goes on from the one whose entries these are; None if none does, or none any more."""
+    """The procedure that continues the one with these entries; None if no procedure does, or none any more."""
     passed = newest_fact(entries, LeasePassed)
     return None if passed is None else passed.continued_by
 
 
 class TryBegun(Intent, steps=()):
-    """A try of a step began, by Airflow's number."""
+    """A try of a step began; `attempt` is Airflow's number of the try."""
 
     attempt: int
 
 
 class StepNotDone(Fact):
-    """Why a step did not do its work."""
+    """An error that kept a step from its work."""
 
     error: str
     reason: str
@@ -75,32 +75,32 @@ class StepNotDone(Fact):
 
 
 class StepRefused(StepNotDone, steps=(), kind=Entry.REFUSAL):
-    """A step looked and did not act."""
+    """A step checked its preconditions and refused to act."""
 
 
 class StepFailed(StepNotDone, steps=(), kind=Entry.FAILURE):
-    """A step could not act, or could not prove what it did."""
+    """A step could not act, or could not prove its result."""
 
 
 class GatePassed(StepOutcome, steps=GATES):
-    """A gate opened by itself: nothing had to be asked."""
+    """A gate passed by itself: no approval was needed."""
 
     asked: Literal[False]
     by_hand: OrAbsent[str] = None
 
 
 class GateApproved(StepOutcome, Approval, steps=GATES):
-    """A second person approved."""
+    """A second person approved at the gate."""
 
     asked: Literal[True]
 
 
 class ApprovalGiven(Fact, Approval, steps=GATES, kind=Entry.APPROVAL):
-    """What Airflow's API says of the answer that approved."""
+    """The approval as read from Airflow's API."""
 
 
 class AnswerIgnored(Note, steps=GATES):
-    """An answer that counts for nothing, and why."""
+    """An invalid answer to a gate, and the reason."""
 
     answer_ignored: str
 
@@ -121,20 +121,20 @@ class AbortNoted(StepOutcome, steps=(Step.ABORT_PROCEDURE,)):
 
 
 class SourceToReopen(Intent, steps=(Step.RETURN_TO_SOURCE,)):
-    """The source is about to be given back to its clients."""
+    """The source is about to be opened to clients again."""
 
     reopens_source: bool
     by_hand: OrAbsent[str] = None
 
 
 class SourceAclEntriesToRemove(Intent, steps=(Step.RETURN_TO_SOURCE,)):
-    """How many ACL entries of the fence are about to be removed."""
+    """Number of the fence's ACL entries about to be removed."""
 
     removes_acl_entries: int
 
 
 class SourceReturned(StepOutcome, steps=(Step.RETURN_TO_SOURCE,)):
-    """Everything is as it was found, as far as it was `touched`; later fields only if clients had been fenced."""
+    """The rollback is done; `touched`: anything had been changed. Later fields only if clients had been fenced."""
 
     touched: bool
     connectors_resumed: OrAbsent[Sequence[str]] = None
@@ -151,7 +151,7 @@ class SourceReturned(StepOutcome, steps=(Step.RETURN_TO_SOURCE,)):
 
 
 class ClosingBegun(Intent, steps=(Step.CLOSE_PROCEDURE,)):
-    """The evidence is about to be assembled; `after` is the newest entry's number."""
+    """The evidence is about to be assembled; `after` is the sequence of the newest entry."""
 
     after: int
 

@@ -1,4 +1,4 @@
-"""Facts of a cluster that is back: stranded records, its topics, and what became of both."""
+"""Facts of a returned cluster: its stranded records, its topics, and what was done with both."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kafka_dr.vocabulary import Step
 
 
 class StrandedRecordsFound(StepOutcome, steps=(Step.FIND_STRANDED_RECORDS,)):
-    """What the returned cluster holds that was never replicated, and its export.
+    """Records of the returned cluster that were never replicated, and their export.
 
     Attributes:
-        after: the procedure that clients left it with.
-        frontier: receipt of where, in each log, what is on the other cluster ends.
+        after: the procedure that moved clients away from the returned cluster.
+        frontier: receipt of the offsets, by partition, where the replicated part of each log ends.
         gone: topics whose old log an earlier run has deleted.
     """
 
@@ -40,7 +40,7 @@ class StrandedRecordsFound(StepOutcome, steps=(Step.FIND_STRANDED_RECORDS,)):
 
 
 class StrandedRecordsFoundWithSizes(StrandedRecordsFound, steps=(Step.FIND_STRANDED_RECORDS,)):
-    """The same in mode recreate, with bytes that are deleted and copied; None if unknown, and why."""
+    """StrandedRecordsFound in mode recreate, with bytes to delete and to copy; None if unknown, and why."""
 
     bytes_there: int | None
     bytes_to_copy: int | None
@@ -48,13 +48,13 @@ class StrandedRecordsFoundWithSizes(StrandedRecordsFound, steps=(Step.FIND_STRAN
 
 
 class TopicsToDelete(Intent, steps=(Step.PREPARE_TOPICS,)):
-    """Receipt of the topics that are about to be deleted, with their ids."""
+    """Receipt of the topics about to be deleted, with their ids."""
 
     deletes_topics: Receipt
 
 
 class TopicsPrepared(StepOutcome, steps=(Step.PREPARE_TOPICS,)):
-    """The returned cluster has all topics; `prepared` and `recreated` hold ids. Optional fields: in mode recreate."""
+    """The returned cluster has all topics; `prepared`, `recreated`: topic ids. Optional fields: mode recreate."""
 
     approval: Approval | None
     mode: str
@@ -71,14 +71,14 @@ class TopicsPrepared(StepOutcome, steps=(Step.PREPARE_TOPICS,)):
 
 
 class ReplayBegun(Note, steps=(Step.RECONCILE_STRANDED_RECORDS,)):
-    """A process begins to write the export of this procedure; where its places ended before, unless noted already."""
+    """A process begins to write a procedure's export; `ends_before`: ends of the written logs, noted once."""
 
     replaying: str
     ends_before: OrAbsent[Receipt] = None
 
 
 class StrandedRecordsReconciled(StepOutcome, steps=(Step.RECONCILE_STRANDED_RECORDS,)):
-    """How many records were read back, and how many were left out or are gone, by reason."""
+    """Numbers of records read back, left out or gone, by reason."""
 
     replayed: int
     quarantined: int
