@@ -1,1 +1,1 @@
-"""The watcher of old sources."""
+"""The watcher of old sources: fences them once they answer, and stops flows that copy in a circle."""

@@ -1,4 +1,4 @@
-"""What gives the watcher the right to act: the armed fence, not the lease."""
+"""The watcher's right to act: the armed fence, not the lease."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ STEP = Step.WATCH_OLD_SOURCE.value
 class ArmedFenceAuthority:
     """The authority of the watcher: the armed fence of a procedure, not its lease.
 
-    The watcher takes no epoch. While the procedure runs, a new one would supersede the step that works just then; and
-    once the procedure is closed it holds no lease, and its id takes no entry any more as soon as another procedure has
-    the pair. What gives the right to act is the armed fence itself: it was approved, and it is read from the journal
-    just before each act and just after it. So two watchers, or one beside the procedure's own steps, do the same thing
-    twice at most.
+    The watcher takes no epoch. In an open procedure a new epoch would supersede the running step. A closed procedure
+    holds no lease, and the journal refuses entries under its id once another procedure has the pair. The right to act
+    is the armed fence itself, which was approved and is read from the journal just before and just after each act. So
+    two watchers, or a watcher beside the procedure's own steps, at most do the same act twice.
 
-    Its entries stand under the procedure while that is open, so that they are in its evidence. After that they stand
-    under the watcher's own name and epoch 0, which the journal takes at any time since no lease was ever held under
-    that name. All of them name the procedure.
+    While the procedure is open, the watcher's entries are written under the procedure's id and so reach its evidence.
+    Later entries are written under the watcher's own name and epoch 0; the journal always accepts these, as no lease
+    was ever held under that name. All entries name the procedure.
     """
 
     def __init__(self, journal: Journal, topology: Topology, pair: str, procedure_id: str) -> None:
         self._journal, self._topology, self._pair, self._id = journal, topology, pair, procedure_id
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
-        """Append one entry, under the procedure while it is open, else under the watcher's name."""
+        """Append one entry, under the procedure's id if the procedure is open, else under the watcher's name."""
         lease = self._journal.lease(self._pair)
         is_open = (
             lease is not None
@@ -49,30 +48,30 @@ class ArmedFenceAuthority:
         self._journal.append(writer, step, kind, epoch, {**payload, "procedure_id": self._id})
 
     def hold(self) -> None:
-        """Refuse once the source was given back, opened to clients or taken over; a fence in place does not refuse."""
-        now = self._watch()
-        if now is None or now.state in (WatchState.DISARMED, WatchState.REOPENED):
+        """Raise LeaseLost once the fence was disarmed or the source reopened to clients; not for a fence in place."""
+        watch = self._watch()
+        if watch is None or watch.state in (WatchState.DISARMED, WatchState.REOPENED):
             raise LeaseLost(
                 "The old source is not to be fenced any more",
-                now.state.value if now else "never armed",
+                watch.state.value if watch else "never armed",
                 "Nothing: whoever took it over goes on.",
             )
 
     def may_undo(self) -> bool:
-        """Tell whether clients were let onto the source again, and no one who may own the fence took the pair since."""
-        now = self._watch()
-        if now is None or now.state is not WatchState.REOPENED or now.reopened_by is None:
+        """Whether a procedure reopened the source and still holds its pair: a later holder may rely on the fence."""
+        watch = self._watch()
+        if watch is None or watch.state is not WatchState.REOPENED or watch.reopened_by is None:
             return False
-        opened = opened_by(self._journal, now.reopened_by)
+        opened = opened_by(self._journal, watch.reopened_by)
         if opened is None:
             return False
         lease = self._journal.lease(self._topology.pair_key(opened.source, opened.target))
-        return lease is not None and lease.holder == now.reopened_by
+        return lease is not None and lease.holder == watch.reopened_by
 
     def _watch(self) -> WatchedSource | None:
         return watch_over(self._journal, self._id)
 
 
 def watch_over(journal: Journal, procedure_id: str) -> WatchedSource | None:
-    """How far the watch over a procedure's source is, by the journal now."""
+    """State of the watch over a procedure's source, by the journal now; None if its fence was never armed."""
     return watched_sources(telling_entries(journal)).get(procedure_id)

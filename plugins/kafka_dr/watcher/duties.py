@@ -1,4 +1,4 @@
-"""What the watcher does once an old source answers."""
+"""The watcher's actions once an old source answers."""
 
 from __future__ import annotations
 
@@ -32,60 +32,68 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.watcher.authority import STEP, watch_over
 
-#: A system that does not answer must not keep the next look waiting.
+#: Short, so that a silent system does not delay the next check.
 ASK_SECONDS = 1.0
 _ENDS_SECONDS = 5.0
 STOP_SECONDS = 20.0
 
 
 def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
-    """One look at an armed source; says what was seen or done.
+    """Check an armed source once, and fence it if it answers; return a line that says the result.
 
     Raises:
-        SwitchbackError: it answers and could not be fenced yet; the next look goes on.
+        SwitchbackError: the source answers and could not be fenced yet; the next check tries again.
     """
     answers = source_answers(procedure, ASK_SECONDS)
     if answers and fence.answers_since is None:
         record_fact(procedure.authority, STEP, OldSourceAnswers(answers_since=procedure.now()))
     with run_concurrently() as start:
-        # Beside the fence: a worker that is slow, or away, must not leave clients writing.
+        # Concurrent with the fence: a slow or absent Connect worker must not leave clients writing.
         stopping = start(stop_replication, procedure, answers)
         if not answers:
             return " ".join([f"{fence.source} does not answer", *not_stopped(stopping.result())])
-        seen = start(_ends_if_known, procedure, fence.topics)
-        made, topics = fence_old_source(procedure, STEP, fence.topics)
+        reading_ends = start(_ends_if_known, procedure, fence.topics)
+        write_fence, topics = fence_old_source(procedure, STEP, fence.topics)
         fenced_at = procedure.now()
-        if not made.authorizer:
+        if not write_fence.authorizer:
             raise FenceNotProven(
                 "The old source answers and has no authorizer",
                 "nothing but an ACL can fence it from here",
                 "Keep clients from it by other means, or disarm it with a failback.",
             )
         since = _answers_since(procedure, fence) or fenced_at
-        accepted, first, states = writes_after_failover(procedure, topics), seen.result(), stopping.result()
-    ends = None if first is None else procedure.artifacts.save("ends_when_seen", partitions_frame(first, "offset"))
-    done = OldSourceFenced(
+        accepted, first_ends, states = (
+            writes_after_failover(procedure, topics),
+            reading_ends.result(),
+            stopping.result(),
+        )
+    ends = (
+        None
+        if first_ends is None
+        else procedure.artifacts.save("ends_when_seen", partitions_frame(first_ends, "offset"))
+    )
+    outcome = OldSourceFenced(
         source=fence.source,
         fenced=BY_ACL,
         fenced_at=fenced_at,
         answers_since=since,
-        # In which it may have accepted writes beside the new source.
+        # The window in which both clusters may have accepted writes.
         window_seconds=round((datetime.fromisoformat(fenced_at) - datetime.fromisoformat(since)).total_seconds(), 3),
-        acl_entries_added=made.added,
-        brokers_refusing=made.refusing,
+        acl_entries_added=write_fence.added,
+        brokers_refusing=write_fence.refusing,
         ends_when_seen=ends,
         mirror_maker=states,
         mirror_maker_stopped=not not_stopped(states),
         **vars(accepted),
     )
-    record_fact(procedure.authority, STEP, done)
+    record_fact(procedure.authority, STEP, outcome)
     if not not_stopped(states):
         tell_producers(procedure)
     return " ".join(
         [
             (
                 f"{fence.source} is fenced; it answered since {since}, and accepted at most"
-                f" {done.records_at_most} records on {done.partitions_written} partitions"
+                f" {outcome.records_at_most} records on {outcome.partitions_written} partitions"
             ),
             *not_stopped(states),
         ]
@@ -93,7 +101,7 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
 
 
 def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
-    """One look at the MirrorMaker 2 of a source that is fenced: its worker may come back later than the brokers."""
+    """Try once to stop the MirrorMaker 2 of a fenced source: its worker may come back later than the brokers."""
     states = stop_replication(procedure, True)
     if not not_stopped(states):
         stopped = OldMirrorMakerStopped(source=fence.source, mirror_maker=states, mirror_maker_stopped=True)
@@ -103,27 +111,31 @@ def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
 
 
 def tell_producers(procedure: Run) -> None:
-    """Note who wrote meanwhile, as brokers know; last, as it takes seconds, and the fence and the list come first."""
-    every = facts_in(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
-    done = [fact for fact in every if fact.procedure_id == procedure.id]
-    producers = producers_since(procedure, done[-1].accepted) if done else None
+    """Record which producers wrote since the failover; done last, as brokers take seconds to answer this."""
+    outcomes = facts_in(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
+    of_procedure = [fact for fact in outcomes if fact.procedure_id == procedure.id]
+    producers = producers_since(procedure, of_procedure[-1].accepted) if of_procedure else None
     if producers is not None:
         record_fact(procedure.authority, STEP, producers)
 
 
 def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
-    """Stop flows from or to the old source; states by connector or flow, with the reason where one is not stopped.
+    """Stop flows from and to the old source; states by connector or flow, or the reason if a flow is not stopped.
 
     Args:
-        answers: whether the source answers; before, the flow from it is stopped only if the procedure has begun to stop
-            it.
+        answers: whether the source answers; if not, only the flow from the source is stopped, and only if the
+            procedure has begun to stop that flow.
     """
     states: dict[str, str] = {}
     for flow in (
-        _flows(procedure) if answers else [procedure.flow] if procedure.progress.began(Step.STOP_MIRROR_MAKER) else []
+        _flows_to_stop(procedure)
+        if answers
+        else [procedure.flow]
+        if procedure.progress.began(Step.STOP_MIRROR_MAKER)
+        else []
     ):
         try:
-            # A dead source keeps its connectors for a minute: whoever waited for that would miss its first answer.
+            # Connectors of a dead source take a minute to stop; waiting for them would miss the source's first answer.
             states |= stop_flow(
                 procedure, STEP, flow, ASK_SECONDS, STOP_SECONDS if answers else 0.0, trusted=not answers
             )
@@ -132,8 +144,8 @@ def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
     return states
 
 
-def _flows(procedure: Run) -> list[Flow]:
-    """The flow from the old source, and the one to it, unless names protect against loops: that one does no harm."""
+def _flows_to_stop(procedure: Run) -> list[Flow]:
+    """The flow from the old source; also the flow to it, unless default naming makes that flow harmless (no loop)."""
     reverse = procedure.reverse_flow
     return (
         [procedure.flow]
@@ -143,18 +155,18 @@ def _flows(procedure: Run) -> list[Flow]:
 
 
 def not_stopped(states: Mapping[str, str]) -> list[str]:
-    """What of MirrorMaker 2 is not stopped, a phrase each."""
+    """Phrases for parts of MirrorMaker 2 that are not stopped, one each."""
     return [f"({name}: {state})" for name, state in states.items() if state != STOPPED]
 
 
 def _answers_since(procedure: Run, fence: ArmedFence) -> str | None:
-    """When the watcher saw the source answer first, by the journal now."""
-    now = watch_over(procedure.journal, procedure.id)
-    return now.fence.answers_since if now and now.fence.answers_since else fence.answers_since
+    """When the source first answered the watcher, by the journal now."""
+    watch = watch_over(procedure.journal, procedure.id)
+    return watch.fence.answers_since if watch and watch.fence.answers_since else fence.answers_since
 
 
 def _ends_if_known(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition, int] | None:
-    """Ends as the fence is begun; None where the source does not say in time."""
+    """Log ends when the fence is begun; None if the source does not answer in time."""
     try:
         return log_ends(procedure, topics, _ENDS_SECONDS)
     except KafkaUnavailable:
@@ -162,13 +174,15 @@ def _ends_if_known(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition
 
 
 def disarm_fences(procedure: Run, alias: str, reason: str) -> tuple[ArmedFence, ...]:
-    """End every watch over a cluster that a procedure has fenced itself; returns what was disarmed.
+    """End every watch over a cluster that the procedure has fenced itself; return the disarmed fences.
 
-    What the watcher added stays: it is part of that fence by now.
+    ACL entries added by the watcher stay: they are part of the procedure's own fence now.
     """
     entries = telling_entries(procedure.journal)
-    ended = tuple(fence for fence in (*armed_fences(entries), *unstopped_sources(entries)) if fence.source == alias)
-    for fence in ended:
+    disarmed_fences = tuple(
+        fence for fence in (*armed_fences(entries), *unstopped_sources(entries)) if fence.source == alias
+    )
+    for fence in disarmed_fences:
         disarmed = FenceDisarmed(disarms_fence=fence.procedure_id, source=alias, reason=reason)
         record_fact(procedure.authority, STEP, disarmed)
-    return ended
+    return disarmed_fences

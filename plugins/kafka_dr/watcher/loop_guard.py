@@ -1,4 +1,4 @@
-"""Two flows that would copy records in a circle: the one that must stand is stopped."""
+"""Guard against two flows that copy in a circle: stop the flow along which clients moved last."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from kafka_dr.watcher.duties import ASK_SECONDS, STOP_SECONDS, not_stopped
 
 
 class MoveAuthority(ArmedFenceAuthority):
-    """The authority of the watcher over a pair of flows: the last change of sides, while it is the last.
+    """The watcher's authority over a pair of flows: the pair's last client move, until clients move again.
 
     Args:
-        move: what the journal said when this was made; None where it knows of no change of sides.
+        move: the last client move by the journal at construction; None if the journal has none.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class MoveAuthority(ArmedFenceAuthority):
         self._move = move
 
     def hold(self) -> None:
-        """Refuse once clients were moved again: another flow must stand then."""
+        """Raise LeaseLost once clients were moved again: then another flow must be stopped."""
         if last_move(self._journal, self._pair.split("+")) != self._move:
             raise LeaseLost(
                 "Clients were moved meanwhile",
@@ -48,17 +48,17 @@ class MoveAuthority(ArmedFenceAuthority):
             )
 
     def may_undo(self) -> bool:
-        """Never: what was stopped copied in a circle."""
+        """Answer False: the stopped flow copied in a circle."""
         return False
 
 
 def last_move(journal: Journal, clusters: Iterable[str]) -> LatestMove | None:
-    """The change of sides of a pair that the journal tells of last."""
+    """The last client move between two clusters in the journal; None without one."""
     return last_moves(moving_entries(journal)).get(frozenset(clusters))
 
 
 def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any) -> tuple[Run, LatestMove | None]:
-    """The run that last changed sides, to act against circling flows, and its move; never moved: along `flow`."""
+    """A run to act as against circling flows, with the pair's last client move; without a move along `flow`."""
     move = last_move(journal, (flow.source, flow.target))
     opened = opened_by(journal, move.procedure_id) if move else None
     identity = Identity(opened.dag_id, opened.run_id) if opened else Identity(STEP, "flows")
@@ -70,12 +70,12 @@ def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any
 
 
 def moving_entries(journal: Journal) -> list[JournalEntry]:
-    """Entries that say which way clients were moved, in order; of all procedures."""
+    """Entries of all procedures that say how clients were moved, in journal order."""
     return sorted((entry for step in MOVING for entry in journal.entries(step=step)), key=lambda entry: entry.sequence)
 
 
 def circling_flows(topology: Any) -> list[Flow]:
-    """A flow of each pair that would copy in a circle with its reverse: only default naming protects from that."""
+    """One flow of each pair that would copy in a circle with its reverse; none under default naming, which protects."""
     if topology.naming.policy == "default":
         return []
     return [
@@ -86,35 +86,38 @@ def circling_flows(topology: Any) -> list[Flow]:
 
 
 def stop_if_both_run(procedure: Run, move: LatestMove | None) -> str:
-    """One look at a pair of flows; says what was seen or done, nothing where they do not run against each other.
+    """Check a pair of flows once, and stop the procedure's flow if both run.
+
+    Returns:
+        A line that says the result; empty if at most one flow runs.
 
     Raises:
-        SwitchbackError: both run, and the one that must stand could not be stopped yet; the next look goes on.
+        SwitchbackError: both run, and the flow could not be stopped yet; the next check tries again.
     """
     flow, reverse = procedure.flow, procedure.reverse_flow
-    # The first again after the second: a procedure may just have stopped the one to start the other.
-    if reverse is None or not all(may_copy(procedure, one) for one in (flow, reverse, flow)):
+    # The first flow is checked again after the second: a procedure may just have stopped `flow` to start `reverse`.
+    if reverse is None or not all(may_copy(procedure, checked) for checked in (flow, reverse, flow)):
         return ""
-    named = (
+    loop = (
         f"{flow.source}->{flow.target} and {reverse.source}->{reverse.target} both run: they copy records in a circle"
     )
     if move is None:
-        return f"{named}. The journal knows of no failover: stop the flow that does not come from where clients are"
+        return f"{loop}. The journal knows of no failover: stop the flow that does not come from where clients are"
     procedure.authority.hold()
     seen_at = procedure.now()
     states = stop_flow(procedure, STEP, flow, ASK_SECONDS, STOP_SECONDS)
-    seen = {"stopped": states, "flow": f"{flow.source}->{flow.target}", "seen_at": seen_at}
-    record_fact(procedure.authority, STEP, LoopStopped(both_flows_run=seen))
+    figures = {"stopped": states, "flow": f"{flow.source}->{flow.target}", "seen_at": seen_at}
+    record_fact(procedure.authority, STEP, LoopStopped(both_flows_run=figures))
     return " ".join(
         [
-            f"{named}. Clients were moved to {flow.target} by {procedure.id}: {flow.source}->{flow.target} was stopped",
+            f"{loop}. Clients were moved to {flow.target} by {procedure.id}: {flow.source}->{flow.target} was stopped",
             *not_stopped(states),
         ]
     )
 
 
 def may_copy(procedure: Run, flow: Flow) -> bool:
-    """Whether anything of a flow may copy records now."""
+    """Whether a flow's processes or source connector may copy records now."""
     hook = procedure.systems.stop_hook(flow)
     if hook is not None:
         return hook.running(f"{flow.source}->{flow.target}", timeout=ASK_SECONDS) > 0

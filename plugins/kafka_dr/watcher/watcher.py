@@ -1,13 +1,13 @@
-"""Watch old sources that could not be fenced: fence each once it answers, and list what it accepted till then.
+"""Watch old sources that could not be fenced: fence each once it answers, and list what it accepted before.
 
-Beside that it watches that no two flows copy the same topics in a circle, whoever started them.
+The watcher also stops flows that copy the same topics in a circle, however they were started.
 
 Invariants
-1. Looks end in the same state however often they are made, and by however many watchers at once.
-2. What the watcher means to do stands in the journal first; a fence is over only once it was proven and read back.
-3. A source that was given back or opened to clients again is not fenced; what was done too late is undone.
-4. Of two flows that run against each other the one is stopped that the journal says must stand; where it says nothing,
-   none.
+1. Checks end in the same state however often they are repeated, and with any number of watchers at once.
+2. Every act has an intent in the journal first; a watch ends only once its fence was proven and read back.
+3. A source reopened to clients is not fenced; an act that came too late is undone.
+4. Of two flows that copy in a circle, the flow along which clients moved last is stopped; without a client move in the
+   journal neither flow is stopped.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from kafka_dr.watcher.duties import fence_if_it_answers, stop_if_it_answers
 from kafka_dr.watcher.loop_guard import circling_flows, moved_run, stop_if_both_run
 
 _LOOK_SECONDS = 1.0
-#: Flows that may not run against each other are looked at this often: a circle doubles its records about once a second.
+#: Interval of checks for circling flows: a circle doubles its records about once a second.
 _FLOWS_SECONDS = 2.0
-#: The watcher shows that it lives this often.
+#: Interval of the watcher's sign of life.
 _SIGN_SECONDS = 5.0
-#: Topology and connections are read anew this often.
+#: Interval of reloading topology and connections.
 _REFRESH_SECONDS = 60.0
 
 
 def watch_sources(tell: Callable[[str], object]) -> None:
-    """Look once a second, without end; `tell` takes a line whenever there is something new to say."""
+    """Check once a second, without end; `tell` gets a line whenever a result is new."""
     watcher = Watcher(tell)
     while True:
         began = time.monotonic()
@@ -62,7 +62,7 @@ def watch_sources(tell: Callable[[str], object]) -> None:
 
 
 class Watcher:
-    """Looks at what the journal says is armed; knows nothing that the journal does not."""
+    """Checks the sources that the journal says are armed; decides from the journal alone."""
 
     def __init__(
         self,
@@ -70,67 +70,66 @@ class Watcher:
         connections: Callable[[], Any] = Connections,
         patience: float = _LOOK_SECONDS,
     ) -> None:
-        """Nothing is read yet.
+        """Store the arguments; nothing is read yet.
 
         Args:
-            tell: takes a line for people, whenever there is something new to say.
-            connections: makes what reads Airflow's connections.
-            patience: how many seconds a look waits at most for what it has begun.
+            tell: gets a line for people whenever a result is new.
+            connections: creates the reader of Airflow's connections.
+            patience: maximum seconds that `look` waits for the checks that it started.
         """
         self._tell, self._connections, self._patience = tell, connections, patience
-        self._told: dict[str, str] = {}
+        self._last_lines: dict[str, str] = {}
         self._begun: dict[str, Future[None]] = {}
         self._read_at: float | None = None
         self._sign_due = self._flows_due = 0.0
 
     def look(self) -> None:
-        """Look at every armed source, a thread each, so that a slow or failing one delays no other's fence."""
-        self._say("watching", self._pass)
+        """Check every armed source in a thread of its own, so that a slow source delays no other source's fence."""
+        self._report("watching", self._check_all)
 
-    def _pass(self) -> str:
+    def _check_all(self) -> str:
         self._refresh()
         entries = telling_entries(self._journal)
         duties = [(fence, fence_if_it_answers) for fence in armed_fences(entries)]
         duties += [(fence, stop_if_it_answers) for fence in unstopped_sources(entries)]
-        self._begun = {about: look for about, look in self._begun.items() if not look.done()}
+        self._begun = {about: check for about, check in self._begun.items() if not check.done()}
         for fence, duty in duties:
-            # One whose last look is still under way is looked at again when that has ended.
-            self._begin(fence.procedure_id, partial(self._attend, fence, duty, entries))
-        self._look_at_flows()
+            # A source whose last check is still running is skipped until that check has ended.
+            self._start(fence.procedure_id, partial(self._check_source, fence, duty, entries))
+        self._check_flows()
         wait(self._begun.values(), self._patience)
         self._show_life()
         return f"{len(duties)} old sources are watched"
 
-    def _begin(self, about: str, work: Callable[[], str]) -> None:
+    def _start(self, about: str, check: Callable[[], str]) -> None:
         if about not in self._begun:
-            self._begun[about] = run_in_background(partial(self._say, about, work))
+            self._begun[about] = run_in_background(partial(self._report, about, check))
 
-    def _look_at_flows(self) -> None:
-        """Every pair of flows that would copy the same topics back and forth."""
+    def _check_flows(self) -> None:
+        """Start a check of every pair of flows that would copy in a circle, if one is due."""
         if time.monotonic() < self._flows_due:
             return
         self._flows_due = time.monotonic() + _FLOWS_SECONDS
         for flow in circling_flows(self._topology):
-            self._begin(f"{flow.source} and {flow.target}", partial(self._attend_flows, flow))
+            self._start(f"{flow.source} and {flow.target}", partial(self._check_pair, flow))
 
-    def _attend_flows(self, flow: Flow) -> str:
-        procedure, move = moved_run(self._journal, flow, self._topology, self._remembered)
+    def _check_pair(self, flow: Flow) -> str:
+        procedure, move = moved_run(self._journal, flow, self._topology, self._cached_connections)
         try:
             return stop_if_both_run(procedure, move)
         except SystemUnavailable:
-            # A worker that is away copies nothing that could be seen from here; whoever runs without it is looked at
-            # again.
+            # An unreachable worker hides whether its flow copies; the next check asks again.
             return ""
         finally:
             procedure.close()
 
     def _show_life(self) -> None:
-        """Whoever arms a fence wants to know that somebody looks."""
+        """Write the sign of life that a step requires before it relies on an armed fence."""
         if time.monotonic() >= self._sign_due:
             self._journal.show_life(STEP)
             self._sign_due = time.monotonic() + _SIGN_SECONDS
 
-    def _attend(
+    def _check_source(
         self, fence: ArmedFence, duty: Callable[[Run, ArmedFence], str], entries: Iterable[JournalEntry]
     ) -> str:
         opened = next(
@@ -139,35 +138,35 @@ class Watcher:
         identity, request = Identity(opened.dag_id, opened.run_id), Request(**opened.request)
         pair = self._topology.pair_key(request.source, request.target)
         authority = ArmedFenceAuthority(self._journal, self._topology, pair, identity.procedure_id)
-        systems = self._remembered.systems(request, self._topology)
+        systems = self._cached_connections.systems(request, self._topology)
         procedure = Run(identity, request, self._journal, systems, authority)
         try:
             return duty(procedure, fence)
         finally:
             procedure.close()
 
-    def _say(self, about: str, work: Callable[[], str]) -> None:
-        """Do something, and say how it went if that is not what was said last; an empty line is nothing to say."""
+    def _report(self, about: str, check: Callable[[], str]) -> None:
+        """Run a check and report its line or error if that differs from the last report; an empty line is no report."""
         try:
-            line = work()
+            line = check()
         except (SwitchbackError, NotYet, WaitLonger) as error:
             line = str(error)
         except Exception as error:  # noqa: BLE001
-            # Whatever is wrong with one source, the others are still to be fenced.
+            # A defect concerning one source must not keep other sources from being fenced.
             line = f"{type(error).__name__}: {one_line(error)}"
-        if line != self._told.get(about, ""):
-            self._told[about] = line
+        if line != self._last_lines.get(about, ""):
+            self._last_lines[about] = line
             if line:
                 self._tell(f"{about}: {line}")
 
     def _refresh(self) -> None:
-        """Reload topology and connections once a minute: Airflow's API may be away, and is not asked at every look."""
+        """Reload topology and connections once a minute, not at every check: Airflow's API may be away."""
         if self._read_at is not None and time.monotonic() < self._read_at + _REFRESH_SECONDS:
             return
         try:
-            topology, remembered = load_topology(), with_cached_connections(self._connections())
-            self._journal = Journal(remembered.journal_url(topology.journal.connection))
-            self._topology, self._remembered = topology, remembered
+            topology, cached = load_topology(), with_cached_connections(self._connections())
+            self._journal = Journal(cached.journal_url(topology.journal.connection))
+            self._topology, self._cached_connections = topology, cached
         except Exception:
             if self._read_at is None:
                 raise
@@ -175,7 +174,7 @@ class Watcher:
 
 
 def with_cached_connections(connections: Connections) -> Connections:
-    """The same connections, each asked for once."""
-    made = copy(connections)
-    vars(made).update({name: cache(getattr(connections, name)) for name in ("kafka", "login", "journal_url")})
-    return made
+    """A copy of the reader that asks Airflow for each connection only once."""
+    cached = copy(connections)
+    vars(cached).update({name: cache(getattr(connections, name)) for name in ("kafka", "login", "journal_url")})
+    return cached
