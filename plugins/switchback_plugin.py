@@ -1,7 +1,6 @@
-"""Airflow plugin: the web page, and modules of every step, loaded once in the processes that fork tasks.
+"""Airflow plugin: the web page, and the steps' modules, loaded once in the processes that fork tasks.
 
-A task is forked from the scheduler; what is imported there costs a step nothing, and a step's imports are on the
-critical path.
+Tasks are forked from the scheduler: modules imported there cost a task nothing, while imports in a task delay its step.
 """
 
 from __future__ import annotations
@@ -39,22 +38,22 @@ from airflow.plugins_manager import AirflowPlugin
 
 PRELOADED = (confluent_kafka.admin, pandas, pyarrow.parquet)
 PREFIX = "/switchback"
-#: Where Airflow itself is served, if not at the root.
+#: Path under which Airflow is served; empty at the root.
 BASE = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 
 
 class WebPage:
-    """The web page as an ASGI application, imported with its first request: only the API server ever gets one."""
+    """The web page as an ASGI application, imported on the first request, as only the API server gets requests."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Hand the request on."""
+        """Pass the request to the web page."""
         from kafka_dr.web.app import app  # noqa: PLC0415 (workers that load plugins serve no page)
 
         await app(scope, receive, send)
 
 
 class SwitchbackPlugin(AirflowPlugin):
-    """The product in Airflow: a page of the procedures in hand, in the navigation and beside every run."""
+    """The product in Airflow: a page of running procedures, in the navigation and beside every DAG run."""
 
     name = "switchback"
     fastapi_apps = [{"app": WebPage(), "url_prefix": PREFIX, "name": "Switchback"}]

@@ -1,4 +1,4 @@
-"""Airflow connections as the hooks want them. The only place where secrets enter the product."""
+"""Read Airflow connections in the forms that hooks need. The only place where secrets enter the product."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kafka_dr.procedure.systems import Systems
 
 
 class Connections:
-    """Reads Airflow connections by the ids the topology names."""
+    """Reads Airflow connections by the ids in the topology."""
 
     def systems(self, request: Request, topology: Topology) -> Systems:
-        """Clients of everything outside, for one request."""
+        """Clients of all outside systems, for one request."""
         return Systems(request, topology, self)
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
@@ -41,14 +41,14 @@ class Connections:
         return url.rstrip("/"), connection.login or "", connection.password or ""
 
     def archive_options(self, connection_id: str) -> dict[str, Any]:
-        """Options of the archive's file system, as fsspec takes them: the connection's extra."""
+        """Options of the archive's file system for fsspec: the connection's extra."""
         return dict(BaseHook.get_connection(connection_id).extra_dejson)
 
     def check_spark(self, connection_id: str) -> None:
-        """Refuse a `spark` connection whose spark-submit would expose logins on its command line, or not take them.
+        """Refuse a `spark` connection whose spark-submit would show logins on its command line or not pass them on.
 
-        Source: SparkSubmitHook hands environment variables on as `--conf` for YARN and Kubernetes, and refuses them in
-        cluster mode.
+        Source: SparkSubmitHook passes environment variables as `--conf` for YARN and Kubernetes, and refuses these
+        variables in cluster mode.
         """
         connection = BaseHook.get_connection(connection_id)
         mode, advice = (
@@ -66,8 +66,8 @@ class Connections:
             raise BadInput(f"Connection {connection_id} hands no secrets on", "its deploy mode is cluster", advice)
 
     def journal_url(self, connection_id: str) -> str:
-        """SQLAlchemy's URL of the journal: `url` in the connection's extra, or the connection's own URI."""
+        """SQLAlchemy URL of the journal: `url` in the connection's extra, or the connection's own URI."""
         connection = BaseHook.get_connection(connection_id)
         url = str(connection.extra_dejson.get("url") or connection.get_uri())
-        # Airflow's and libpq's spelling, which SQLAlchemy does not know.
+        # Airflow and libpq write `postgres://`, which SQLAlchemy does not know.
         return re.sub(r"^postgres://", "postgresql+psycopg://", url)

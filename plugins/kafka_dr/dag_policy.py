@@ -1,4 +1,4 @@
-"""What all procedures share: default arguments, tags, and the form's params."""
+"""Default arguments, tags and form params of the DAGs."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from airflow.sdk import Param
 
 from kafka_dr.procedures import PROCEDURES, Field
 
-#: A killed task is retried; a refusal fails at once (it raises AirflowFailException).
+#: A killed task is retried; a refusal fails at once, as it raises AirflowFailException.
 DEFAULT_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 2, "retry_delay": timedelta(seconds=2)}
 
-#: The recorder is started again for as long as its run lives, and by the next run after that.
+#: The recorder is restarted as long as its DAG run lives; the next DAG run starts it again.
 RECORDER_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 1_000, "retry_delay": timedelta(seconds=5)}
 
-#: The watcher too, and sooner: while it is away, an old source may accept writes.
+#: The watcher is restarted likewise, but sooner: while it is down, an old source may accept writes.
 WATCHER_ARGS: dict[str, Any] = {**RECORDER_ARGS, "retry_delay": timedelta(seconds=1)}
 
 TAGS = ["switchback", "kafka"]
 
 
 def procedure_form(dag_id: str) -> dict[str, Param]:
-    """The form of a procedure, as Airflow shows and checks it."""
+    """The params of a procedure's form, which Airflow shows and checks; by name."""
     return {field.name: _param(field) for field in PROCEDURES[dag_id].fields}
 
 

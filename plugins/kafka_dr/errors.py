@@ -1,28 +1,30 @@
-"""Everything that can go wrong, as one tree.
+"""All errors of the product, as one tree.
 
 SwitchbackError
-├── BadInput                 params, topology or names that cannot be used; nothing was touched
-├── Refusal                  a step looked and will not act; asking again without a change gives the same answer
+├── BadInput                 params, topology or names that cannot be used; nothing was changed
+├── Refusal                  a step refuses to act; a retry without a change gives the same answer
 │   ├── NotReady             a readiness gate is closed
-│   ├── SourceNotLost        the source was not shown to be lost, and nobody overrode that
+│   ├── SourceNotLost        the source was not shown to be lost, and the run has no override
 │   ├── LeaseLost            another procedure holds the pair of clusters, or a newer epoch exists
 │   ├── ApprovalMissing      no valid approval of this very plan
-│   ├── FenceNotProven       writes or commits still get through
+│   ├── FenceNotProven       writes or commits still get through, or the fence cannot be proven
 │   └── Contradiction        evidence disagrees with itself
-├── Superseded               a newer process of the same procedure goes on; this one must act no more
+├── Superseded               a newer process of the same procedure took the epoch; this process must not act
 ├── DeadlinePassed           a wait ended at its deadline
-├── ReadBackFailed           something was written, and reading it back showed something else
+├── ReadBackFailed           a value read back differs from the value written
 └── SystemUnavailable        an outside system did not answer, or answered with an error
     ├── KafkaUnavailable
     ├── ConnectUnavailable
-    └── HookUnavailable      a hook of ours (drain, probe, routing, fence, stop), or Airflow's own API
+    ├── SparkFailed
+    ├── ArchiveUnavailable   the flight recorder's archive
+    └── HookUnavailable      a hook (drain, probe, routing, fence, stop), or Airflow's own API
 """
 
 from __future__ import annotations
 
 
 class SwitchbackError(Exception):
-    """Base of all errors: what is wrong, what was seen, and what to do next."""
+    """Base of all errors: the reason, what was seen, and what to do next."""
 
     def __init__(self, reason: str, seen: str = "", next_step: str = "") -> None:
         self.reason = reason
@@ -40,17 +42,17 @@ class SwitchbackError(Exception):
 
 
 class BadInput(SwitchbackError):
-    """Params, topology or names that cannot be used; nothing was touched.
+    """Params, topology or names that cannot be used; nothing was changed.
 
     Attributes:
-        problems: everything that is wrong with them, where that was listed.
+        problems: every single problem, if the check lists several.
     """
 
     problems: tuple[str, ...] = ()
 
 
 class Refusal(SwitchbackError):
-    """A step looked and will not act."""
+    """A step refuses to act; a retry without a change gives the same answer."""
 
 
 class NotReady(Refusal):
@@ -58,7 +60,7 @@ class NotReady(Refusal):
 
 
 class SourceNotLost(Refusal):
-    """The source was not shown to be lost, and nobody overrode that."""
+    """The source was not shown to be lost, and the run has no override."""
 
 
 class LeaseLost(Refusal):
@@ -70,7 +72,7 @@ class ApprovalMissing(Refusal):
 
 
 class FenceNotProven(Refusal):
-    """Writes or commits still get through."""
+    """Writes or commits still get through, or the fence cannot be proven."""
 
 
 class Contradiction(Refusal):
@@ -78,7 +80,7 @@ class Contradiction(Refusal):
 
 
 class Superseded(SwitchbackError):
-    """A newer process of the same procedure goes on; this one must act no more."""
+    """A newer process of the same procedure took the epoch; this process must not act."""
 
 
 class DeadlinePassed(SwitchbackError):
@@ -86,7 +88,7 @@ class DeadlinePassed(SwitchbackError):
 
 
 class ReadBackFailed(SwitchbackError):
-    """Something was written, and reading it back showed something else."""
+    """A value read back differs from the value written."""
 
 
 class SystemUnavailable(SwitchbackError):
@@ -97,7 +99,7 @@ class KafkaUnavailable(SystemUnavailable):
     """A Kafka cluster did not answer, or answered with an error.
 
     Attributes:
-        from_broker: a broker said so; False where nobody answered, or our own client gave up.
+        from_broker: whether a broker reported the error; False if no broker answered, or the client itself raised the error.
     """
 
     from_broker = False

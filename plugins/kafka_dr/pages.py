@@ -1,4 +1,4 @@
-"""Pages from templates: every value is escaped, and a value that is missing is an error."""
+"""Render pages from templates: every value is escaped, and a missing value is an error."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def _environment() -> Environment:
 
 
 def render_page(template: str, **values: Any) -> str:
-    """One page of the package's templates."""
+    """Render a template of the package with its values; return HTML or CSS."""
     return _environment().get_template(template).render(**values)

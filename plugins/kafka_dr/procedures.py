@@ -1,4 +1,4 @@
-"""What each procedure is, one row a DAG: its steps in order and its params.
+"""Definition of each procedure, one row per DAG: its steps in order and its params.
 
 Forms, gates, the live page, the timeline and the manual commands are derived from these rows.
 """
@@ -19,7 +19,7 @@ GATES = (
     Step.REVIEW_TRANSLATION,
     Step.APPROVE_RESTORE,
 )
-#: Steps that wait for records or consumers; `seconds.drain` of the evidence is their time.
+#: Steps that wait for records or consumers; `seconds.drain` in the evidence is the time of these steps.
 DRAINS = (Step.WAIT_FOR_CATCH_UP, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
 
 
@@ -29,9 +29,9 @@ class Field:
 
     Attributes:
         schema: JSON schema of the value.
-        description: what the form says beside it.
-        default: None means that the topology decides, or that nothing was chosen.
-        required: the run is not accepted without a value.
+        description: text beside the field.
+        default: None means that the topology's value applies, or no choice.
+        required: whether Airflow refuses a run without a value.
     """
 
     name: str
@@ -46,11 +46,11 @@ class ProcedureDefinition:
     """One procedure.
 
     Attributes:
-        steps: in the order of the DAG, without the steps that every procedure has beside its own.
-        fields: its form.
+        steps: the procedure's own steps in DAG order, without the steps that every procedure has.
+        fields: the form's params.
         last_step: the step whose outcome completes the procedure.
         needs_source: whether a step needs the source cluster.
-        moves_clients: whether clients change their cluster.
+        moves_clients: whether clients move to another cluster.
     """
 
     dag_id: str
@@ -261,7 +261,7 @@ RESTORE_GROUP_OFFSETS = ProcedureDefinition(
     last_step=Step.RESTORE_POSITIONS,
     moves_clients=False,
 )
-#: Acts on the procedure that holds the pair of clusters; it has no journal of its own.
+#: Acts on the procedure that holds the pair of clusters, and writes to that procedure's journal.
 ABORT_PROCEDURE = ProcedureDefinition("abort_procedure", (Step.ABORT_PROCEDURE,), _ENDS, Step.ABORT_PROCEDURE)
 
 PROCEDURES: Mapping[str, ProcedureDefinition] = {
@@ -271,12 +271,12 @@ _PARAMS_OF_ANY = frozenset[str]().union(*(row.params for row in PROCEDURES.value
 
 
 def steps_of(dag_id: str) -> tuple[Step, ...]:
-    """The steps that a procedure may have, in order; of an unknown procedure all there are."""
+    """The steps that may write for a procedure, in order; all steps if the procedure is unknown."""
     row = PROCEDURES.get(dag_id)
     return tuple(Step) if row is None else row.journal_steps
 
 
 def foreign_params(dag_id: str) -> frozenset[str]:
-    """The params that only other procedures take: given to this one they would have no effect."""
+    """The params that only other procedures take, and that would have no effect on this one."""
     row = PROCEDURES.get(dag_id)
     return frozenset() if row is None else _PARAMS_OF_ANY - row.params

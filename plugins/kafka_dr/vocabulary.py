@@ -1,4 +1,4 @@
-"""The words: one word for one thing in task ids, journal, runbooks and reports. Imports nothing of ours."""
+"""The vocabulary: one word for one thing in task ids, journal, runbooks and reports. Imports no other module."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Step(StrEnum):
-    """Names of steps: task ids, journal entries and runbook headings alike."""
+    """Names of steps, the same in task ids, journal entries and runbook headings."""
 
     OPEN_PROCEDURE = "open_procedure"
     FENCE_RETURNED_CLUSTER = "fence_returned_cluster"
@@ -70,7 +70,7 @@ class Outcome(StrEnum):
 
 
 class TranslationClass(StrEnum):
-    """How a target position was found, best first."""
+    """How a target position was computed, best first."""
 
     END = "END"
     SYNC = "SYNC"
@@ -84,9 +84,8 @@ class TranslationClass(StrEnum):
 APPROVE = "Approve"
 REJECT = "Reject"
 
-#: Topics of our own, on either cluster. Names starting with two underscores are internal to MirrorMaker 2: never
-#: mirrored.
+#: The product's own topics, on either cluster. MirrorMaker 2 never mirrors names that start with two underscores.
 PROBE_TOPIC = "__switchback_probe"
 CANARY_TOPIC = "__switchback_canary"
-#: Kafka's own topic of every group's commits.
+#: Kafka's own topic with the commits of all groups.
 COMMITS_TOPIC = "__consumer_offsets"
