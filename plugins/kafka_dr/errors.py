@@ -99,7 +99,7 @@ class KafkaUnavailable(SystemUnavailable):
     """A Kafka cluster did not answer, or answered with an error.
 
     Attributes:
-        from_broker: whether a broker reported the error; False if no broker answered, or the client itself raised the error.
+        from_broker: whether a broker reported the error, not the client (which does so if no broker answered).
     """
 
     from_broker = False

@@ -277,6 +277,6 @@ def steps_of(dag_id: str) -> tuple[Step, ...]:
 
 
 def foreign_params(dag_id: str) -> frozenset[str]:
-    """The params that only other procedures take, and that would have no effect on this one."""
+    """The params that only other procedures take, and that have no effect on this procedure."""
     row = PROCEDURES.get(dag_id)
     return frozenset() if row is None else _PARAMS_OF_ANY - row.params

@@ -104,7 +104,7 @@ class LeaseAuthority:
             raise
 
     def refuse_if_continued(self) -> None:
-        """Raise LeaseLost if another procedure continues this one."""
+        """Raise LeaseLost if another procedure continues this procedure."""
         successor = continued_by(self._journal.entries(self.holder, Step.OPEN_PROCEDURE, Entry.NOTE))
         if successor is not None:
             raise LeaseLost(

@@ -130,7 +130,7 @@ class Systems:
         return HttpRouting(*self._login(routing.connection))
 
     def anew(self, request: Request | None = None) -> Self:
-        """A new object with clients of its own, for the same request or another one."""
+        """A new object with clients of its own, for the same request or another request."""
         systems: Self = self.connections.systems(request or self.request, self.topology)
         return systems
 

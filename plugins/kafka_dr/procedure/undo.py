@@ -88,7 +88,7 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], c
         entries: of the procedure, and of the watcher of old sources for the procedure, in the journal's order.
         source: the cluster to give back to clients.
         parts: what replicates from the source, as the journal names it: both connectors, or the dedicated flow.
-        continues: whether the procedure continues another one, whose own rollback resumes what that one stopped.
+        continues: whether the procedure continues another run, whose own rollback resumes what that run stopped.
     """
     ordered = list(entries)
     if facts_in(ordered, TargetOpened):

@@ -54,7 +54,7 @@ class JournaledStep:
         """Yield the procedure; write errors raised inside to the journal and raise them as Airflow's errors."""
         try:
             procedure = self.procedure(context)
-            # Before any write: the journal under this id may belong to another run, or another run continues this one.
+            # Before any write: the journal under this id may belong to another run, or another run may continue it.
             procedure.progress.refuse_other_run(procedure.identity.run_id)
             procedure.lease.refuse_if_continued()
         except SwitchbackError as error:

@@ -155,7 +155,7 @@ def _flows_to_stop(procedure: Run) -> list[Flow]:
 
 
 def not_stopped(states: Mapping[str, str]) -> list[str]:
-    """Phrases for parts of MirrorMaker 2 that are not stopped, one each."""
+    """A phrase for each part of MirrorMaker 2 that is not stopped."""
     return [f"({name}: {state})" for name, state in states.items() if state != STOPPED]
 
 

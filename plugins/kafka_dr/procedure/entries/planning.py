@@ -18,7 +18,7 @@ class ReadinessBlocked(Note, steps=(Step.CHECK_READINESS,)):
 
 
 class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
-    """No blocker was found; `positions` are saved only if they are many, for a forecast that follows at once."""
+    """The run has no blocker; `positions` are saved only if they are many, for a forecast that follows at once."""
 
     topics: int
     groups: int

@@ -33,7 +33,7 @@ class Approval:
 
 @dataclass(frozen=True)
 class ContinuedRun:
-    """The planned failover that an unplanned one continues; `fenced`: the planned one had begun to fence the source."""
+    """The planned failover that an unplanned failover continues; `fenced`: its fence of the source had begun."""
 
     procedure_id: str
     fenced: bool

@@ -54,7 +54,7 @@ class LeasePassed(Note, steps=(Step.OPEN_PROCEDURE,)):
 
 
 def continued_by(entries: Iterable[Line]) -> str | None:
-    """The procedure that continues the one with these entries; None if no procedure does, or none any more."""
+    """The procedure that continues the writer of these entries; None if there is none, or none any more."""
     passed = newest_fact(entries, LeasePassed)
     return None if passed is None else passed.continued_by
 
@@ -66,7 +66,7 @@ class TryBegun(Intent, steps=()):
 
 
 class StepNotDone(Fact):
-    """An error that kept a step from its work."""
+    """An error because of which a step did not do its work."""
 
     error: str
     reason: str

@@ -67,7 +67,7 @@ class SeedFlowBack(ProcedureStep):
         )
 
     def _accept_running(self, procedure: Run, seeds: SeedRecord, ids: dict[str, str]) -> FlowBackSeeded:
-        """Accept a running connector, which takes no seed, only if its start is known or names separate directions."""
+        """Accept a running connector, unseeded, only if a procedure started it or names separate directions."""
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
             raise Refusal(

@@ -35,7 +35,7 @@ _FENCE_SECONDS = 20.0
 
 
 class FenceSource(ProcedureStep):
-    """Fence a reachable source; for an unreachable one arm the fence, so that the watcher fences it when it answers."""
+    """Fence a reachable source; arm the fence of an unreachable source, for the watcher to fence once it answers."""
 
     expires = True
 
