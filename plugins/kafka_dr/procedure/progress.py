@@ -125,7 +125,7 @@ class Progress:
         return entries[0].at.timestamp() if entries else None
 
     def clock(self, step: str) -> float:
-        """When the step's newest try began, in seconds since 1970; waking continues a try, clearing starts a new try."""
+        """When the step's newest try began, in seconds since 1970; a woken step continues its try."""
         tries = list(facts_of(self._journal.entries(self._id, step, Entry.INTENT), TryBegun))
         return next((e.at.timestamp() for e, begun in tries if begun == tries[-1][1]), time.time())
 
