@@ -1,4 +1,4 @@
-"""Read-back after return_to_source: is the probe accepted again, do records flow again, which changes remain."""
+"""Parts of a rollback: close the target, lift the source's fence, resume replication, see records flow again."""
 
 from __future__ import annotations
 
@@ -6,21 +6,32 @@ import time
 from typing import Any
 
 from kafka_dr.actions.fencing.acl_fence import probe_answers
+from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.replication.reverse import refuse_loop
+from kafka_dr.actions.replication.stop import parts_of
 from kafka_dr.actions.scope.flow_scope import remote_partitions
-from kafka_dr.actions.scope.plan_scope import partitions_of_plan
+from kafka_dr.actions.scope.plan_scope import boundary_moved, partitions_of_plan
+from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import SystemUnavailable
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import BadInput, DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     DrainHookAnswer,
     FailoverForecast,
+    SourceAclEntriesToRemove,
+    TargetOpened,
 )
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Step
+from kafka_dr.procedure.undo import Undo, left_to_undo
+from kafka_dr.vocabulary import Entry, Step
 
 #: Longest wait for a first record, written by a client or mirrored; zero counts are reported, not waited for.
 _FIRST_RECORD_SECONDS = 10.0
 _POLL_SECONDS = 0.2
+#: How long a connector of a source declared lost may take to run again.
+_LOST_SOURCE_SECONDS = 20.0
 _ON_RETURNED_CLUSTER = (
     Step.FENCE_RETURNED_CLUSTER,
     Step.PREPARE_TOPICS,
@@ -88,3 +99,93 @@ def _sum_log_ends(procedure: Run, remote: dict[TopicPartition, TopicPartition]) 
     return sum(procedure.systems.source.ends(list(remote)).values()), sum(
         procedure.systems.target.ends(list(remote.values())).values()
     )
+
+
+def list_undos(procedure: Run) -> list[Undo]:
+    """The undos of a rollback, by the intents of the run and of the watcher for it, in the order to be done.
+
+    Outcomes do not count, so that a repeated rollback undoes everything again.
+    """
+    progress = procedure.progress
+    intents, parts = progress.entries(Entry.INTENT), parts_of(procedure.flow)
+    return left_to_undo(intents, procedure.request.source, parts, continues=progress.continues is not None)
+
+
+def close_target(procedure: Run, denials: list[AclEntry]) -> None:
+    """Fence the target again with the denials that were removed to let clients in.
+
+    Raises:
+        ReadBackFailed: the fence is not in place.
+        Refusal: the target is open, or its log ends moved past the boundary; there is no rollback then.
+    """
+    if procedure.progress.done(TargetOpened) is not None:
+        raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
+    procedure.authority.hold()
+    procedure.systems.target_acls.add(denials)
+    missing = procedure.systems.target_acls.missing(denials)
+    if missing:
+        raise ReadBackFailed(
+            "The target could not be fenced again",
+            first_few(missing),
+            "Clear return_to_source: it goes on from here.",
+        )
+    # Brokers apply an ACL within moments; records accepted until then are in the log after this wait.
+    time.sleep(procedure.request.deadlines.stable_seconds)
+    moved = boundary_moved(procedure)
+    if moved:
+        raise Refusal("Clients already wrote on the target", first_few(moved), "Go on forward: clear open_target.")
+
+
+def resume_replication(procedure: Run, names: list[str]) -> dict[str, Any]:
+    """Resume connectors this run stopped; return the fields of SourceReturned.
+
+    If the source is declared lost, in a failback, or in dedicated mode, resuming may be impossible: then report the
+    reason instead of waiting.
+    """
+    # A returned cluster may fail again; a cluster without clients must not block the rollback and its lease.
+    flows_back = procedure.progress.began(Step.FENCE_RETURNED_CLUSTER) is not None
+    if not procedure.progress.without_source and not flows_back and procedure.flow.connect:
+        return {"connectors_resumed": _resume_connectors(procedure, names, procedure.request.deadlines.stop_seconds)}
+    try:
+        return {"connectors_resumed": _resume_connectors(procedure, names, _LOST_SOURCE_SECONDS)}
+    except (SystemUnavailable, DeadlinePassed, BadInput) as error:
+        return {"connectors_resumed": [], "replication_left_stopped": str(error)}
+
+
+def _resume_connectors(procedure: Run, names: list[str], seconds: float) -> list[str]:
+    if not names:
+        return []
+    refuse_loop(procedure)
+    worker = procedure.mirror_maker(procedure.flow)
+    for name in names:
+        procedure.authority.hold()
+        # A checkpoint connector without groups has no tasks; neither has a source connector without its source.
+        worker.resume(
+            name,
+            deadline=seconds,
+            needs_tasks=name == procedure.flow.connectors.source and not procedure.progress.without_source,
+        )
+    return names
+
+
+def lift_source_fence(procedure: Run, step: str, added: list[AclEntry]) -> int:
+    """Remove the fence's ACL entries from the source and read back; return the number of the entries.
+
+    Raises:
+        ReadBackFailed: an entry is still there.
+    """
+    if not added:
+        return 0
+    if not source_rules(procedure).entries & frozenset(added):
+        return len(added)
+    record_fact(procedure.authority, step, SourceAclEntriesToRemove(removes_acl_entries=len(added)))
+    procedure.authority.hold()
+    procedure.systems.source_acls.remove(added)
+    remaining = [str(e) for e in source_rules(procedure).entries & frozenset(added)]
+    if remaining:
+        raise ReadBackFailed(
+            "The source's fence is still there",
+            first_few(remaining),
+            "Clear return_to_source: it goes on from here.",
+        )
+    return len(added)
