@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kafka_dr.actions.fencing.rules import target_rules
+from kafka_dr.domain.fencing.fence import FenceScope, opening_entries, refused_to_clients
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import HookUnavailable, ReadBackFailed
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import HookUnavailable, ReadBackFailed, Refusal
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.hooks.site.drain import ApplicationDrain, DrainState
+from kafka_dr.procedure.authority import acting_under
 from kafka_dr.procedure.entries import (
     DrainHookAnswer,
 )
@@ -23,6 +27,46 @@ from kafka_dr.vocabulary import CANARY_TOPIC, Entry
 def removed_entries(procedure: Run) -> list[AclEntry]:
     """DENY entries of the target that this procedure removed or meant to remove, by its intents in the journal."""
     return list(removed_acl_entries(procedure.progress.entries(Entry.INTENT)))
+
+
+def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[str]]]) -> list[AclEntry]:
+    """The target's denials to remove so that these principals may do these operations.
+
+    Raises:
+        Refusal: the approved plan does not name one of the denials.
+    """
+    denials = [e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)]
+    unplanned = sorted({str(e) for e in denials} - set(procedure.progress.move().planned.opening))
+    if unplanned:
+        raise Refusal(
+            "Somebody denied clients something on the target after the forecast",
+            first_few(unplanned),
+            "The procedure returns; find out why, then start a new one.",
+        )
+    return denials
+
+
+def remove_denials(
+    procedure: Run, denials: list[AclEntry], scopes: Sequence[tuple[FenceScope, frozenset[str]]]
+) -> list[str]:
+    """Remove denials from the target and read back; return operations that are still refused to clients.
+
+    Raises:
+        ReadBackFailed: a denial is still there.
+    """
+    with acting_under(procedure.authority, lambda: procedure.systems.target_acls.add(denials)):
+        procedure.systems.target_acls.remove(denials)
+    rules = target_rules(procedure)
+    refused = [
+        f"{scope.operation} {r}" for scope, principals in scopes for r in refused_to_clients(rules, scope, principals)
+    ]
+    if any(e in rules.entries for e in denials):
+        raise ReadBackFailed(
+            "The target's fence is still there",
+            first_few(denials),
+            "Clear open_target: it goes on from here.",
+        )
+    return refused
 
 
 def write_canary(procedure: Run) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.clients import removed_entries, write_canary
-from kafka_dr.actions.fencing.rules import source_rules, target_rules
+from kafka_dr.actions.clients import plan_opening, remove_denials, removed_entries, write_canary
+from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.actions.offsets.review import require_reviewed
 from kafka_dr.actions.recheck import (
     groups_still_at_rest,
@@ -22,13 +22,9 @@ from kafka_dr.actions.scope.plan_scope import (
 from kafka_dr.domain.fencing.fence import (
     FenceScope,
     client_principals,
-    opening_entries,
-    refused_to_clients,
 )
-from kafka_dr.domain.kafka_model.acl import AclEntry
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import ReadBackFailed, Refusal
-from kafka_dr.procedure.authority import acting_under, record_fact
+from kafka_dr.errors import Refusal
+from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     TargetOpened,
     TargetToOpen,
@@ -53,28 +49,12 @@ class OpenTarget(ProcedureStep):
         newest_entry = procedure.journal.entries(procedure.id)[-1].sequence
         unchanged = self.look_again(procedure, begun)
         if not begun:
-            denials = [
-                e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)
-            ]
-            _refuse_unplanned(procedure, denials)
+            denials = plan_opening(procedure, scopes)
             procedure.authority.hold()
             intent = TargetToOpen(removes_acl_entries=denials, looked_at_entry=newest_entry)
             record_fact(procedure.authority, self.task_id, intent)
         lifted = removed_entries(procedure)
-        with acting_under(procedure.authority, lambda: procedure.systems.target_acls.add(lifted)):
-            procedure.systems.target_acls.remove(lifted)
-        rules = target_rules(procedure)
-        refused = [
-            f"{scope.operation} {r}"
-            for scope, principals in scopes
-            for r in refused_to_clients(rules, scope, principals)
-        ]
-        if any(e in rules.entries for e in lifted):
-            raise ReadBackFailed(
-                "The target's fence is still there",
-                first_few(lifted),
-                "Clear open_target: it goes on from here.",
-            )
+        refused = remove_denials(procedure, lifted, scopes)
         return TargetOpened(
             acl_entries_removed=len(lifted),
             clients_refused=refused[:100],
@@ -84,7 +64,7 @@ class OpenTarget(ProcedureStep):
         )
 
     def look_again(self, procedure: Run, begun: bool) -> str:
-        """Recheck all preconditions; after the intent only those of the source, as clients may be on the target.
+        """Recheck all preconditions; after the intent skip those on the target, which clients may use already.
 
         Args:
             begun: whether the intent was written; approval and fence clock were checked before the intent.
@@ -115,14 +95,3 @@ class OpenTarget(ProcedureStep):
         rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
         writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
         return [(scope, client_principals(rules, scope, exempt)) for scope in (writes, reads)]
-
-
-def _refuse_unplanned(procedure: Run, denials: list[AclEntry]) -> None:
-    """Refuse to remove denials that the approved plan does not name."""
-    unplanned = sorted({str(e) for e in denials} - set(procedure.progress.move().planned.opening))
-    if unplanned:
-        raise Refusal(
-            "Somebody denied clients something on the target after the forecast",
-            first_few(unplanned),
-            "The procedure returns; find out why, then start a new one.",
-        )
