@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
 from typing import Any
 
-from kafka_dr.actions.failback.resync_scope import flow_runs, partitions_of, refuse_dedicated, stop_flows, written_since
+from kafka_dr.actions.failback.resync_scope import refuse_dedicated, stop_flows
+from kafka_dr.actions.failback.returned_cluster_fence import (
+    count_still_partitions,
+    groups_of_source,
+    refuse_unfenced,
+)
 from kafka_dr.actions.failback.stranded_decision import mode_of
-from kafka_dr.actions.fencing.acl_fence import WriteFence, add_fence, fence_writes
+from kafka_dr.actions.fencing.acl_fence import add_fence, fence_writes
 from kafka_dr.actions.groups.at_rest import active_groups
-from kafka_dr.actions.groups.selected import group_views, held_in_scope
 from kafka_dr.actions.scope.flow_scope import copies_of_target, mirrored_of
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.fencing.fence import FenceScope
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import DeadlinePassed, FenceNotProven
 from kafka_dr.procedure.entries import ReturnedClusterFenced
-from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.watcher.duties import disarm_fences
@@ -38,7 +37,7 @@ class FenceReturnedCluster(ProcedureStep):
         copies = {procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored}
         topics = sorted({*mirrored_of(swapped, swapped.systems.source.topics()), *mirrored, *copies})
         fence = fence_writes(swapped, self.task_id, topics)
-        self._refuse_unfenced(procedure, fence)
+        refuse_unfenced(procedure, fence)
         groups = groups_of_source(
             procedure, [*mirrored, *copies_of_target(procedure, procedure.systems.source.topics())]
         )
@@ -60,57 +59,5 @@ class FenceReturnedCluster(ProcedureStep):
             groups_active=sorted(active_groups(procedure.systems.target, groups)),
             stopped=stopped,
             disarmed=[armed.procedure_id for armed in disarmed],
-            still_partitions=self._still(procedure, topics),
+            still_partitions=count_still_partitions(procedure, self.task_id, topics),
         )
-
-    def _refuse_unfenced(self, procedure: Run, fence: WriteFence) -> None:
-        """Refuse a cluster without authorizer unless the fence hook confirms a fence, or a drain hook exists."""
-        hook = procedure.systems.fence_hook
-        if (
-            fence.authorizer
-            or procedure.systems.drain is not None
-            or (hook is not None and hook.state(procedure.request.target).fenced)
-        ):
-            return
-        raise FenceNotProven(
-            f"Nothing keeps clients from {procedure.request.target}",
-            "no authorizer, no drain hook, and no fence hook that fences it",
-            "Enable an authorizer there, or fence it by a hook; then start a new run.",
-        )
-
-    def _still(self, procedure: Run, topics: list[str]) -> int | None:
-        """Wait until no partition gets a record for a window; return their number, None if the flow back runs."""
-        if flow_runs(procedure, procedure.flow):
-            return None
-        partitions, seconds = partitions_of(procedure, topics), procedure.request.deadlines.stable_seconds
-
-        def count_still() -> int:
-            before = procedure.systems.target.ends(partitions)
-            time.sleep(seconds)
-            written = written_since(procedure, before)
-            if written:
-                raise NotYet(f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}")
-            return len(partitions)
-
-        try:
-            return procedure.progress.wait(
-                self.task_id,
-                "Still log ends on the returned cluster",
-                count_still,
-                procedure.request.deadlines.fence_seconds,
-            )
-        except DeadlinePassed as error:
-            raise FenceNotProven(
-                f"Somebody writes on {procedure.request.target}",
-                error.seen,
-                "A super user passes every ACL: stop this writer, then start a new run.",
-            ) from None
-
-
-def groups_of_source(procedure: Run, topics: Iterable[str]) -> list[str]:
-    """Groups of the new primary with positions on these topics; they must not read on the returned cluster too."""
-    flow = procedure.flow
-    config = procedure.mirror_maker(flow).config(flow.connectors.checkpoint)
-    return sorted(
-        set(held_in_scope(procedure, group_views(procedure.systems.source), topics, config)["group"].tolist())
-    )

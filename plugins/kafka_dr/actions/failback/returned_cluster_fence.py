@@ -1,0 +1,68 @@
+"""Parts of the fence on a returned cluster: groups to fence, refusal without a fence, stable log ends behind it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from kafka_dr.actions.failback.resync_scope import flow_runs, partitions_of, written_since
+from kafka_dr.actions.fencing.acl_fence import WriteFence
+from kafka_dr.actions.groups.selected import group_views, held_in_scope
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import DeadlinePassed, FenceNotProven
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
+
+
+def groups_of_source(procedure: Run, topics: Iterable[str]) -> list[str]:
+    """Groups of the new primary with positions on these topics; they must not read on the returned cluster too."""
+    flow = procedure.flow
+    config = procedure.mirror_maker(flow).config(flow.connectors.checkpoint)
+    return sorted(
+        set(held_in_scope(procedure, group_views(procedure.systems.source), topics, config)["group"].tolist())
+    )
+
+
+def refuse_unfenced(procedure: Run, fence: WriteFence) -> None:
+    """Refuse a cluster without authorizer unless the fence hook confirms a fence, or a drain hook exists."""
+    hook = procedure.systems.fence_hook
+    if (
+        fence.authorizer
+        or procedure.systems.drain is not None
+        or (hook is not None and hook.state(procedure.request.target).fenced)
+    ):
+        return
+    raise FenceNotProven(
+        f"Nothing keeps clients from {procedure.request.target}",
+        "no authorizer, no drain hook, and no fence hook that fences it",
+        "Enable an authorizer there, or fence it by a hook; then start a new run.",
+    )
+
+
+def count_still_partitions(procedure: Run, step: str, topics: list[str]) -> int | None:
+    """Wait until no partition gets a record for a window; return their number, None if the flow back runs."""
+    if flow_runs(procedure, procedure.flow):
+        return None
+    partitions, seconds = partitions_of(procedure, topics), procedure.request.deadlines.stable_seconds
+
+    def count() -> int:
+        before = procedure.systems.target.ends(partitions)
+        time.sleep(seconds)
+        written = written_since(procedure, before)
+        if written:
+            raise NotYet(f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}")
+        return len(partitions)
+
+    try:
+        return procedure.progress.wait(
+            step,
+            "Still log ends on the returned cluster",
+            count,
+            procedure.request.deadlines.fence_seconds,
+        )
+    except DeadlinePassed as error:
+        raise FenceNotProven(
+            f"Somebody writes on {procedure.request.target}",
+            error.seen,
+            "A super user passes every ACL: stop this writer, then start a new run.",
+        ) from None
