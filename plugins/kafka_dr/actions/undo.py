@@ -168,24 +168,24 @@ def _resume_connectors(procedure: Run, names: list[str], seconds: float) -> list
     return names
 
 
-def lift_source_fence(procedure: Run, step: str, added: list[AclEntry]) -> int:
+def lift_source_fence(procedure: Run, step: str, fence: list[AclEntry]) -> int:
     """Remove the fence's ACL entries from the source and read back; return the number of the entries.
 
     Raises:
         ReadBackFailed: an entry is still there.
     """
-    if not added:
+    if not fence:
         return 0
-    if not source_rules(procedure).entries & frozenset(added):
-        return len(added)
-    record_fact(procedure.authority, step, SourceAclEntriesToRemove(removes_acl_entries=len(added)))
+    if not source_rules(procedure).entries & frozenset(fence):
+        return len(fence)
+    record_fact(procedure.authority, step, SourceAclEntriesToRemove(removes_acl_entries=len(fence)))
     procedure.authority.hold()
-    procedure.systems.source_acls.remove(added)
-    remaining = [str(e) for e in source_rules(procedure).entries & frozenset(added)]
+    procedure.systems.source_acls.remove(fence)
+    remaining = [str(e) for e in source_rules(procedure).entries & frozenset(fence)]
     if remaining:
         raise ReadBackFailed(
             "The source's fence is still there",
             first_few(remaining),
             "Clear return_to_source: it goes on from here.",
         )
-    return len(added)
+    return len(fence)

@@ -52,7 +52,7 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
         stopping = start(stop_replication, procedure, answers)
         if not answers:
             return " ".join([f"{fence.source} does not answer", *not_stopped(stopping.result())])
-        reading_ends = start(_ends_if_known, procedure, fence.topics)
+        reading_ends = start(_try_read_ends, procedure, fence.topics)
         write_fence, topics = fence_old_source(procedure, STEP, fence.topics)
         fenced_at = procedure.now()
         if not write_fence.authorizer:
@@ -104,8 +104,8 @@ def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
     """Try once to stop the MirrorMaker 2 of a fenced source: its worker may come back later than the brokers."""
     states = stop_replication(procedure, True)
     if not not_stopped(states):
-        stopped = OldMirrorMakerStopped(source=fence.source, mirror_maker=states, mirror_maker_stopped=True)
-        record_fact(procedure.authority, STEP, stopped)
+        outcome = OldMirrorMakerStopped(source=fence.source, mirror_maker=states, mirror_maker_stopped=True)
+        record_fact(procedure.authority, STEP, outcome)
         tell_producers(procedure)
     return " ".join([f"{fence.source} is fenced", *not_stopped(states)])
 
@@ -165,7 +165,7 @@ def _answers_since(procedure: Run, fence: ArmedFence) -> str | None:
     return watch.fence.answers_since if watch and watch.fence.answers_since else fence.answers_since
 
 
-def _ends_if_known(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition, int] | None:
+def _try_read_ends(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition, int] | None:
     """Log ends when the fence is begun; None if the source does not answer in time."""
     try:
         return log_ends(procedure, topics, _ENDS_SECONDS)

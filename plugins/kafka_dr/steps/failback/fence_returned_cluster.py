@@ -58,6 +58,6 @@ class FenceReturnedCluster(ProcedureStep):
             fenced_at=procedure.now() if fence.proven else None,
             groups_active=sorted(active_groups(procedure.systems.target, groups)),
             stopped=stopped,
-            disarmed=[armed.procedure_id for armed in disarmed],
+            disarmed=[armed_fence.procedure_id for armed_fence in disarmed],
             still_partitions=count_still_partitions(procedure, self.task_id, topics),
         )

@@ -42,7 +42,11 @@ class StartFlowBack(ProcedureStep):
         require_decided(procedure)
         flow, seeded = procedure.flow, procedure.progress.require(FlowBackSeeded)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
-        copies = None if seeded.ran_before or names_separate_directions(procedure) else self._copies(procedure, seeded)
+        copies = (
+            None
+            if seeded.ran_before or names_separate_directions(procedure)
+            else self._prepare_copies(procedure, seeded)
+        )
         connectors = [flow.connectors.source, flow.connectors.checkpoint]
         for name in connectors:
             refuse_loop(procedure)
@@ -60,7 +64,7 @@ class StartFlowBack(ProcedureStep):
             raise
         return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
 
-    def _copies(self, procedure: Run, seeded: FlowBackSeeded) -> ReverseCopies:
+    def _prepare_copies(self, procedure: Run, seeded: FlowBackSeeded) -> ReverseCopies:
         """Pairs of source partition and copy, with the offsets where the flow starts on each cluster."""
         start_at = {
             tp: last + 1 for tp, last in frame_partitions(procedure.artifacts.load(seeded.seeds), "replicated").items()

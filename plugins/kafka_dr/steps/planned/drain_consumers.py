@@ -44,14 +44,14 @@ class DrainConsumers(ProcedureStep):
         add_fence(procedure, self.task_id, FenceScope.group_reads([*planned, *excluded]))
         # Groups created since the forecast move too; no approval covers them yet, so review_translation asks.
         groups = groups_now(procedure)
-        added = add_fence(procedure, self.task_id, FenceScope.group_reads([*groups, *excluded]))
+        fence_entries = add_fence(procedure, self.task_id, FenceScope.group_reads([*groups, *excluded]))
         wait_until_empty(procedure, self.task_id, groups)
         frame, since = self._frozen_positions(procedure, groups)
         return ConsumersDrained(
             groups=groups,
             groups_since_forecast=sorted(set(groups) - set(planned)),
             excluded=excluded_now(procedure),
-            acl_entries_added=len(added),
+            acl_entries_added=len(fence_entries),
             positions=procedure.artifacts.save("source_positions", frame),
             commits_end=since,
         )

@@ -40,7 +40,7 @@ class Forecast(ProcedureStep):
         groups = forecast_of(
             procedure, observed, compared_positions(observed, checkpoints_of(procedure), offset_syncs_of(procedure))
         )
-        plan = _plan(procedure, observed, groups).as_dict()
+        plan = _build_plan(procedure, observed, groups).as_dict()
         return FailoverForecast(
             plan=plan,
             plan_digest=digest_of(plan),
@@ -51,40 +51,43 @@ class Forecast(ProcedureStep):
         )
 
 
-def _plan(procedure: Run, seen: Observation, groups: tuple[GroupForecast, ...]) -> FailoverPlan:
-    writes = FenceScope.writes([*seen.scope, PROBE_TOPIC])
-    reads = FenceScope.group_reads(seen.groups)
-    exempt = procedure.exempt(seen.source.alias)
-    fence = [*fence_entries(seen.source.rules, writes, exempt), *fence_entries(seen.source.rules, reads, exempt)]
-    lag, ready = lag_of(seen), procedure.progress.require(ReadinessChecked)
+def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForecast, ...]) -> FailoverPlan:
+    writes = FenceScope.writes([*observed.scope, PROBE_TOPIC])
+    reads = FenceScope.group_reads(observed.groups)
+    exempt = procedure.exempt(observed.source.alias)
+    fence = [
+        *fence_entries(observed.source.rules, writes, exempt),
+        *fence_entries(observed.source.rules, reads, exempt),
+    ]
+    lag, ready = lag_of(observed), procedure.progress.require(ReadinessChecked)
     return FailoverPlan(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,
         source=procedure.request.source,
         target=procedure.request.target,
         reason=procedure.request.reason,
-        naming=seen.naming_policy,
+        naming=observed.naming_policy,
         connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
         topics=tuple(
-            (t, remote, seen.source.topics[t].partitions, seen.source.topics[t].topic_id)
-            for t, remote in sorted(seen.scope.items())
+            (t, remote, observed.source.topics[t].partitions, observed.source.topics[t].topic_id)
+            for t, remote in sorted(observed.scope.items())
         ),
         groups=tuple(g for g in groups if g.group not in procedure.request.exclude_groups),
         fence=tuple(str(e) for e in fence),
-        opening=tuple(str(e) for e in target_opening(seen)),
+        opening=tuple(str(e) for e in target_opening(observed)),
         deadlines=procedure.request.deadlines.model_dump(),
         start_reverse=procedure.request.start_reverse_replication,
         lag=lag,
         drain_seconds=lag / ready.records_per_second if ready.records_per_second else None,
         unproven=tuple(ready.notes),
-        excluded=_excluded(procedure, groups),
+        excluded=_list_excluded(procedure, groups),
         abort_open_transactions=procedure.request.abort_open_transactions,
         cool_down=procedure.progress.cool_down,
-        copies=dict(seen.copies),
+        copies=dict(observed.copies),
     )
 
 
-def _excluded(procedure: Run, groups: tuple[GroupForecast, ...]) -> tuple[ExcludedGroup, ...]:
+def _list_excluded(procedure: Run, groups: tuple[GroupForecast, ...]) -> tuple[ExcludedGroup, ...]:
     why = procedure.request.exclude_groups
     return tuple(
         ExcludedGroup(g.group, why[g.group], g.policy, g.partitions, g.lag, g.active) for g in groups if g.group in why

@@ -53,10 +53,10 @@ class OpenTarget(ProcedureStep):
             procedure.authority.hold()
             intent = TargetToOpen(removes_acl_entries=denials, looked_at_entry=newest_entry)
             record_fact(procedure.authority, self.task_id, intent)
-        lifted = removed_entries(procedure)
-        refused = remove_denials(procedure, lifted, scopes)
+        removed = removed_entries(procedure)
+        refused = remove_denials(procedure, removed, scopes)
         return TargetOpened(
-            acl_entries_removed=len(lifted),
+            acl_entries_removed=len(removed),
             clients_refused=refused[:100],
             positions_unchanged=unchanged,
             canary=write_canary(procedure),

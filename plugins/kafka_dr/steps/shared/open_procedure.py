@@ -37,7 +37,7 @@ class OpenProcedure(ProcedureStep):
                 )
             epoch = _take_lease(procedure)
             outcome = LeaseTaken(epoch=epoch, pair=procedure.pair)
-            for fact in (_opened(procedure, context), TryBegun(attempt=1), outcome):
+            for fact in (_opening_entry(procedure, context), TryBegun(attempt=1), outcome):
                 procedure.journal.append(procedure.id, self.task_id, fact.kind, epoch, fact.payload())
         return {"done": self.task_id, "procedure_id": procedure.id}
 
@@ -78,7 +78,7 @@ def _skipped_cool_down(procedure: Run) -> SkippedCoolDown | None:
     )
 
 
-def _opened(procedure: Run, context: Any) -> ProcedureOpened:
+def _opening_entry(procedure: Run, context: Any) -> ProcedureOpened:
     run = context["dag_run"]
     request = procedure.request
     queued = getattr(run, "queued_at", None) or run.start_date

@@ -62,8 +62,8 @@ class ReturnToSource(ProcedureStep):
             procedure.progress.began(Step.FENCE_PRODUCERS) is None
             and procedure.progress.began(Step.FENCE_SOURCE) is None
         ):
-            left = left_on_returned_cluster(procedure)
-            return SourceReturned(touched=left is not None, left_on_returned_cluster=left)
+            steps_left = left_on_returned_cluster(procedure)
+            return SourceReturned(touched=steps_left is not None, left_on_returned_cluster=steps_left)
 
         def try_to_return() -> SourceReturned:
             try:
@@ -88,7 +88,7 @@ class ReturnToSource(ProcedureStep):
         # Listed only after that intent: before it the watcher may still add fence entries.
         undos = list_undos(procedure)
         fence = [entry for undo in undos if isinstance(undo, RemoveFence) for entry in undo.entries]
-        lifted = lift_source_fence(procedure, self.task_id, fence)
+        entries_lifted = lift_source_fence(procedure, self.task_id, fence)
         hook_answer = lift_fence_hook(procedure)
         # Applications that a continued planned run stopped are resumed by the rollback of that planned run.
         drain_answer = DrainHookAnswer(told=False) if progress.continues else tell_to_resume(procedure)
@@ -97,12 +97,12 @@ class ReturnToSource(ProcedureStep):
         return SourceReturned(
             touched=True,
             **resume_replication(procedure, stopped),
-            acl_entries_lifted=lifted,
+            acl_entries_lifted=entries_lifted,
             fence_hook=hook_answer,
             drain_hook=drain_answer,
             returned_at=procedure.now(),
             # No probe, and no wait, for a source declared lost whose ACLs were not changed.
-            probe_refused_by={} if progress.without_source and not lifted else probe_refused_by(procedure),
+            probe_refused_by={} if progress.without_source and not entries_lifted else probe_refused_by(procedure),
             **seen_flowing(procedure, drain_answer),
             left_on_returned_cluster=left_on_returned_cluster(procedure),
         )

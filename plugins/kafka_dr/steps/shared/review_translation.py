@@ -42,9 +42,9 @@ class ReviewTranslation(ProcedureGate):
             [
                 *increase_markdown(increase),
                 f"{len(inexact)} of {len(rows)} positions are not exact; {refused} of them have no position at all.",
-                _rereads(result),
-                f"{_records(result.holes)} records below the cut-off were not found on the target.",
-                (f"{_records(result.cut)} unread records have already been deleted from the target by its retention."),
+                _describe_rereads(result),
+                f"{_count(result.holes)} records below the cut-off were not found on the target.",
+                (f"{_count(result.cut)} unread records have already been deleted from the target by its retention."),
                 (
                     f"{len(new_groups)} groups were born after the forecast and move too:"
                     f" {table_cell(first_few(new_groups, 20)) or 'none'}."
@@ -52,7 +52,7 @@ class ReviewTranslation(ProcedureGate):
                 "",
                 "| group | partition | position | on the target | class | may read again | evidence |",
                 "| --- | --- | --- | --- | --- | --- | --- |",
-                *[_row(r) for r in inexact.head(_MAX_ROWS).to_dict("records")],
+                *[_table_row(r) for r in inexact.head(_MAX_ROWS).to_dict("records")],
                 "",
                 f"Translation digest `{result.digest}`",
                 *(
@@ -70,7 +70,7 @@ class ReviewTranslation(ProcedureGate):
         return Question(subject, body)
 
 
-def _rereads(translated: OffsetsTranslated) -> str:
+def _describe_rereads(translated: OffsetsTranslated) -> str:
     """Say the largest number of rereads of one position, and how many positions may have moved since their sample."""
     largest = "of some nobody knows how many" if translated.bound is None else f"at most {translated.bound}"
     moved = translated.may_have_moved
@@ -83,11 +83,11 @@ def _rereads(translated: OffsetsTranslated) -> str:
     return f"Records that one position reads again: {largest}.{moved_note}"
 
 
-def _records(ranges: Sequence[MissingRange]) -> int:
+def _count(ranges: Sequence[MissingRange]) -> int:
     return sum(missing.records for missing in ranges)
 
 
-def _row(row: Mapping[Hashable, Any]) -> str:
+def _table_row(row: Mapping[Hashable, Any]) -> str:
     cells = [
         row["group"],
         f"{row['topic']}-{row['partition']}",

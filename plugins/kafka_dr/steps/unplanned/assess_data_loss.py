@@ -39,8 +39,8 @@ class AssessDataLoss(ProcedureStep):
                 lambda folder: write_inputs(procedure, folder, *gathered.result()),
                 "Spark did not assess the loss",
             )
-        known, source, proven = gathered.result()
-        seen = last_seen(procedure, known, source)
+        last_known, source, proven = gathered.result()
+        source_seen = last_seen(procedure, last_known, source)
         summary = json.loads((result / "summary.json").read_text(encoding="utf-8"))
         # Nullable integers, not floats: the plan contains these offsets, and the plan's digest covers them.
         loss, ahead, rereads = (
@@ -49,34 +49,34 @@ class AssessDataLoss(ProcedureStep):
         )
         bounds = pd.read_parquet(result.with_name(f"{result.name}.input") / "bounds.parquet")
         assessed = plan_of(
-            procedure, known, summary, loss, ahead, seen, plan_section(proven, int(bounds["drained"].sum()))
+            procedure, last_known, summary, loss, ahead, source_seen, plan_section(proven, int(bounds["drained"].sum()))
         )
         translated = early_result(procedure, result)
         rows = procedure.artifacts.load(translated) if translated else None
         plan = with_rereads(assessed, summary["rereads"], rereads, rows).as_dict()
-        cut_off, ends = proven.cut_off, source.ends or last_ends(known) | proven.cut_off
+        cut_off, ends = proven.cut_off, source.ends or last_ends(last_known) | proven.cut_off
         save = procedure.artifacts.save
         return DataLossAssessed(
             plan=plan,
             plan_digest=digest_of(plan),
             inventory_digest=summary["digest"],
             loss=save("loss", loss),
-            positions=save("source_positions", with_movement(known)),
-            floors=save("floors", known.recorded.floors),
-            syncs=save("offset_syncs", known.syncs),
-            pairs=save("pairs", known.recorded.pairs),
+            positions=save("source_positions", with_movement(last_known)),
+            floors=save("floors", last_known.recorded.floors),
+            syncs=save("offset_syncs", last_known.syncs),
+            pairs=save("pairs", last_known.recorded.pairs),
             bounds=save("bounds", bounds),
-            active_groups=sorted(known.active),
+            active_groups=sorted(last_known.active),
             source_ends=save("source_ends", partitions_frame(ends, "offset")),
             cut_off=save("cut_off", partitions_frame(cut_off, "offset")) if cut_off else None,
             earlier_translation=proven.missing,
             translated_ahead=translated,
             source_readable=source.readable,
             stranded=result.name if source.readable else None,
-            last_sample_at=known.recorded.last_at,
-            source_last_seen_at=known.recorded.source_at,
-            missing=known.missing,
-            copied_anew=sorted(copied_anew(known)),
-            flowed_back=known.recorded.flowed_back,
+            last_sample_at=last_known.recorded.last_at,
+            source_last_seen_at=last_known.recorded.source_at,
+            missing=last_known.missing,
+            copied_anew=sorted(copied_anew(last_known)),
+            flowed_back=last_known.recorded.flowed_back,
             records_read=summary["records_read"],
         )

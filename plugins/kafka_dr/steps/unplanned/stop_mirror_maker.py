@@ -29,17 +29,17 @@ class StopLeftMirrorMaker(RecheckedStep):
         procedure.approvals.require_plan()
         remote = existing_partitions(procedure, remote_partitions(procedure, partitions_of_plan(procedure)).values())
         states, silent = asked_to_stop(procedure, self.task_id)
-        left = [name for name, state in states.items() if state != STOPPED]
+        still_stopping = [name for name, state in states.items() if state != STOPPED]
         # Records in flight at the stop request are in the log once its ends are stable.
         ends = still_target_ends(procedure, self.task_id, sorted(remote))
         # Connect answers offset requests in the thread that stops tasks: with a connector still stopping, or a worker
         # that died with the source, the answer is not waited for.
-        replicated = from_connect(procedure, []) if states and not left else {}
+        replicated = from_connect(procedure, []) if states and not still_stopping else {}
         return MirrorMakerStopped(
             asked=silent is None,
             states=states,
             worker_silent=silent,
-            still_stopping=left or None,
+            still_stopping=still_stopping or None,
             boundary=procedure.artifacts.save("boundary", partitions_frame(ends, "offset")),
             replicated=procedure.artifacts.save("replicated", partitions_frame(replicated, "offset")),
         )
