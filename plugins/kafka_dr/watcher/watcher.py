@@ -95,7 +95,7 @@ class Watcher:
         self._begun = {about: check for about, check in self._begun.items() if not check.done()}
         for fence, duty in duties:
             # A source whose last check is still running is skipped until that check has ended.
-            self._start(fence.procedure_id, partial(self._check_source, fence, duty, entries))
+            self._start(fence.procedure_id, partial(self._attend, fence, duty, entries))
         self._check_flows()
         wait(self._begun.values(), self._patience)
         self._show_life()
@@ -129,7 +129,7 @@ class Watcher:
             self._journal.show_life(STEP)
             self._sign_due = time.monotonic() + _SIGN_SECONDS
 
-    def _check_source(
+    def _attend(
         self, fence: ArmedFence, duty: Callable[[Run, ArmedFence], str], entries: Iterable[JournalEntry]
     ) -> str:
         opened = next(
