@@ -67,7 +67,7 @@ class ReturnToSource(ProcedureStep):
 
         def try_to_return() -> SourceReturned:
             try:
-                return self._return_clients(procedure)
+                return self._give_back(procedure)
             except (SystemUnavailable, DeadlinePassed, ReadBackFailed) as error:
                 raise NotYet(str(error)) from None
 
@@ -75,7 +75,7 @@ class ReturnToSource(ProcedureStep):
             self.task_id, "Everything as it was found", try_to_return, procedure.request.deadlines.return_seconds
         )
 
-    def _return_clients(self, procedure: Run) -> SourceReturned:
+    def _give_back(self, procedure: Run) -> SourceReturned:
         progress = procedure.progress
         if progress.began(Step.OPEN_TARGET) is not None:
             close_target(procedure, removed_entries(procedure))
