@@ -6,9 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-)
+from confluent_kafka.admin import AdminClient
 
 from lab.environment.airflow_api import AirflowClient, RequestRefused
 from lab.environment.connect import call_worker

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kafka_dr.config.topology import Deadlines, Topology
 from kafka_dr.dag_policy import procedure_form
-from kafka_dr.domain.readiness.readiness import GATES
+from kafka_dr.domain.readiness.readiness import CHECKS
 from kafka_dr.procedure.entries import SourceReturned
 from kafka_dr.procedures import steps_of
 from kafka_dr.vocabulary import Outcome, Step
@@ -56,7 +56,7 @@ def test_words_in_backticks_are_steps_or_params() -> None:
         *procedure_form("unplanned_failover"),
         *Deadlines.model_fields,
         *Topology.model_fields,
-        *(gate.__name__ for gate in GATES),
+        *(gate.__name__ for gate in CHECKS),
         *(field.name for field in fields(SourceReturned)),
         "planned_failover",
         "stuck_procedure",
@@ -70,7 +70,7 @@ def test_every_gate_has_its_row() -> None:
         r"^\| (`[^|]*`) \|", (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"), flags=re.MULTILINE
     )
     explained = {word for cell in cells for word in re.findall(r"`(\w+)`", cell)}
-    assert {gate.__name__ for gate in GATES} <= explained
+    assert {gate.__name__ for gate in CHECKS} <= explained
 
 
 def headline(text: str) -> str:

@@ -14,14 +14,7 @@ from typing import Any
 import pandas as pd
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.errors import Contradiction
-from kafka_dr.procedure.entries import (
-    ApprovedPlan,
-    LeaseTaken,
-    MovePlanned,
-    ProcedureOpened,
-    Receipt,
-    StrandedTopic,
-)
+from kafka_dr.procedure.entries import ApprovedPlan, LeaseTaken, MovePlanned, ProcedureOpened, Receipt, StrandedTopic
 from kafka_dr.procedure.entries.fact import _KEYS, read_entry, shapes_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.gate import ProcedureGate

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from lab.checker import records as record_checks
-from lab.checker.client_behaviour import (
-    unlike_topics,
-)
+from lab.checker.client_behaviour import unlike_topics
 from lab.checker.findings import Finding
 from lab.checker.ledger import Log
 from lab.checker.records import offset_contents

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lab.checker.client_behaviour import (
-    absent_positions,
-    misplaced_positions,
-    uncalled_positions,
-)
+from lab.checker.client_behaviour import absent_positions, misplaced_positions, uncalled_positions
 from lab.checker.findings import Finding
 from lab.checker.ledger import Place
 from lab.checker.readers import INTERNAL_GROUPS

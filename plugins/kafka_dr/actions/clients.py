@@ -16,9 +16,7 @@ from kafka_dr.errors import HookUnavailable, ReadBackFailed, Refusal
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.hooks.site.drain import ApplicationDrain, DrainState
 from kafka_dr.procedure.authority import acting_under
-from kafka_dr.procedure.entries import (
-    DrainHookAnswer,
-)
+from kafka_dr.procedure.entries import DrainHookAnswer
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import removed_acl_entries
 from kafka_dr.vocabulary import CANARY_TOPIC, Entry

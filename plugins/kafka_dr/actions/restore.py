@@ -20,12 +20,7 @@ from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.offsets.restore_plan import RestorePlan, restore_plan_of
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, Contradiction, NotReady, ReadBackFailed, Refusal, SystemUnavailable
-from kafka_dr.procedure.entries import (
-    GroupsCommitted,
-    RestorePlanned,
-    SnapshotTaken,
-    facts_of,
-)
+from kafka_dr.procedure.entries import GroupsCommitted, RestorePlanned, SnapshotTaken, facts_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 

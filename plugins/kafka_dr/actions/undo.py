@@ -17,12 +17,7 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    DrainHookAnswer,
-    FailoverForecast,
-    SourceAclEntriesToRemove,
-    TargetOpened,
-)
+from kafka_dr.procedure.entries import DrainHookAnswer, FailoverForecast, SourceAclEntriesToRemove, TargetOpened
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import Undo, left_to_undo
 from kafka_dr.vocabulary import Entry, Step

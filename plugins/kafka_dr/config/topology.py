@@ -10,22 +10,10 @@ import re
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
-from kafka_dr.domain.mirror_maker.patterns import (
-    PatternList,
-    pattern_list,
-    pattern_problem,
-)
+from kafka_dr.domain.mirror_maker.patterns import PatternList, pattern_list, pattern_problem
 from kafka_dr.errors import BadInput
 
 LONGEST_DEADLINE = 7 * 24 * 3600.0

@@ -8,9 +8,7 @@ from typing import Any
 
 from kafka_dr.config.settings import Request, Topology, check_params, load_topology
 from kafka_dr.connections import Connections
-from kafka_dr.errors import (
-    BadInput,
-)
+from kafka_dr.errors import BadInput
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.run import Identity, Run, opened_by
 from kafka_dr.procedures import foreign_params

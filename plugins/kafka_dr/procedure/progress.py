@@ -8,13 +8,7 @@ from typing import Any, TypeVar
 
 from kafka_dr.config.params import Request
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.errors import (
-    BadInput,
-    Contradiction,
-    DeadlinePassed,
-    Refusal,
-    SwitchbackError,
-)
+from kafka_dr.errors import BadInput, Contradiction, DeadlinePassed, Refusal, SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.entries import (

@@ -23,17 +23,9 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from kafka_dr.errors import (
-    DeadlinePassed,
-    Superseded,
-    SwitchbackError,
-    SystemUnavailable,
-)
+from kafka_dr.errors import DeadlinePassed, Superseded, SwitchbackError, SystemUnavailable
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    StepOutcome,
-    TryBegun,
-)
+from kafka_dr.procedure.entries import StepOutcome, TryBegun
 from kafka_dr.procedure.find import procedure_of
 from kafka_dr.procedure.progress import WaitLonger, not_done
 from kafka_dr.procedure.run import Run

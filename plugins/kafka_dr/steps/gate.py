@@ -10,19 +10,9 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowException
 
-from kafka_dr.errors import (
-    ApprovalMissing,
-    HookUnavailable,
-    Refusal,
-)
+from kafka_dr.errors import ApprovalMissing, HookUnavailable, Refusal
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    AnswerIgnored,
-    Approval,
-    ApprovalGiven,
-    GateApproved,
-    GatePassed,
-)
+from kafka_dr.procedure.entries import AnswerIgnored, Approval, ApprovalGiven, GateApproved, GatePassed
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import JournaledStep
 from kafka_dr.vocabulary import APPROVE, REJECT

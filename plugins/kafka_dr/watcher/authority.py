@@ -7,11 +7,7 @@ from typing import Any
 
 from kafka_dr.actions.old_source.armed_fence import telling_entries
 from kafka_dr.config.topology import Topology
-from kafka_dr.domain.fencing.armed_fence import (
-    WatchedSource,
-    WatchState,
-    watched_sources,
-)
+from kafka_dr.domain.fencing.armed_fence import WatchedSource, WatchState, watched_sources
 from kafka_dr.errors import LeaseLost
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.run import opened_by

@@ -12,22 +12,11 @@ from kafka_dr.actions.old_source.writes_after_failover import log_ends, producer
 from kafka_dr.actions.replication.stop import STOPPED, stop_flow
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.config.topology import Flow
-from kafka_dr.domain.fencing.armed_fence import (
-    BY_ACL,
-    ArmedFence,
-    armed_fences,
-    unstopped_sources,
-)
+from kafka_dr.domain.fencing.armed_fence import BY_ACL, ArmedFence, armed_fences, unstopped_sources
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven, KafkaUnavailable, SwitchbackError
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    FenceDisarmed,
-    OldMirrorMakerStopped,
-    OldSourceAnswers,
-    OldSourceFenced,
-    facts_in,
-)
+from kafka_dr.procedure.entries import FenceDisarmed, OldMirrorMakerStopped, OldSourceAnswers, OldSourceFenced, facts_in
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.watcher.authority import STEP, watch_over

@@ -8,18 +8,12 @@ from typing import Any
 from kafka_dr.actions.replication.stop import stop_flow
 from kafka_dr.config.settings import Request
 from kafka_dr.config.topology import Flow, Topology
-from kafka_dr.domain.fencing.armed_fence import (
-    MOVING,
-    LatestMove,
-    last_moves,
-)
+from kafka_dr.domain.fencing.armed_fence import MOVING, LatestMove, last_moves
 from kafka_dr.errors import LeaseLost
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    LoopStopped,
-)
+from kafka_dr.procedure.entries import LoopStopped
 from kafka_dr.procedure.run import Identity, Run, opened_by
 from kafka_dr.watcher.authority import STEP, ArmedFenceAuthority
 from kafka_dr.watcher.duties import ASK_SECONDS, STOP_SECONDS, not_stopped

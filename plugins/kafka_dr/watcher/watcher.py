@@ -24,19 +24,12 @@ from kafka_dr.actions.old_source.armed_fence import telling_entries
 from kafka_dr.config.settings import Request, load_topology
 from kafka_dr.config.topology import Flow
 from kafka_dr.connections import Connections
-from kafka_dr.domain.fencing.armed_fence import (
-    ArmedFence,
-    armed_fences,
-    unstopped_sources,
-)
+from kafka_dr.domain.fencing.armed_fence import ArmedFence, armed_fences, unstopped_sources
 from kafka_dr.errors import SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.hooks.redaction import one_line
-from kafka_dr.procedure.entries import (
-    ProcedureOpened,
-    facts_of,
-)
+from kafka_dr.procedure.entries import ProcedureOpened, facts_of
 from kafka_dr.procedure.progress import NotYet, WaitLonger
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.watcher.authority import STEP, ArmedFenceAuthority

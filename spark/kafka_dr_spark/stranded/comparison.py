@@ -7,13 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kafka_dr_spark.contract.columns import Hashes, Ints, Mask
-from kafka_dr_spark.reading.matching import (
-    ABSENT,
-    Records,
-    content_codes,
-    join_records,
-    match_codes_from_end,
-)
+from kafka_dr_spark.reading.matching import ABSENT, Records, content_codes, join_records, match_codes_from_end
 
 #: Odd, so that its powers modulo 2 to the 64th never vanish.
 _BASE = np.uint64(0x9E3779B97F4A7C15)

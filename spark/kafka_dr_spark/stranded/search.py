@@ -28,11 +28,7 @@ import numpy as np
 from kafka_dr_spark.contract.columns import Ints, Mask
 from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.loss.partition_loss import highest_confirmed, plausible_pairs, where_copies_begin
-from kafka_dr_spark.reading.matching import (
-    Records,
-    last_of_key,
-    no_records,
-)
+from kafka_dr_spark.reading.matching import Records, last_of_key, no_records
 from kafka_dr_spark.stranded.comparison import Both, Places
 from kafka_dr_spark.translation.by_content import proven_floor
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, FullCase, Search, SourceCase, both_known, source_known

@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 import requests
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AclPermissionType,
-    AdminClient,
-)
+from confluent_kafka.admin import AclPermissionType, AdminClient
 from kafka_dr.hooks.journal.journal import Journal
 
 from lab.environment.airflow_settings import own_environment

@@ -17,11 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    NewTopic,
-    OffsetSpec,
-)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry
 

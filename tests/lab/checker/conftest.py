@@ -8,9 +8,7 @@ import pytest
 
 from lab.checker.ledger import Topic
 from tests.lab.checker import unplanned_scene
-from tests.lab.checker.round_trips import (
-    Story,
-)
+from tests.lab.checker.round_trips import Story
 from tests.lab.checker.trips import Make
 from tests.lab.checker.unplanned_scene import DIED, Scene, acked
 

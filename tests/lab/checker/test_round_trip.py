@@ -16,14 +16,7 @@ from lab.checker.mirroring import mirroring_of
 from lab.checker.readers import PROBE_DIGEST
 from lab.checker.records import Held
 from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED, Trip
-from lab.workload.ground_truth import (
-    ABORTED,
-    COMMITTED,
-    Acknowledgement,
-    GroundTruth,
-    TopicTruth,
-    TruthRecord,
-)
+from lab.workload.ground_truth import ABORTED, COMMITTED, Acknowledgement, GroundTruth, TopicTruth, TruthRecord
 from tests.lab.checker.round_trips import ALIASES, Spoil, Story, digest, event, loss_row, sealed
 from tests.lab.checker.trips import (
     AT,

@@ -7,10 +7,7 @@ import pytest
 from lab.checker.ledger import Topic
 from lab.checker.records import Held
 from lab.checker.round_trip.observed import UNPLANNED
-from lab.workload.ground_truth import (
-    ABORTED,
-    content_digest,
-)
+from lab.workload.ground_truth import ABORTED, content_digest
 from tests.lab.checker.round_trips import digest
 from tests.lab.checker.trips import (
     AT,

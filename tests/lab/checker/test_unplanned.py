@@ -26,12 +26,7 @@ from lab.checker.loss_rows import (
 from lab.checker.translation_file import COLUMNS, translation_digest
 from lab.checker.unplanned_check import GRACE_MS
 from lab.workload.ground_truth import ABORTED, TruthRecord
-from tests.lab.checker.round_trips import (
-    digest,
-    event,
-    sealed,
-    write_listing,
-)
+from tests.lab.checker.round_trips import digest, event, sealed, write_listing
 from tests.lab.checker.round_trips import loss_row as row
 from tests.lab.checker.test_unplanned_positions import at, place
 from tests.lab.checker.unplanned_scene import AT, DIED, Scene, acked, approval, claim, log

@@ -12,9 +12,7 @@ import pytest
 from lab.checker.client_history import ClientCommit
 from lab.checker.unplanned_check import RECENT_MS
 from tests.lab.checker.round_trips import loss_row as row
-from tests.lab.checker.round_trips import (
-    sealed,
-)
+from tests.lab.checker.round_trips import sealed
 from tests.lab.checker.unplanned_scene import AT, DIED, Scene, acked, claim
 
 

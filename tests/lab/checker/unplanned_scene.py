@@ -23,15 +23,7 @@ from lab.checker.translation_file import translation_digest
 from lab.checker.unplanned_check import UnplannedCheck
 from lab.checker.unplanned_observed import UnplannedObserved
 from lab.workload.ground_truth import Acknowledgement, TruthRecord
-from tests.lab.checker.round_trips import (
-    ALIASES,
-    MOMENT,
-    Cluster,
-    digest,
-    evidence_of,
-    position_row,
-    sealed,
-)
+from tests.lab.checker.round_trips import ALIASES, MOMENT, Cluster, digest, evidence_of, position_row, sealed
 from tests.lab.checker.round_trips import loss_row as row
 
 AT = ("orders", 0)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from kafka_dr.actions.failback.resync_scope import (
-    topics_back,
-)
+from kafka_dr.actions.failback.resync_scope import topics_back
 from kafka_dr.actions.failback.resync_start import NONE_COPIED
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -15,11 +13,7 @@ from kafka_dr.domain.readiness.readiness import isolation_of
 from kafka_dr.errors import NotReady
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    FlowBackCaughtUp,
-    SourceEndsNoted,
-    facts_of,
-)
+from kafka_dr.procedure.entries import FlowBackCaughtUp, SourceEndsNoted, facts_of
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry

@@ -15,13 +15,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kafka_dr.actions.failback.replay_plan import KEPT_FOR_EVER, KEPT_WHOLE, LARGEST_BATCH, ReplayPart, bytes_of
-from kafka_dr.actions.failback.stranded_export import (
-    PROGRESS_TOPIC,
-    Writers,
-    exported_by,
-    progress_record,
-    written_of,
-)
+from kafka_dr.actions.failback.stranded_export import PROGRESS_TOPIC, Writers, exported_by, progress_record, written_of
 from kafka_dr.actions.replication.reverse import ends_at_opening
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.failback.replay import (

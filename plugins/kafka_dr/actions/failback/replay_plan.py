@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_dr.actions.failback.stranded_decision import planned_return
-from kafka_dr.actions.failback.stranded_export import (
-    ExportedPartition,
-    exported_partitions,
-)
+from kafka_dr.actions.failback.stranded_export import ExportedPartition, exported_partitions
 from kafka_dr.actions.scope.topic_settings import uses_append_time
-from kafka_dr.domain.failback.replay import (
-    Fate,
-    fate_of,
-    size_of,
-)
+from kafka_dr.domain.failback.replay import Fate, fate_of, size_of
 from kafka_dr.domain.failback.stranded import Decision
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.naming import topic_problem

@@ -11,10 +11,7 @@ from kafka_dr.config.settings import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
-from kafka_dr.procedure.entries import (
-    FlowBackSeeded,
-    StrandedRecordsFound,
-)
+from kafka_dr.procedure.entries import FlowBackSeeded, StrandedRecordsFound
 from kafka_dr.procedure.run import Run
 
 _ASK_SECONDS = 10.0

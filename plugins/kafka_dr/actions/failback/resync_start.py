@@ -10,16 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_dr.actions.failback.resync_scope import (
-    failed_over,
-    topics_back,
-)
+from kafka_dr.actions.failback.resync_scope import failed_over, topics_back
 from kafka_dr.actions.failback.topic_recreation import noted_topics
 from kafka_dr.actions.history.moves import PairJournal
 from kafka_dr.actions.history.seeds import seeded_by
-from kafka_dr.actions.replication.reverse import (
-    ends_at_opening,
-)
+from kafka_dr.actions.replication.reverse import ends_at_opening
 from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition

@@ -16,10 +16,7 @@ from kafka_dr.actions.scope.plan_scope import boundary_of, cut_off_of
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.procedure.entries import (
-    EndsNoted,
-    ProducersFenced,
-)
+from kafka_dr.procedure.entries import EndsNoted, ProducersFenced
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 

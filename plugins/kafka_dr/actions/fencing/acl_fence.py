@@ -14,9 +14,7 @@ from kafka_dr.errors import FenceNotProven
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record_writer import WriteRefused, WriteResult
 from kafka_dr.procedure.authority import acting_under, record_fact
-from kafka_dr.procedure.entries import (
-    AclEntriesToAdd,
-)
+from kafka_dr.procedure.entries import AclEntriesToAdd
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import added_acl_entries

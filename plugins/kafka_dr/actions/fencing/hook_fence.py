@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from kafka_dr.errors import (
-    HookUnavailable,
-    ReadBackFailed,
-)
+from kafka_dr.errors import HookUnavailable, ReadBackFailed
 from kafka_dr.procedure.authority import acting_under, record_fact
-from kafka_dr.procedure.entries import (
-    FenceHookAnswer,
-    FenceHookToAsk,
-)
+from kafka_dr.procedure.entries import FenceHookAnswer, FenceHookToAsk
 from kafka_dr.procedure.run import Run
 
 

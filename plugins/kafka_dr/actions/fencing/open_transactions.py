@@ -14,7 +14,7 @@ from kafka_dr.domain.kafka_model.transactions import (
     may_be_ended,
     sees_every_transaction,
 )
-from kafka_dr.errors import BadInput, SystemUnavailable
+from kafka_dr.errors import BadInput, NotReady, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.brokers.record import OffsetSpan
 from kafka_dr.hooks.brokers.transactions import TransactionTool
 from kafka_dr.procedure.authority import record_fact
@@ -225,3 +225,17 @@ def aborted_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
 
 def _unique(transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
     return list({_key(transaction): transaction for transaction in transactions}.values())
+
+
+def transactions_can_be_ended(procedure: Run) -> None:
+    """If the run may abort transactions, try the tool on an id of our own before any fence; raises NotReady."""
+    tool = transaction_tool(procedure) if procedure.request.abort_open_transactions else None
+    try:
+        if tool is not None:
+            tool.check()
+    except SwitchbackError as error:
+        raise NotReady(
+            "Open transactions could not be aborted",
+            str(error),
+            "Mend this, or leave abort_open_transactions out: they are then waited for.",
+        ) from None

@@ -8,18 +8,13 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from kafka_dr.actions.scope.plan_scope import (
-    excluded_groups,
-    topics_with_positions,
-)
+from kafka_dr.actions.scope.plan_scope import excluded_groups, topics_with_positions
 from kafka_dr.actions.scope.position_frames import positions_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import DeadlinePassed, KafkaUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import GroupInfo
-from kafka_dr.procedure.entries import (
-    ExcludedNow,
-)
+from kafka_dr.procedure.entries import ExcludedNow
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import COMMITS_TOPIC

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from kafka_dr.hooks.journal.tables import JournalEntry
-from kafka_dr.procedure.entries import (
-    Fact,
-    SourceReturned,
-    facts_of,
-)
+from kafka_dr.procedure.entries import Fact, SourceReturned, facts_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 

@@ -21,9 +21,7 @@ from kafka_dr.actions.spark_jobs import write_frame
 from kafka_dr.domain.failback.lineage import Lineage
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    OlderRecordsUnknown,
-)
+from kafka_dr.procedure.entries import OlderRecordsUnknown
 from kafka_dr.procedure.run import Run
 
 _NAMED = 10

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kafka_dr.actions.scope.position_frames import (
-    rank_names,
-)
+from kafka_dr.actions.scope.position_frames import rank_names
 from kafka_dr.errors import Contradiction
 
 #: Columns that identify a committed position and its translation.

@@ -6,10 +6,7 @@ from kafka_dr.actions.scope.topic_settings import portable_configs
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.descriptions import Settings
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    MirrorMakerStopped,
-    TopicsToCreate,
-)
+from kafka_dr.procedure.entries import MirrorMakerStopped, TopicsToCreate
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 

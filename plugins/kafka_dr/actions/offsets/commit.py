@@ -10,21 +10,10 @@ from kafka_dr.actions.groups.at_rest import positions_frame
 from kafka_dr.actions.offsets.client_topics import starts_of_clients_topics
 from kafka_dr.actions.scope.flow_scope import remote_partitions
 from kafka_dr.actions.scope.plan_scope import boundary_of, excluded_groups
-from kafka_dr.actions.scope.position_frames import (
-    COLUMNS,
-    PLACE,
-    TYPES,
-    by_group,
-    in_order,
-    positions_of,
-)
+from kafka_dr.actions.scope.position_frames import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.group_requests import OK
-from kafka_dr.procedure.entries import (
-    OffsetsTranslated,
-    Receipt,
-    SnapshotTaken,
-)
+from kafka_dr.procedure.entries import OffsetsTranslated, Receipt, SnapshotTaken
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import TranslationClass
 

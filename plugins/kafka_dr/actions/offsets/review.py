@@ -7,11 +7,7 @@ from collections.abc import Sequence
 from kafka_dr.actions.loss_changes import loss_beyond_approval
 from kafka_dr.domain.loss.loss_increase import LossIncrease, review_digest
 from kafka_dr.errors import ApprovalMissing
-from kafka_dr.procedure.entries import (
-    ConsumersDrained,
-    OffsetsTranslated,
-    TargetOpened,
-)
+from kafka_dr.procedure.entries import ConsumersDrained, OffsetsTranslated, TargetOpened
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 

@@ -7,17 +7,11 @@ from datetime import UTC, datetime
 
 from kafka_dr.actions.old_source.lost_source_fence import found_lost
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK, TELLING, WatchedSource, watched_sources
-from kafka_dr.errors import (
-    NotReady,
-    ReadBackFailed,
-)
+from kafka_dr.errors import NotReady, ReadBackFailed
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    FenceToArm,
-    SourceToFence,
-)
+from kafka_dr.procedure.entries import FenceToArm, SourceToFence
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 

@@ -14,19 +14,9 @@ from kafka_dr.actions.old_source.writes_after_failover import known_ends, writes
 from kafka_dr.actions.scope.flow_scope import mirrored_now
 from kafka_dr.domain.fencing.armed_fence import BY_ACL
 from kafka_dr.domain.loss.source_lost import SourceState
-from kafka_dr.errors import (
-    DeadlinePassed,
-    FenceNotProven,
-    KafkaUnavailable,
-    Superseded,
-)
+from kafka_dr.errors import DeadlinePassed, FenceNotProven, KafkaUnavailable, Superseded
 from kafka_dr.procedure.authority import Authority
-from kafka_dr.procedure.entries import (
-    Approval,
-    DataLossAssessed,
-    SourceConfirmedLost,
-    SourceFencedByAcl,
-)
+from kafka_dr.procedure.entries import Approval, DataLossAssessed, SourceConfirmedLost, SourceFencedByAcl
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
 

@@ -14,14 +14,7 @@ from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_origina
 from kafka_dr.config.settings import Flow
 from kafka_dr.domain.kafka_model.acl import AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.readiness.observation import (
-    ClusterView,
-    ConnectorView,
-    FlowView,
-    Observation,
-    Sample,
-    TopicView,
-)
+from kafka_dr.domain.readiness.observation import ClusterView, ConnectorView, FlowView, Observation, Sample, TopicView
 from kafka_dr.domain.readiness.readiness import is_settling, standing_still
 from kafka_dr.errors import ConnectUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster

@@ -10,18 +10,12 @@ import pandas as pd
 
 from kafka_dr.actions.groups.at_rest import READ_AGAIN_UP_TO
 from kafka_dr.actions.scope.position_frames import rank_names, with_partition_column
-from kafka_dr.domain.fencing.fence import (
-    FenceScope,
-    client_principals,
-    opening_entries,
-)
+from kafka_dr.domain.fencing.fence import FenceScope, client_principals, opening_entries
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.plan import GroupForecast, expected_classes, unknown_groups
 from kafka_dr.errors import Refusal
-from kafka_dr.procedure.entries import (
-    ReadinessChecked,
-)
+from kafka_dr.procedure.entries import ReadinessChecked
 from kafka_dr.procedure.run import Run
 
 _FRESH_SECONDS = 60.0

@@ -12,7 +12,7 @@ from kafka_dr.actions.scope.internal_topics import offset_syncs_of
 from kafka_dr.actions.scope.plan_scope import cut_off_of
 from kafka_dr.actions.scope.topic_settings import timestamps_comparable
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.offsets.drained import Proof, TailView, proof_of, why_not
+from kafka_dr.domain.replication.drained import Proof, TailView, proof_of, why_not
 from kafka_dr.hooks.brokers.record import Tail
 from kafka_dr.procedure.entries import ReadinessChecked
 from kafka_dr.procedure.progress import NotYet

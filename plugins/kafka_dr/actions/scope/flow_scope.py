@@ -6,10 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.patterns import topic_filter_of
-from kafka_dr.errors import (
-    BadInput,
-    ConnectUnavailable,
-)
+from kafka_dr.errors import BadInput, ConnectUnavailable
 from kafka_dr.procedure.run import Run
 
 

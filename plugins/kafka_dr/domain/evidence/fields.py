@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_dr.domain.plain_text import (
-    first_few,
-)
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.vocabulary import Step
 
 Evidence = Mapping[str, Any]

@@ -8,11 +8,7 @@ from typing import Any
 from kafka_dr.domain.evidence.fields import Evidence, excluded_rows, figures_by_step, step_done
 from kafka_dr.domain.evidence.whereabouts import lost_records
 from kafka_dr.domain.fencing.armed_fence import ARMED
-from kafka_dr.domain.plain_text import (
-    count_of,
-    format_moment,
-    shorten_text,
-)
+from kafka_dr.domain.plain_text import count_of, format_moment, shorten_text
 from kafka_dr.vocabulary import Outcome, Step
 
 

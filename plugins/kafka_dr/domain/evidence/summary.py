@@ -19,15 +19,7 @@ from kafka_dr.domain.evidence.whereabouts import client_whereabouts, placement_s
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss.loss_page import what_was_listed
 from kafka_dr.domain.offsets.restore_plan import restore_sentences, restore_to_do
-from kafka_dr.domain.plain_text import (
-    Shown,
-    count_of,
-    figure_lines,
-    first_of,
-    format_moment,
-    shorten_text,
-    time_of_day,
-)
+from kafka_dr.domain.plain_text import Shown, count_of, figure_lines, first_of, format_moment, shorten_text, time_of_day
 from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 

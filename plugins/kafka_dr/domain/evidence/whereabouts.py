@@ -8,12 +8,7 @@ from typing import Any
 from kafka_dr.domain.evidence.fields import Evidence, figures_by_step
 from kafka_dr.domain.evidence.loss_chart import certainly_lost
 from kafka_dr.domain.evidence.timeline import client_downtime
-from kafka_dr.domain.plain_text import (
-    count_of,
-    format_duration,
-    format_moment,
-    format_number,
-)
+from kafka_dr.domain.plain_text import count_of, format_duration, format_moment, format_number
 from kafka_dr.procedures import UNPLANNED_FAILOVER
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 

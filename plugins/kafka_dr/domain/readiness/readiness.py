@@ -27,12 +27,12 @@ _POLICIES = {
 _OLDEST_CONNECT = (3, 6)
 
 
-Gate = Callable[[Observation], Iterator[Blocker]]
+Check = Callable[[Observation], Iterator[Blocker]]
 
 
 def find_blockers(observation: Observation) -> list[Blocker]:
     """All blockers of all checks; empty means go."""
-    return [blocker for gate in GATES for blocker in gate(observation)]
+    return [blocker for gate in CHECKS for blocker in gate(observation)]
 
 
 def connectors_run(o: Observation) -> Iterator[Blocker]:
@@ -303,7 +303,7 @@ def something_to_move(o: Observation) -> Iterator[Blocker]:
         )
 
 
-GATES: tuple[Gate, ...] = (
+CHECKS: tuple[Check, ...] = (
     something_to_move,
     connectors_run,
     worker_writes_to_target,

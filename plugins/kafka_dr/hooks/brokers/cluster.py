@@ -5,13 +5,9 @@ from __future__ import annotations
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-from confluent_kafka import (
-    KafkaException,
-)
+from confluent_kafka import KafkaException
 
-from kafka_dr.hooks.brokers.client import (
-    in_service,
-)
+from kafka_dr.hooks.brokers.client import in_service
 from kafka_dr.hooks.brokers.connection import REQUEST_SECONDS
 from kafka_dr.hooks.brokers.descriptions import Broker, Metadata
 from kafka_dr.hooks.brokers.groups import ClusterGroups

@@ -7,13 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import (
-    KafkaError,
-    KafkaException,
-)
-from confluent_kafka.admin import (
-    AdminClient,
-)
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from kafka_dr.hooks.brokers.client import (
     client_config,
@@ -26,9 +21,7 @@ from kafka_dr.hooks.brokers.client import (
     outcome_of,
     raise_error,
 )
-from kafka_dr.hooks.brokers.group_requests import (
-    RequestWindow,
-)
+from kafka_dr.hooks.brokers.group_requests import RequestWindow
 
 _T = TypeVar("_T")
 

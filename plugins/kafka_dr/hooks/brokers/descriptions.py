@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from confluent_kafka.admin import (
-    ConfigSource,
-)
+from confluent_kafka.admin import ConfigSource
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 

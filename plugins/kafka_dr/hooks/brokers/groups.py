@@ -7,18 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-)
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.client import (
-    growing_pauses,
-    in_batches,
-    outcome_of,
-)
+from kafka_dr.hooks.brokers.client import growing_pauses, in_batches, outcome_of
 from kafka_dr.hooks.brokers.connection import COORDINATOR_SECONDS, MOST_AT_ONCE, REQUEST_SECONDS, ClusterConnection
 from kafka_dr.hooks.brokers.descriptions import GroupInfo, Member
 from kafka_dr.hooks.brokers.group_requests import (

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from confluent_kafka import (
-    KafkaError,
-)
+from confluent_kafka import KafkaError
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 

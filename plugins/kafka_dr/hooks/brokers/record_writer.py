@@ -7,13 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import (
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicCollection,
-)
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.brokers.client import client_config, kafka_border, outcome_of

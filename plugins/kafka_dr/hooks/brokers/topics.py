@@ -7,25 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import (
-    IsolationLevel,
-    KafkaError,
-    TopicCollection,
-)
+from confluent_kafka import IsolationLevel, KafkaError, TopicCollection
 from confluent_kafka import TopicPartition as WirePartition
-from confluent_kafka.admin import (
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-)
+from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, OffsetSpec
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, ReadBackFailed
-from kafka_dr.hooks.brokers.client import (
-    in_batches,
-)
+from kafka_dr.hooks.brokers.client import in_batches
 from kafka_dr.hooks.brokers.connection import MOST_AT_ONCE, REQUEST_SECONDS, ClusterConnection
 from kafka_dr.hooks.brokers.descriptions import Settings, TopicInfo
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from kafka_dr.hooks.journal.chain import NO_HASH, add_entry, hash_of, refuse_old_epoch
 from kafka_dr.hooks.journal.database import open_database
-from kafka_dr.hooks.journal.entries import NO_HASH, add_entry, hash_of, refuse_old_epoch
 from kafka_dr.hooks.journal.leases import (
     cool_down_after,
     pass_pair,

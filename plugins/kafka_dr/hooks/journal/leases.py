@@ -8,20 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from kafka_dr.errors import (
-    Contradiction,
-    LeaseLost,
-    NotReady,
-    Superseded,
-)
-from kafka_dr.hooks.journal.tables import (
-    ENTRIES,
-    LEASES,
-    CoolDown,
-    Lease,
-    iso_text,
-    read_lease,
-)
+from kafka_dr.errors import Contradiction, LeaseLost, NotReady, Superseded
+from kafka_dr.hooks.journal.tables import ENTRIES, LEASES, CoolDown, Lease, iso_text, read_lease
 
 _RENEWED = "renewed"
 #: Outcome of a lease whose procedure is continued by another procedure.

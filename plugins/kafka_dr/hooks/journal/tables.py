@@ -9,9 +9,7 @@ from typing import Any
 
 from sqlalchemy import Column, Integer, MetaData, Row, String, Table, Text
 
-from kafka_dr.errors import (
-    BadInput,
-)
+from kafka_dr.errors import BadInput
 
 TABLES = MetaData()
 ENTRIES = Table(

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.failback.resync_scope import refuse_dedicated, stop_flows
-from kafka_dr.actions.failback.returned_cluster_fence import (
-    count_still_partitions,
-    groups_of_source,
-    refuse_unfenced,
-)
+from kafka_dr.actions.failback.returned_cluster_fence import count_still_partitions, groups_of_source, refuse_unfenced
 from kafka_dr.actions.failback.stranded_decision import mode_of
 from kafka_dr.actions.fencing.acl_fence import add_fence, fence_writes
 from kafka_dr.actions.groups.at_rest import active_groups

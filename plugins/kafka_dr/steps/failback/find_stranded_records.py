@@ -18,9 +18,7 @@ from kafka_dr.actions.failback.stranded_search import (
     taken_over,
 )
 from kafka_dr.actions.spark_jobs import run_spark_job
-from kafka_dr.procedure.entries import (
-    StrandedRecordsFound,
-)
+from kafka_dr.procedure.entries import StrandedRecordsFound
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.failback.resync_scope import (
-    flow_runs,
-    refuse_dedicated,
-    refuse_lacking,
-)
+from kafka_dr.actions.failback.resync_scope import flow_runs, refuse_dedicated, refuse_lacking
 from kafka_dr.actions.failback.resync_start import (
     NONE_COPIED,
     SeedRecord,
@@ -24,12 +20,7 @@ from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import Refusal
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    FlowBackSeeded,
-    OffsetsToSeed,
-    Receipt,
-    TopicsPrepared,
-)
+from kafka_dr.procedure.entries import FlowBackSeeded, OffsetsToSeed, Receipt, TopicsPrepared
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 

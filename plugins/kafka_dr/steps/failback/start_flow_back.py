@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kafka_dr.actions.failback.resync_scope import (
-    written_since,
-)
+from kafka_dr.actions.failback.resync_scope import written_since
 from kafka_dr.actions.failback.stranded_decision import mode_of, require_decided
 from kafka_dr.actions.replication.reverse import (
     ReverseCopies,
@@ -25,11 +23,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import Contradiction, Refusal
 from kafka_dr.procedure.authority import acting_under
-from kafka_dr.procedure.entries import (
-    FlowBackSeeded,
-    FlowStarted,
-    StrandedRecordsFound,
-)
+from kafka_dr.procedure.entries import FlowBackSeeded, FlowStarted, StrandedRecordsFound
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.failback.catch_up import CatchUp
-from kafka_dr.actions.failback.resync_scope import (
-    refuse_replaced,
-)
-from kafka_dr.procedure.entries import (
-    FlowBackCaughtUp,
-)
+from kafka_dr.actions.failback.resync_scope import refuse_replaced
+from kafka_dr.procedure.entries import FlowBackCaughtUp
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 

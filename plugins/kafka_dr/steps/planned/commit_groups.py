@@ -17,18 +17,11 @@ from kafka_dr.actions.offsets.commit import (
     snapshot_taken,
 )
 from kafka_dr.actions.offsets.review import require_reviewed
-from kafka_dr.actions.scope.position_frames import (
-    partitions_frame,
-)
+from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import ReadBackFailed, Refusal
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    GroupsCommitted,
-    PositionsToCommit,
-    Receipt,
-    SnapshotTaken,
-)
+from kafka_dr.procedure.entries import GroupsCommitted, PositionsToCommit, Receipt, SnapshotTaken
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.rechecked import RecheckedStep
 

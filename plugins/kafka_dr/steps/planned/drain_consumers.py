@@ -17,15 +17,10 @@ from kafka_dr.actions.groups.at_rest import (
     wait_until_empty,
 )
 from kafka_dr.actions.groups.selected import groups_now
-from kafka_dr.actions.scope.plan_scope import (
-    excluded_groups,
-    planned_groups,
-)
+from kafka_dr.actions.scope.plan_scope import excluded_groups, planned_groups
 from kafka_dr.domain.fencing.fence import FenceScope
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.procedure.entries import (
-    ConsumersDrained,
-)
+from kafka_dr.procedure.entries import ConsumersDrained
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep

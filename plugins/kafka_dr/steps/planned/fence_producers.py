@@ -8,15 +8,9 @@ from kafka_dr.actions.clients import ask_to_stop
 from kafka_dr.actions.fencing.acl_fence import fence_writes
 from kafka_dr.actions.fencing.open_transactions import aborted_transactions, named_transactions
 from kafka_dr.actions.fencing.stable_log_ends import wait_until_still
-from kafka_dr.actions.scope.plan_scope import (
-    partitions_of_plan,
-    refuse_changed_topics,
-    topics_of,
-)
+from kafka_dr.actions.scope.plan_scope import partitions_of_plan, refuse_changed_topics, topics_of
 from kafka_dr.actions.scope.position_frames import partitions_frame
-from kafka_dr.procedure.entries import (
-    ProducersFenced,
-)
+from kafka_dr.procedure.entries import ProducersFenced
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 

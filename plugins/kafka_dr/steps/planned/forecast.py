@@ -15,16 +15,10 @@ from kafka_dr.actions.readiness.plan import (
 )
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.fencing.fence import (
-    FenceScope,
-    fence_entries,
-)
+from kafka_dr.domain.fencing.fence import FenceScope, fence_entries
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan, GroupForecast
-from kafka_dr.procedure.entries import (
-    FailoverForecast,
-    ReadinessChecked,
-)
+from kafka_dr.procedure.entries import FailoverForecast, ReadinessChecked
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.vocabulary import PROBE_TOPIC

@@ -15,20 +15,11 @@ from kafka_dr.actions.recheck import (
     source_still_fenced,
     target_ends_are_boundary,
 )
-from kafka_dr.actions.scope.plan_scope import (
-    fenced_groups,
-    topics_of,
-)
-from kafka_dr.domain.fencing.fence import (
-    FenceScope,
-    client_principals,
-)
+from kafka_dr.actions.scope.plan_scope import fenced_groups, topics_of
+from kafka_dr.domain.fencing.fence import FenceScope, client_principals
 from kafka_dr.errors import Refusal
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    TargetOpened,
-    TargetToOpen,
-)
+from kafka_dr.procedure.entries import TargetOpened, TargetToOpen
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 

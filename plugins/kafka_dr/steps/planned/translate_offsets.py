@@ -16,12 +16,7 @@ from kafka_dr.actions.offsets.translation_input import bounds_frame
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.actions.spark_jobs import run_spark_job, write_frame
 from kafka_dr.domain.offsets.rereads import compare_with_mirror_maker
-from kafka_dr.procedure.entries import (
-    ConsumersDrained,
-    MissingRange,
-    OffsetsTranslated,
-    ReadinessChecked,
-)
+from kafka_dr.procedure.entries import ConsumersDrained, MissingRange, OffsetsTranslated, ReadinessChecked
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.rechecked import RecheckedStep
 

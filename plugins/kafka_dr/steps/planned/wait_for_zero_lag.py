@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka_dr.actions.recheck import source_ends_are_cut_off
 from kafka_dr.actions.replication.drain import Drain
-from kafka_dr.domain.offsets.drained import Proof
+from kafka_dr.domain.replication.drained import Proof
 from kafka_dr.procedure.entries import ZeroLagProven
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep

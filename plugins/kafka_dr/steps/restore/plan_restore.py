@@ -19,9 +19,7 @@ from kafka_dr.actions.restore import (
     undone_procedure,
 )
 from kafka_dr.domain.offsets.restore_plan import RestorePlan
-from kafka_dr.procedure.entries import (
-    RestorePlanned,
-)
+from kafka_dr.procedure.entries import RestorePlanned
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.vocabulary import Step

@@ -8,10 +8,7 @@ from kafka_dr.actions.offsets.commit import commit_positions, held_positions, le
 from kafka_dr.actions.restore import Left, changed_groups, planned_restore, refuse_living, refuse_unlike
 from kafka_dr.hooks.brokers.group_requests import OK
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    PositionsRestored,
-    PositionsToRestore,
-)
+from kafka_dr.procedure.entries import PositionsRestored, PositionsToRestore
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.vocabulary import Step

@@ -9,9 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.actions.evidence import close_run_with_bad_params, file_evidence
 from kafka_dr.actions.loss.takeover import give_back
 from kafka_dr.errors import BadInput
-from kafka_dr.procedure.entries import (
-    ProcedureClosed,
-)
+from kafka_dr.procedure.entries import ProcedureClosed
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.vocabulary import Entry, Outcome, Step

@@ -6,13 +6,7 @@ from typing import Any
 
 from kafka_dr.actions.loss.takeover import suggest_takeover, take_over, what_is_continued
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
-from kafka_dr.procedure.entries import (
-    LeaseTaken,
-    ProcedureClosed,
-    ProcedureOpened,
-    SkippedCoolDown,
-    TryBegun,
-)
+from kafka_dr.procedure.entries import LeaseTaken, ProcedureClosed, ProcedureOpened, SkippedCoolDown, TryBegun
 from kafka_dr.procedure.progress import not_done
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep

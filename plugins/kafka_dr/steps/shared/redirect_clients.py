@@ -8,9 +8,7 @@ from typing import Any
 from kafka_dr.actions.clients import tell_to_resume
 from kafka_dr.actions.offsets.review import require_opened
 from kafka_dr.hooks.site.routing import ClientRoute
-from kafka_dr.procedure.entries import (
-    ClientsRedirected,
-)
+from kafka_dr.procedure.entries import ClientsRedirected
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 

@@ -20,11 +20,7 @@ from kafka_dr.actions.undo import (
 )
 from kafka_dr.errors import DeadlinePassed, ReadBackFailed, SystemUnavailable
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import (
-    DrainHookAnswer,
-    SourceReturned,
-    SourceToReopen,
-)
+from kafka_dr.procedure.entries import DrainHookAnswer, SourceReturned, SourceToReopen
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import RemoveFence, ResumeReplication

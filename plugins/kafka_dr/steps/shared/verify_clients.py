@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.groups.at_rest import (
-    active_groups,
-)
-from kafka_dr.actions.scope.plan_scope import (
-    boundary_of,
-    groups_of,
-    topics_of,
-)
+from kafka_dr.actions.groups.at_rest import active_groups
+from kafka_dr.actions.scope.plan_scope import boundary_of, groups_of, topics_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.procedure.entries import (
-    ClientsVerified,
-)
+from kafka_dr.procedure.entries import ClientsVerified
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep

@@ -11,9 +11,7 @@ from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.loss.assessment import copied_anew, known_now, last_ends, last_seen, write_inputs
 from kafka_dr.actions.loss.failover_plan import plan_of, with_rereads
 from kafka_dr.actions.loss.last_known_state import with_movement
-from kafka_dr.actions.loss.takeover import (
-    plan_section,
-)
+from kafka_dr.actions.loss.takeover import plan_section
 from kafka_dr.actions.offsets.early_translation import early_result
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.actions.spark_jobs import run_spark_job

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.recheck import (
-    group_sync_stopped,
-)
+from kafka_dr.actions.recheck import group_sync_stopped
 from kafka_dr.procedure.entries import GroupsCommitted
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.planned.commit_groups import CommitGroups

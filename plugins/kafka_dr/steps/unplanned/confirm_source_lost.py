@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from kafka_dr.actions.old_source.armed_fence import watcher_seen
-from kafka_dr.actions.old_source.views import confirm_source_state, pace_of
+from kafka_dr.actions.old_source.source_views import confirm_source_state, pace_of
 from kafka_dr.domain.loss.source_lost import LossVerdict, SourceState
 from kafka_dr.errors import SourceNotLost
 from kafka_dr.procedure.authority import record_fact

@@ -16,17 +16,8 @@ from kafka_dr.actions.old_source.lost_source_fence import (
     topics_left,
 )
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_HOOK
-from kafka_dr.errors import (
-    DeadlinePassed,
-    FenceNotProven,
-    KafkaUnavailable,
-)
-from kafka_dr.procedure.entries import (
-    Approval,
-    SourceFenceArmed,
-    SourceFenced,
-    SourceFencedByHook,
-)
+from kafka_dr.errors import DeadlinePassed, FenceNotProven, KafkaUnavailable
+from kafka_dr.procedure.entries import Approval, SourceFenceArmed, SourceFenced, SourceFencedByHook
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 

@@ -19,17 +19,7 @@ from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.recorder.clients import Access
 from kafka_dr.recorder.sampler import Looker
 
-from tests.support.sampled_site import (
-    BEATS,
-    CHECKPOINTS,
-    COMMITS,
-    FLOW,
-    ORDERS,
-    SYNCS,
-    Cluster,
-    Reader,
-    Worker,
-)
+from tests.support.sampled_site import BEATS, CHECKPOINTS, COMMITS, FLOW, ORDERS, SYNCS, Cluster, Reader, Worker
 
 
 @pytest.fixture

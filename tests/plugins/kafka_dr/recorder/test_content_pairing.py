@@ -10,15 +10,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.recorder.clients import FlowBack
 from kafka_dr.recorder.sampler import Looker
 
-from tests.support.sampled_site import (
-    FLOW,
-    ORDERS,
-    OtherWorker,
-    Reader,
-    pairs,
-    rows,
-    told,
-)
+from tests.support.sampled_site import FLOW, ORDERS, OtherWorker, Reader, pairs, rows, told
 
 
 def test_under_read_committed_pairs_end_below_an_open_transaction(site: Any) -> None:

@@ -14,10 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.mirror_maker.mirror_records import (
-    OffsetSync,
-    encode_offset_sync,
-)
+from kafka_dr.domain.mirror_maker.mirror_records import OffsetSync, encode_offset_sync
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.domain.recorder_rows import Kind, RecorderRows, RowPlace
 from kafka_dr.errors import ArchiveUnavailable, KafkaUnavailable

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.kafka_dr.actions.loss.dead_source import (
-    mirrored,
-    planned,
-)
+from tests.plugins.kafka_dr.actions.loss.dead_source import mirrored, planned
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from kafka_dr.domain.readiness.observation import (
     Sample,
     TopicView,
 )
-from kafka_dr.domain.readiness.readiness import GATES, find_blockers, is_settling, isolation_of, standing_still
+from kafka_dr.domain.readiness.readiness import CHECKS, find_blockers, is_settling, isolation_of, standing_still
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -271,7 +271,7 @@ def test_all_gates_are_asked() -> None:
 
 def test_every_blocker_bears_its_gates_own_name() -> None:
     """The word in the refusal is the gate's name, so that it can be found."""
-    names = {gate.__name__ for gate in GATES}
+    names = {gate.__name__ for gate in CHECKS}
     assert {gate for _, gate in CLOSED.values()} == names
     assert Blocker("g", "r", "s", "n").as_dict() == {"gate": "g", "reason": "r", "seen": "s", "next_step": "n"}
 

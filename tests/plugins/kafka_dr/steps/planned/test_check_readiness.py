@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from kafka_dr.actions.readiness import observe as observation
 from kafka_dr.actions.readiness.observe import observed_at_rest
-from kafka_dr.actions.readiness.preconditions import known_topic_ids
+from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.vocabulary import Step
 
 from tests.plugins.kafka_dr.domain.readiness.test_readiness import seen, with_tasks

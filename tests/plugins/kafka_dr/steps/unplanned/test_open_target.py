@@ -14,16 +14,7 @@ from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, Refusal
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.facts import figures_of
-from tests.support.given_up_source import (
-    DEDICATED,
-    FLOW,
-    OPEN,
-    STOP,
-    T0,
-    act,
-    denials,
-    execute,
-)
+from tests.support.given_up_source import DEDICATED, FLOW, OPEN, STOP, T0, act, denials, execute
 
 
 def test_the_target_opens_without_the_source(ready: Any) -> None:

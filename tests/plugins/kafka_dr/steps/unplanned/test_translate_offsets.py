@@ -19,13 +19,7 @@ from kafka_dr.vocabulary import Step
 from kafka_dr_spark.contract import input as sources
 
 from tests.support.facts import asked_by, figures_of
-from tests.support.given_up_source import (
-    DEFAULT,
-    STOP,
-    T0,
-    TRANSLATE,
-    execute,
-)
+from tests.support.given_up_source import DEFAULT, STOP, T0, TRANSLATE, execute
 from tests.support.lost_source import Recorder, held, seen
 
 

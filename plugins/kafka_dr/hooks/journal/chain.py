@@ -8,20 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from kafka_dr.errors import (
-    LeaseLost,
-)
-from kafka_dr.hooks.journal.leases import (
-    superseded_by,
-)
-from kafka_dr.hooks.journal.tables import (
-    ENTRIES,
-    LEASES,
-    JournalEntry,
-    canonical_text,
-    iso_text,
-    read_entry,
-)
+from kafka_dr.errors import LeaseLost
+from kafka_dr.hooks.journal.leases import superseded_by
+from kafka_dr.hooks.journal.tables import ENTRIES, LEASES, JournalEntry, canonical_text, iso_text, read_entry
 
 NO_HASH = "0" * 64
 

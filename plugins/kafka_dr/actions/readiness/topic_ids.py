@@ -1,32 +1,10 @@
-"""Topic ids of earlier runs, and a trial of the transaction tool before any fence."""
+"""Topic ids of earlier readiness checks, and of topics that failbacks recreated since."""
 
 from __future__ import annotations
 
-from kafka_dr.actions.fencing.open_transactions import transaction_tool
-from kafka_dr.errors import NotReady, SwitchbackError
-from kafka_dr.procedure.entries import (
-    ProcedureOpened,
-    ReadinessChecked,
-    TopicsPrepared,
-    facts_of,
-    newest_fact,
-)
+from kafka_dr.procedure.entries import ProcedureOpened, ReadinessChecked, TopicsPrepared, facts_of, newest_fact
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
-
-
-def transactions_can_be_ended(procedure: Run) -> None:
-    """If the run may abort transactions, try the tool on an id of our own before any fence; raises NotReady."""
-    tool = transaction_tool(procedure) if procedure.request.abort_open_transactions else None
-    try:
-        if tool is not None:
-            tool.check()
-    except SwitchbackError as error:
-        raise NotReady(
-            "Open transactions could not be aborted",
-            str(error),
-            "Mend this, or leave abort_open_transactions out: they are then waited for.",
-        ) from None
 
 
 def known_topic_ids(procedure: Run) -> dict[str, str]:

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka_dr.actions.old_source import views as source_views
-from kafka_dr.actions.old_source.views import (
+from kafka_dr.actions.old_source import source_views
+from kafka_dr.actions.old_source.source_views import (
     Pace,
     confirm_source_state,
     newest_heartbeats,

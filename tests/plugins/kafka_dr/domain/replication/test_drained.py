@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.offsets.drained import Proof, TailView, proof_of, why_not
+from kafka_dr.domain.replication.drained import Proof, TailView, proof_of, why_not
 
 TP = TopicPartition("orders", 3)
 VIEW = TailView(TP, cut_off=100, source_last=(99, "z"), target_last="z", replicated=99)
