@@ -94,7 +94,10 @@ def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataF
 
 
 def choose_actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
-    """Choose the action for each position."""
+    """Choose per position what the restore does: SAME, WRITE, DELETE, LEFT or SINCE.
+
+    With `overwrites`, a position that another writer changed is treated like one that the procedure committed.
+    """
     same = rows["now"].eq(rows["before"]).fillna(rows["now"].isna() & rows["before"].isna())
     ours = rows["now"].eq(rows["wanted"]).fillna(False) | overwrites
     actions = (

@@ -70,7 +70,10 @@ class Progress:
 
     @property
     def continues(self) -> str | None:
-        """Id of the planned procedure that this run continues: by its opening entry, before that by its params."""
+        """Id of the planned procedure that this run continues, else None.
+
+        By the outcome of open_procedure; before that, by the param `continue_procedure`.
+        """
         opened = self.opened
         if opened is None:
             return self._request.choices.get("continue_procedure")

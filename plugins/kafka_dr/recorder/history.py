@@ -36,10 +36,11 @@ class Recorded:
     Attributes:
         partitions: one row per partition, as of the source's last answer: topic, partition, target_topic, topic_id,
             target_topic_id, source_start, source_end, replicated, sampled_at.
-        floors: topic, partition, source_end, target_end, replicated, sampled_at. The target's end was read first; no
-            record written to the source later is a copy of a target record below target_end.
+        floors: one row per sample and partition: topic, partition, source_end, target_end, replicated, sampled_at.
+            target_end was read before source_end, so records from source_end on have their copies at or above
+            target_end. Samples up to the reverse flow's last activity are left out.
         syncs: MirrorMaker 2's offset syncs in the order written: topic, partition, upstream, downstream, sequence.
-        pairs: pairs by content: topic, partition, upstream, downstream, source_end, records, sampled_at.
+        pairs: content pairs: topic, partition, upstream, downstream, source_end, records, sampled_at.
         positions: group, topic, partition, position, position_at: when the position was last confirmed.
         groups: group, members, state.
         last_at: start of the last sample; None without samples.

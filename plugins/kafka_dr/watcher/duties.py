@@ -28,10 +28,10 @@ STOP_SECONDS = 20.0
 
 
 def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
-    """Check an armed source once, and fence it if it answers; return a line that says the result.
+    """Look once at a source with an armed fence, and fence it if it answers; return what was seen or done, as text.
 
     Raises:
-        SwitchbackError: the source answers and could not be fenced yet; the next check tries again.
+        SwitchbackError: the source answers, and could not be fenced; the watcher tries again at its next look.
     """
     answers = source_answers(procedure, ASK_SECONDS)
     if answers and fence.answers_since is None:

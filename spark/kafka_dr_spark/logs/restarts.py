@@ -44,7 +44,11 @@ def upper_anchor(pairs: Pairs, bounds: TargetBounds, hiding: Ints, lowest: Ints,
 
 
 def repeats_known(pairs: Pairs, bounds: TargetBounds) -> int:
-    """Return how many target records the pairs prove to be repeats by MirrorMaker 2."""
+    """Return the number of target records that are proven to be repeats.
+
+    The ranges between pairs are longer on the target than on the source by that many. The range after the last pair
+    counts only if the target is drained and has no other writer.
+    """
     if not len(pairs):
         return 0
     on_source, on_target = lengths_after_pairs(pairs, bounds)

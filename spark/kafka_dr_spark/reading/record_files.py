@@ -227,10 +227,12 @@ class ListingReader(WindowReader):
 
 
 def name_of(topic: str, partition: int) -> str:
-    """Return the unique name of a partition's files, `-partition` last; long topics are cut and hashed (255 bytes).
+    """Return the unique name of a partition's files, ``TOPIC-PARTITION.parquet``.
+
+    A topic of more than 200 characters is cut and gets its hash: file names end at 255 bytes.
 
     Raises:
-        ContractBroken: Kafka allows no such topic; a name from a cluster must not lead out of the folder.
+        ContractBroken: Kafka does not allow this topic name; it could be a path out of the folder.
     """
     if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
         raise ContractBroken(f"{topic!a} is no topic that Kafka allows: find out what answers in the cluster's place")

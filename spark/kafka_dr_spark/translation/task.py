@@ -45,7 +45,10 @@ Read = Callable[[list[ReadWindow]], list[Records]]
 
 @lru_cache
 def output_schema() -> pa.Schema:
-    """Return the schema of a task's output: translation rows, and one report a partition in ``evidence``."""
+    """Return the schema of a task's output; column ``kind`` parts translation rows from report rows.
+
+    There is one report row per partition, with JSON in column ``evidence``.
+    """
     return arrow_schema("translation").append(pa.field("kind", pa.string(), False))
 
 

@@ -152,7 +152,9 @@ def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartitio
             detail,
             "Make these topics with as many partitions and start a new run; or one with another decision for them.",
         )
-    illegal = [problem for place, _ in decided if (problem := topic_problem(place.topic))]
+    illegal = [
+        f"{place.topic}: {problem}" for place, _ in decided if (problem := topic_problem(place.topic)) is not None
+    ]
     if illegal:
         raise NotReady(
             "A topic for the quarantine would have no legal name",

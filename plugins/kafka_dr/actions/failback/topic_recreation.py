@@ -214,7 +214,7 @@ def verify_export(procedure: Run) -> int:
 
 
 def exported_older(procedure: Run) -> list[ExportedPartition]:
-    """Exported records that had been replicated, and that the new primary has deleted since."""
+    """Older records of the export, by partition: copied between both clusters, and gone from the new primary."""
     export = procedure.progress.require(StrandedRecordsFound).export
     folder = Path(procedure.topology.evidence) / exported_by(procedure) / export.folder / _OLDER
     rows = procedure.artifacts.load(export.older).to_dict("records") if export.older else []

@@ -34,7 +34,11 @@ def bounds_frame(procedure: Run) -> pd.DataFrame:
 
 
 def append_time_topics(procedure: Run, topics: set[str]) -> set[str]:
-    """Source topics with LogAppendTime: records copied back have other timestamps; empty before the first move."""
+    """Source topics with LogAppendTime whose records may have other timestamps on the target.
+
+    The reverse flow copied such records back to the source. Empty if no procedure has moved clients yet, or if each
+    direction has topics of its own.
+    """
     if names_separate_directions(procedure) or not completed_moves(procedure):
         return set()
     return append_time_in(procedure.systems.source.configs(sorted(topics)))

@@ -90,7 +90,7 @@ class ViewsStory:
     last: Look
 
     def as_dict(self) -> dict[str, Any]:
-        """The view's looks as plain data."""
+        """One view of the source as plain data: how often each sight was seen, the first look and the last."""
         return {"view": self.view, "saw": self.saw, "first": self.first.told(), "last": self.last.told()}
 
     def __str__(self) -> str:

@@ -53,7 +53,7 @@ _CATEGORIES = {
 
 @dataclass(frozen=True)
 class PatternList:
-    """A comma list of Java regular expressions, matched against whole names; made by `pattern_list`."""
+    """A comma-separated list of Java regular expressions, each matched against the whole name; see `pattern_list`."""
 
     text: str
     compiled: re.Pattern[str] | None

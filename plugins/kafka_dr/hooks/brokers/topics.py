@@ -149,7 +149,7 @@ class ClusterTopics(ClusterConnection):
     def _offsets(
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: str, timeout: float
     ) -> dict[TopicPartition, int]:
-        """Request offsets of all partitions at once, and again of partitions whose leader is moving."""
+        """Request offsets of all partitions at once; ask again after a transient error, such as a moving leader."""
         level = {READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED, READ_COMMITTED: IsolationLevel.READ_COMMITTED}[
             isolation
         ]

@@ -25,7 +25,11 @@ class TransactionTool(KafkaTool):
     rights = "DESCRIBE and WRITE on transactional ids, ALTER on the cluster"
 
     def check(self) -> None:
-        """Prove that transactions can be listed and aborted: Java, jars, version, connection and rights."""
+        """Prove that transactions can be listed and aborted, before any fence.
+
+        Java and Kafka's jars are installed, the tool's version has both commands, the cluster answers, and the
+        principal has the rights.
+        """
         self.known()
         self.end(OWN_ID)
 

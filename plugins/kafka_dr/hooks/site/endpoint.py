@@ -171,7 +171,7 @@ class JsonEndpoint:
         return self.accept(answer, f"{method} {path}")
 
     def accept(self, answer: HttpAnswer, what: str) -> Any:
-        """Return the JSON of an answer in the 200s; raise any other answer as this endpoint's failure."""
+        """Return the JSON of a 2xx answer; raise this endpoint's failure for any other answer."""
         if answer.ok:
             return answer.body
         raise self.failure(f"{self.system} did not do {what}", answer.seen)

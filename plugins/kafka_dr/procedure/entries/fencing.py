@@ -31,7 +31,7 @@ class AclEntriesToAdd(
         Step.WATCH_OLD_SOURCE,
     ),
 ):
-    """ACL entries of a fence that are about to be added; in old journals `cluster` is missing and means the source."""
+    """ACL entries that a fence is about to add; without `cluster` (older journal entries) they are for the source."""
 
     adds_acl_entries: Sequence[AclEntry]
     cluster: OrAbsent[str] = None

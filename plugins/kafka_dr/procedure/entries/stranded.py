@@ -71,7 +71,12 @@ class TopicsPrepared(StepOutcome, steps=(Step.PREPARE_TOPICS,)):
 
 
 class ReplayBegun(Note, steps=(Step.RECONCILE_STRANDED_RECORDS,)):
-    """A process begins to write a procedure's export; `ends_before`: ends of the written logs, noted once."""
+    """A process begins to replay the export of the procedure `replaying`.
+
+    Attributes:
+        ends_before: log ends, before the first record is written, of the partitions that the replay writes to; without
+            those that an earlier note has.
+    """
 
     replaying: str
     ends_before: OrAbsent[Receipt] = None

@@ -18,7 +18,10 @@ from kafka_dr.errors import BadInput, SystemUnavailable
 
 
 class RecordPositions(BaseOperator):
-    """Start the recorder and log its output; when the recorder ends, the task fails and Airflow retries it."""
+    """Run the flight recorder as a child process and copy its output to the task's log.
+
+    When the recorder ends, the task fails, and Airflow's retry starts a new recorder.
+    """
 
     def execute(self, context: Any) -> None:
         """Run until the recorder ends or Airflow ends the task."""
