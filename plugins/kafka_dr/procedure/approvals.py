@@ -1,4 +1,4 @@
-"""Approvals of one run, read from Airflow's API by each act; neither XCom nor a task's state counts."""
+"""Approvals of one run. Each act reads them from Airflow's API anew; neither XCom nor a task's state counts."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Approvals:
         return name
 
     def require(self, gate: str, digest: str) -> Approval:
-        """The approval of this very digest at a gate.
+        """Return the approval of exactly this digest, given at a gate.
 
         Raises:
-            ApprovalMissing: the gate's answer is missing or no valid approval of the digest.
+            ApprovalMissing: the gate was not answered, or the answer is no valid approval of this digest.
         """
         answer = self._systems.api.hitl(self._dag_id, self._run_id, gate)
         if answer is None or not answer.chosen_options:
@@ -56,7 +56,7 @@ class Approvals:
                 "Marking a gate successful approves nothing. Before the opening the procedure returns by itself: start"
                 " a new one; after it, clear that gate alone and have it answered.",
             )
-        # Once the target was opened under an approval, its expiry must not prolong the clients' downtime.
+        # Once the target was opened under an approval, the approval's age must not prolong the clients' downtime.
         opened = self._progress.done(TargetOpened) is not None
         problem = problem_with(answer, self.starter(), digest, time.time(), None if opened else self._valid_seconds)
         by = answer.responded_by_name or answer.responded_by_id
@@ -70,19 +70,19 @@ class Approvals:
         return Approval(gate=gate, by=by, at=answer.responded_at.isoformat(), digest=digest)
 
     def require_plan(self) -> Approval:
-        """The valid approval of the run's plan; raises like `require`."""
+        """Return the valid approval of the run's plan; ApprovalMissing as of `require`."""
         planned = DataLossAssessed if self._progress.without_source else FailoverForecast
         return self.require(self._progress.planning[1], self._progress.require(planned).plan_digest)
 
 
 def problem_with(answer: HitlAnswer, starter: str, digest: str, now: float, valid_seconds: float | None) -> str:
-    """Why an answer is no valid approval; empty if the answer is valid.
+    """Say why a gate's answer is no valid approval; "" if the answer is valid.
 
     Args:
         answer: Airflow's record of the answer.
         starter: user who started the run.
-        digest: digest that the question must have named.
-        now: in seconds since 1970.
+        digest: the digest that the gate's question must have named.
+        now: the current time, in seconds since 1970.
         valid_seconds: maximum age of the answer; None for any age.
     """
     if answer.chosen_options != (APPROVE,):

@@ -1,4 +1,4 @@
-"""Files beside the evidence: data too large for the journal. The journal holds a receipt of each file."""
+"""Files beside the evidence, with data too large for the journal; the journal holds each file's receipt."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from kafka_dr.procedure.entries import Receipt
 
 
 class Artifacts:
-    """The folder of one run.
+    """The files of one run, in one folder.
 
     Attributes:
-        folder: path of the run's evidence and larger results.
+        folder: the folder that also holds the run's evidence.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def save(self, name: str, frame: pd.DataFrame) -> Receipt:
-        """Write a frame as Parquet; return its receipt for the journal.
+        """Write a frame as a Parquet file; return the file's receipt for the journal.
 
-        The file's name contains a digest of the content, so a second process never replaces a file with a receipt.
+        The file's name contains a digest of its content, so no other process replaces the file by one that differs.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         # Several threads, and processes on several machines, may write the same frame at once.
@@ -38,7 +38,7 @@ class Artifacts:
         return Receipt(path.name, len(frame), digest)
 
     def load(self, receipt: Receipt | Mapping[str, Any]) -> pd.DataFrame:
-        """Read the frame of a receipt.
+        """Read the frame from the file that a receipt names.
 
         Raises:
             Contradiction: the file is missing or differs from the receipt.

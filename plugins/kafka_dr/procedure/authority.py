@@ -1,7 +1,7 @@
 """The right to act, checked in the journal just before each act and again just after the act.
 
 A process that was paused between the first check and the act may act after losing the right. The process then undoes
-its act, unless another procedure has taken the pair since and may rely on the same change.
+its act, unless another procedure has taken the pair of clusters meanwhile: that procedure may rely on the same change.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Authority(Protocol):
     """The right of a process to act for a run and to write to its journal."""
 
     def hold(self) -> None:
-        """Raise LeaseLost or Superseded unless the process still has the right."""
+        """Raise LeaseLost, or Superseded if a newer process of the run acts, unless the process has the right."""
 
     def may_undo(self) -> bool:
-        """Whether an act that came too late must be undone."""
+        """Whether an act must be undone that took place after the right was lost."""
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
         """Append one entry to the journal."""
@@ -37,7 +37,7 @@ def record_fact(authority: Authority, step: str, fact: Fact) -> None:
 
 @contextmanager
 def acting_under(authority: Authority, undo: Callable[[], object]) -> Iterator[None]:
-    """Check the right just before and just after a mutating call; undo a call that came too late."""
+    """Check the right just before and just after the body, a mutating call; if it was lost meanwhile, call `undo`."""
     authority.hold()
     try:
         yield
@@ -69,7 +69,9 @@ class LeaseAuthority:
 
     @cached_property
     def epoch(self) -> int:
-        """The epoch of this process: the procedure's newest epoch at the first access.
+        """The epoch of this process: the procedure's newest epoch when this property is first read.
+
+        If the procedure does not hold the pair any more: the epoch under which open_procedure wrote.
 
         Raises:
             Refusal: the procedure never took the lease.
@@ -91,12 +93,12 @@ class LeaseAuthority:
             return False
 
     def take_new_epoch(self) -> None:
-        """Take a new epoch; older processes of the procedure (orphaned, frozen) can no longer act."""
+        """Take a new epoch for this process; older processes of the procedure (orphaned, frozen) can no longer act."""
         self.hold()
         self.epoch = self._journal.take_lease(self.pair, self.holder, renew=True)
 
     def hold(self) -> None:
-        """Raise LeaseLost or Superseded unless the procedure still holds the pair under this very epoch."""
+        """Raise LeaseLost or Superseded unless the procedure still holds the pair under this process's epoch."""
         try:
             self._journal.check_lease(self.pair, self.holder, self.epoch)
         except LeaseLost:
@@ -104,7 +106,7 @@ class LeaseAuthority:
             raise
 
     def refuse_if_continued(self) -> None:
-        """Raise LeaseLost if another procedure continues this procedure."""
+        """Raise LeaseLost if the lease passed to a procedure that continues this one."""
         successor = continued_by(self._journal.entries(self.holder, Step.OPEN_PROCEDURE, Entry.NOTE))
         if successor is not None:
             raise LeaseLost(
@@ -114,7 +116,7 @@ class LeaseAuthority:
             )
 
     def may_undo(self) -> bool:
-        """Whether the rollback has begun and no other procedure has taken the pair since."""
+        """Whether this procedure's rollback has begun, and no later procedure has taken the pair of clusters."""
         lease = self._journal.lease(self.pair)
         rollback_intents = self._journal.entries(self.holder, Step.RETURN_TO_SOURCE, Entry.INTENT)
         return lease is not None and lease.holder == self.holder and bool(rollback_intents)
@@ -125,7 +127,7 @@ class LeaseAuthority:
 
 
 class WithoutUndo:
-    """An authority that never undoes late acts: they concern the target, while a rollback gives back the source."""
+    """An authority for acts on the target, which never undoes a late act: a rollback gives back the source only."""
 
     def __init__(self, authority: Authority) -> None:
         self.hold, self.write = authority.hold, authority.write

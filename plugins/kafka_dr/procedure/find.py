@@ -1,4 +1,4 @@
-"""Find the run of a task, and the procedure that holds a pair of clusters."""
+"""Find the run that an Airflow task belongs to, and the procedure that holds a pair of clusters."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kafka_dr.procedures import foreign_params
 
 
 def request_of(topology: Topology, dag_id: str, params: Mapping[str, Any]) -> Request:
-    """A procedure's checked params; BadInput names every problem."""
+    """Check the params of a DAG run and return them as a Request; BadInput names every problem."""
     return check_params(topology, params, foreign_params(dag_id))
 
 
 def procedure_of(context: Any) -> Run:
-    """The run of a task, from Airflow's context.
+    """The procedure's run that an Airflow task belongs to, from the task's context.
 
     Raises:
-        BadInput: unusable params; nothing was changed yet.
+        BadInput: the params or the topology cannot be used; nothing was changed yet.
     """
     run = context["dag_run"]
     topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
@@ -32,10 +32,10 @@ def procedure_of(context: Any) -> Run:
 
 
 def procedure_holding(source: str, target: str) -> Run:
-    """The procedure that holds, or held last, a pair of clusters, with its original params.
+    """The procedure that holds the lease of a pair of clusters, or held it last, with the params of its start.
 
     Raises:
-        BadInput: unknown clusters, or a pair that no procedure ever held.
+        BadInput: the topology has no such cluster, or no procedure ever held the pair.
     """
     topology, connections = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", "")), Connections()
     pair = topology.pair_key(source, target)
@@ -52,7 +52,7 @@ def procedure_holding(source: str, target: str) -> Run:
 
 
 def run_with_bad_params(context: Any) -> Run | None:
-    """A run with unusable params, with the showable part of its request; None without a topology."""
+    """A run whose params cannot be used, with source, target and reason as text; None without a usable topology."""
     try:
         topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
     except BadInput:

@@ -1,4 +1,4 @@
-"""How far a run is, by its journal, and how its steps wait."""
+"""How far a run is, by its entries in the journal, and how its steps wait."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from kafka_dr.vocabulary import Entry, Step
 T = TypeVar("T")
 F = TypeVar("F", bound=Fact)
 
-#: How long a step polls before it gives its worker slot back and is woken later.
+#: How long a step polls before it gives its Airflow worker slot back; Airflow wakes the step later.
 PATIENCE_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.2
 
 
 class NotYet(Exception):
-    """The awaited state is not reached yet; the text says how far the state is."""
+    """What a step waits for is not reached yet; the text says what was seen instead."""
 
 
 class WaitLonger(Exception):
-    """A wait outlasted PATIENCE_SECONDS; the step should free its slot and look again when it is woken."""
+    """A wait outlasted PATIENCE_SECONDS: the step frees its worker slot, and waits on when Airflow wakes it."""
 
 
 class Progress:
-    """What the journal says of one run.
+    """What the journal says about one run, and the waits of the run's steps.
 
     Args:
         journal: holds the entries.
@@ -59,12 +59,12 @@ class Progress:
 
     @property
     def opened(self) -> ProcedureOpened | None:
-        """The entry of open_procedure; None if the run was never opened."""
+        """What open_procedure wrote when the run took its lease; None if the run never took it."""
         return self.done(ProcedureOpened)
 
     @property
     def cool_down(self) -> dict[str, Any] | None:
-        """The cool-down that this run skips: after which procedure, until when, and why; None if none is skipped."""
+        """The fields of SkippedCoolDown, if this run was started in spite of a cool-down, else None."""
         opened = self.opened
         return None if opened is None or opened.cool_down is None else vars(opened.cool_down)
 
@@ -80,25 +80,25 @@ class Progress:
         return None if opened.continues is None else opened.continues.procedure_id
 
     def facts(self, fact: type[F], step: str | None = None) -> list[F]:
-        """Every fact of a class that the run, or one of its steps, wrote, in journal order."""
+        """Every fact of a class that the run wrote, oldest first; with `step`, only what that step wrote."""
         writer = step or (fact.steps[0] if len(fact.steps) == 1 else None)
         return facts_in(self._journal.entries(self._id, writer, fact.kind), fact)
 
     def entries(self, kind: Entry | None = None) -> list[JournalEntry]:
-        """Entries of the run, and those of the watcher of old sources for the run, in order; of all kinds or one."""
+        """Journal entries of the run, and the watcher's about the run, oldest first; of one kind, or of all."""
         watcher_entries = self._journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, kind)
         for_run = [entry for entry, fact in facts_of(watcher_entries, WatchedFact) if fact.procedure_id == self._id]
         return sorted([*self._journal.entries(self._id, kind=kind), *for_run], key=lambda entry: entry.sequence)
 
     def done(self, outcome: type[F]) -> F | None:
-        """The newest fact of a class, such as a step's outcome; None without one."""
+        """The newest fact of a class that the run wrote, such as a step's outcome; None if there is none."""
         return next(reversed(self.facts(outcome)), None)
 
     def require(self, outcome: type[F]) -> F:
-        """The newest outcome of a class.
+        """The newest outcome of a class that the run wrote.
 
         Raises:
-            Refusal: its step was not done.
+            Refusal: there is none, so the step that writes this outcome was not done.
         """
         newest = self.done(outcome)
         if newest is None:
@@ -106,7 +106,7 @@ class Progress:
         return newest
 
     def outcome_entry(self, step: str) -> JournalEntry:
-        """The newest outcome entry of a step.
+        """The journal entry with a step's newest outcome.
 
         Raises:
             Refusal: the step was not done.
@@ -117,17 +117,17 @@ class Progress:
         return entry
 
     def began(self, step: str) -> float | None:
-        """When a step first wrote its intent, in seconds since 1970; None if never."""
+        """When a step wrote its first intent, in seconds since 1970; None if the step never wrote one."""
         entries = self._journal.entries(self._id, step, Entry.INTENT)
         return entries[0].at.timestamp() if entries else None
 
     def clock(self, step: str) -> float:
-        """When the step's newest try began, in seconds since 1970; a woken step continues its try."""
+        """When the step's newest try began, in seconds since 1970; now, if none did. A woken step continues its try."""
         tries = list(facts_of(self._journal.entries(self._id, step, Entry.INTENT), TryBegun))
         return next((e.at.timestamp() for e, begun in tries if begun == tries[-1][1]), time.time())
 
     def refuse_other_run(self, run_id: str) -> None:
-        """Refuse a run id that maps to another run's procedure id: both runs would share a lease and a folder."""
+        """Raise BadInput if another run has the same procedure id: both would share a lease and a folder."""
         opened = self.opened
         if opened is not None and opened.run_id != run_id:
             raise BadInput(
@@ -137,7 +137,7 @@ class Progress:
             )
 
     def refuse_if_going_back(self) -> None:
-        """Refuse to go forward after an abort or the start of a rollback, unless the target may already be open."""
+        """Raise Refusal after an abort or the start of a rollback; never once open_target has begun."""
         if self.began(Step.OPEN_TARGET) is not None:
             return
         abort = self._journal.last(self._id, Step.ABORT_PROCEDURE, Entry.ABORT)
@@ -156,12 +156,12 @@ class Progress:
             )
 
     def fence_deadline(self) -> float | None:
-        """When the fence will have lasted `max_fence_seconds`, in seconds since 1970; None before the fence."""
+        """When fence_producers will be `max_fence_seconds` ago, in seconds since 1970; None before fence_producers."""
         began = self.began(Step.FENCE_PRODUCERS)
         return None if began is None else began + self._request.deadlines.max_fence_seconds
 
     def check_fence_clock(self) -> None:
-        """Raise DeadlinePassed once the fence has lasted too long, unless open_target has begun."""
+        """Raise DeadlinePassed after the fence's deadline, unless open_target has begun."""
         deadline = self.fence_deadline()
         if deadline is not None and time.time() > deadline and self.began(Step.OPEN_TARGET) is None:
             raise DeadlinePassed(
@@ -171,17 +171,18 @@ class Progress:
             )
 
     def wait(self, step: str, what: str, look: Callable[[], T], seconds: float) -> T:
-        """Poll until the awaited state is reached.
+        """Call `look` again and again until it no longer raises NotYet; return its result.
 
         Args:
-            step: the step that waits; its newest try starts the clock.
-            what: the awaited state, as the beginning of a sentence.
-            look: returns the result, or raises NotYet.
-            seconds: deadline from the start of the step's try; the fence's own deadline counts too.
+            step: the step that waits.
+            what: what is waited for, as the beginning of an error message.
+            look: looks once; returns the result, or raises NotYet.
+            seconds: longest wait, from the start of the step's newest try; the fence's deadline may end it earlier.
 
         Raises:
-            DeadlinePassed: with the state seen last.
-            WaitLonger: the step should free its slot and be woken later.
+            DeadlinePassed: the longest wait is over; the error says what was seen last.
+            WaitLonger: PATIENCE_SECONDS are over; the step frees its worker slot and is woken later.
+            Refusal: the procedure was aborted, or its rollback has begun.
         """
         forward = step != Step.RETURN_TO_SOURCE
         deadline = self.clock(step) + seconds
@@ -206,7 +207,7 @@ class Progress:
 
     @property
     def without_source(self) -> bool:
-        """Whether the source was declared lost: later steps must work without the source."""
+        """Whether confirm_source_lost is done: the source counts as lost, and later steps must work without it."""
         return self.done(SourceConfirmedLost) is not None
 
     @property
@@ -219,7 +220,7 @@ class Progress:
         )
 
     def move(self) -> MovePlanned:
-        """The forecast or assessment that holds the plan.
+        """The outcome of the step that wrote the plan (forecast or assess_data_loss), with the plan.
 
         Raises:
             Contradiction: the plan does not match its digest.
@@ -247,6 +248,6 @@ def _refusal_not_done(step: str) -> Refusal:
 
 
 def not_done(error: SwitchbackError) -> StepNotDone:
-    """The journal's fact of an error: StepRefused for a refusal, StepFailed for any other error."""
+    """Turn an error into what the journal notes: StepRefused for a Refusal, StepFailed for any other error."""
     fact = StepRefused if isinstance(error, Refusal) else StepFailed
     return fact(error=type(error).__name__, reason=error.reason, seen=error.seen, next_step=error.next_step)

@@ -35,25 +35,25 @@ class Identity:
 
     @property
     def procedure_id(self) -> str:
-        """Id of the run in journal and evidence, safe as a folder name."""
+        """Id of the run in journal and evidence: `DAG_ID-RUN_ID`, with `_` for characters unsafe in a folder name."""
         return re.sub(r"[^A-Za-z0-9._-]", "_", f"{self.dag_id}-{self.run_id}")
 
 
 def opened_by(journal: Journal, procedure_id: str) -> ProcedureOpened | None:
-    """The opening entry of a procedure; None if the procedure was never opened."""
+    """What open_procedure wrote when a procedure took its lease; None if the procedure never took it."""
     return newest_fact(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED), ProcedureOpened)
 
 
 class Run:
-    """A run's identity and request.
+    """One run of a procedure, with all that its steps use.
 
     Attributes:
         id: the procedure's id, in journal and evidence.
         journal: holds entries and leases.
         systems: clients of all outside systems.
         progress: how far the run is, by the journal.
-        artifacts: files beside the evidence.
-        approvals: answers to the gates.
+        artifacts: the run's files beside the evidence.
+        approvals: answers to the run's gates.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class Run:
 
     @classmethod
     def connected(cls, identity: Identity, request: Request, topology: Topology, connections: Any) -> Run:
-        """A run with journal and systems from the topology's connections."""
+        """Create a run; journal and outside systems are reached by the connections that the topology names."""
         journal = Journal(connections.journal_url(topology.journal.connection))
         return cls(identity, request, journal, connections.systems(request, topology))
 
     @classmethod
     def reopened(cls, opened: ProcedureOpened, journal: Journal, topology: Topology, connections: Any) -> Run:
-        """A run from the journal, with the params of its opening entry."""
+        """Create a run from what open_procedure wrote about it in the journal, params included."""
         request, identity = Request(**opened.request), Identity(opened.dag_id, opened.run_id)
         return cls(identity, request, journal, connections.systems(request, topology))
 
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def authority(self) -> Authority:
-        """The right of this process to act: the lease, unless the constructor got another authority."""
+        """The right of this process to act: the lease, unless the constructor was given another authority."""
         return self._authority or self.lease
 
     @property
@@ -121,11 +121,11 @@ class Run:
         return frozenset([*principals.mirror_maker, *principals.orchestrator, *principals.exempt])
 
     def mirror_maker(self, flow: Flow) -> MirrorMaker | DedicatedMirrorMaker:
-        """Client of the Connect worker that hosts a flow.
+        """Return the client of the Connect worker that hosts a flow.
 
-        In dedicated mode there is no worker: the flow that a planned procedure stops gets a substitute, which can only
-        be read and stopped. Other flows are refused, as they could be neither seeded nor resumed. A run without its
-        source is refused, too: it must not rely on settings that are only stated in the topology.
+        In dedicated mode there is no worker. For the flow from source to target a substitute is returned, which can
+        only be read and stopped; BadInput for other flows, as they could be neither seeded nor resumed. BadInput also
+        if the source was declared lost: settings that only the topology states are not relied on then.
         """
         hook: StopHook | None = self.systems.stop_hook(flow)
         if hook is not None and flow == self.flow and not self.progress.without_source:
@@ -144,17 +144,17 @@ class Run:
         return swapped
 
     def other(self, procedure_id: str) -> Run | None:
-        """Load another procedure from the journal, with its params; None if the procedure was never opened."""
+        """Load another procedure from the journal, with its params; None if that procedure never took its lease."""
         opened = opened_by(self.journal, procedure_id)
         if opened is None:
             return None
         return Run.reopened(opened, self.journal, self.topology, self.systems.connections)
 
     def require_other(self, procedure_id: str) -> Run:
-        """Load another procedure that journal entries name.
+        """Load another procedure that an entry of the journal names.
 
         Raises:
-            Contradiction: the procedure was never opened.
+            Contradiction: the journal does not say with which params that procedure was started.
         """
         other = self.other(procedure_id)
         if other is None:

@@ -39,7 +39,7 @@ class Systems:
 
     @cached_property
     def api(self) -> AirflowApi:
-        """Client of Airflow's API, with the product's own account."""
+        """Client of Airflow's API, logged in with Switchback's own account."""
         return AirflowApi(*self.connections.login(self.topology.airflow_api.connection))
 
     @property
@@ -57,38 +57,38 @@ class Systems:
         return KafkaCluster(alias, self.connections.kafka(self.topology.cluster(alias).connection))
 
     def reader(self, alias: str, isolation: str = "read_uncommitted") -> RecordReader:
-        """A reader of one cluster's records."""
+        """A new reader of one cluster's records."""
         return RecordReader(self.connections.kafka(self.topology.cluster(alias).connection), alias, isolation)
 
     def writer(self, alias: str) -> RecordWriter:
-        """A writer to the product's own topics on one cluster."""
+        """A new writer to Switchback's own topics on one cluster."""
         return RecordWriter(self.connections.kafka(self.topology.cluster(alias).connection), alias)
 
     def probe(self, alias: str) -> RecordWriter | None:
-        """A writer with the probe's principal, which a fence must refuse; None if no probe is configured."""
+        """A writer with the principal of the cluster's probe, whom a fence must refuse; None without a probe."""
         connection = self.topology.cluster(alias).probe_connection
         return RecordWriter(self.connections.kafka(connection), alias) if connection else None
 
     @property
     def source_acls(self) -> ClusterAcls:
-        """The ACL entries of the source."""
+        """Client for the ACL entries of the source."""
         return self._acls_of(self.request.source)
 
     @property
     def target_acls(self) -> ClusterAcls:
-        """The ACL entries of the target."""
+        """Client for the ACL entries of the target."""
         return self._acls_of(self.request.target)
 
     def acls(self, cluster: KafkaCluster) -> ClusterAcls:
-        """The ACL entries of a client's cluster."""
+        """Client for the ACL entries of the cluster to which `cluster` connects."""
         return ClusterAcls(cluster.admin, cluster.alias)
 
     def connect_worker(self, flow: Flow) -> MirrorMaker:
-        """Client of the Connect worker that hosts a flow; refused if MirrorMaker 2 runs in dedicated mode."""
+        """Client of the Connect worker that hosts a flow; BadInput if MirrorMaker 2 runs in dedicated mode."""
         return MirrorMaker(*self._login(flow.worker), self.request.deadlines.connect_request_seconds)
 
     def dedicated(self, flow: Flow, hook: StopHook) -> DedicatedMirrorMaker:
-        """Substitute for a worker's client in dedicated mode: settings from the topology, and the stop hook."""
+        """In dedicated mode, the substitute for a worker's client: settings by the topology, stops by the stop hook."""
         settings = {"source.consumer.isolation.level": flow.isolation, **flow.mirror_maker}
         return DedicatedMirrorMaker(
             flow.source,
@@ -111,7 +111,7 @@ class Systems:
 
     @cached_property
     def source_probe(self) -> SourceProbe | None:
-        """The application's own view of the source; None if not configured."""
+        """The hook by which the application says whether it reaches the source; None if not configured."""
         hook = self.topology.source_probe
         return None if hook is None else SourceProbe(*self._login(hook.connection))
 
@@ -123,26 +123,26 @@ class Systems:
 
     @cached_property
     def routing(self) -> ClientRouting:
-        """The routing record, where applications look up their cluster."""
+        """Client of the routing record, where applications look up which cluster to use."""
         routing = self.topology.routing
         if routing.kind == "file":
             return FileRouting(Path(routing.path))
         return HttpRouting(*self._login(routing.connection))
 
     def anew(self, request: Request | None = None) -> Self:
-        """A new object with clients of its own, for the same request or another request."""
+        """A new Systems that shares no client with this one; for the same request, unless another is given."""
         systems: Self = self.connections.systems(request or self.request, self.topology)
         return systems
 
     def reversed(self) -> Self:
-        """The same clients with source and target swapped."""
+        """A Systems with source and target swapped, which uses this one's clients of clusters and ACLs."""
         roles = {"source": self.request.target, "target": self.request.source}
         swapped = self.anew(self.request.model_copy(update=roles))
         swapped.share_clients(self)
         return swapped
 
     def share_clients(self, other: Systems) -> None:
-        """Use another object's clients of clusters and ACLs from now on."""
+        """From now on use the clients of clusters and ACLs that another Systems has."""
         vars(self).update({name: vars(other)[name] for name in ("_clusters", "_acls")})
 
     def close(self) -> None:

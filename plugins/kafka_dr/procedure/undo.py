@@ -1,12 +1,12 @@
 """List what a rollback must still undo, from the intents in the journal; map one intent to its undo.
 
-There is no undo for created or deleted topics, aborted transactions, seeded offsets and committed positions. Changes of
-a failback on the returned cluster stay for the next run.
+There is no undo for created or deleted topics, aborted transactions, seeded offsets and committed positions. What a
+failback changed on the returned cluster stays, for the next run.
 
 Invariants
-1. An act counts from its intent on, whether it took place or not; every undo may be repeated without effect.
-2. Clients first: the target is closed before the source is opened, and MirrorMaker 2 comes last.
-3. Once the target is open, or after a completed rollback, nothing is left to undo.
+1. An act counts as done from its intent on, whether it took place or not; repeating an undo changes nothing.
+2. Clients first: the target is closed before the source is opened, and MirrorMaker 2 is resumed last.
+3. Nothing is left to undo after the outcome of open_target; after a rollback, only what later intents changed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _STOPPING = (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE)
 
 @dataclass(frozen=True)
 class CloseTarget:
-    """Add the target's denials again that were removed to let clients in."""
+    """Close the target to clients: add again the DENY entries that open_target removed."""
 
     entries: tuple[AclEntry, ...]
 
 
 @dataclass(frozen=True)
 class RemoveFence:
-    """Remove ACL entries that were added to a cluster as a fence; `cluster` None means the source."""
+    """Remove the ACL entries that were added to a cluster as a fence; if `cluster` is None, to the source."""
 
     entries: tuple[AclEntry, ...]
     cluster: str | None = None
@@ -50,14 +50,14 @@ class RemoveFence:
 
 @dataclass(frozen=True)
 class LiftFenceHook:
-    """Ask the fence hook to let clients in to a cluster."""
+    """Ask the fence hook to lift its fence of a cluster, so that clients reach the cluster again."""
 
     cluster: str
 
 
 @dataclass(frozen=True)
 class ResumeReplication:
-    """Resume connectors, or a flow in dedicated mode, after a stop request."""
+    """Resume the named connectors, or in dedicated mode the named flow, which were asked to stop."""
 
     names: tuple[str, ...]
 
@@ -66,7 +66,7 @@ Undo = CloseTarget | RemoveFence | LiftFenceHook | ResumeReplication
 
 
 def undo_of(intent: Fact) -> Undo | None:
-    """The undo of an act that came too late, by its intent; None if the act has no undo."""
+    """Return what undoes the act that an intent announced; None if there is no undo for the act."""
     match intent:
         case TargetToOpen():
             return CloseTarget(tuple(intent.removes_acl_entries))
@@ -82,13 +82,13 @@ def undo_of(intent: Fact) -> Undo | None:
 
 
 def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], continues: bool) -> list[Undo]:
-    """The undos that a rollback to the source must do, in this order.
+    """List the undos that a rollback to the source must do, in the order in which to do them.
 
     Args:
-        entries: of the procedure, and of the watcher of old sources for the procedure, in the journal's order.
+        entries: journal entries of the procedure, and of the watcher about this procedure, in the journal's order.
         source: the cluster to give back to clients.
-        parts: what replicates from the source, as the journal names it: both connectors, or the dedicated flow.
-        continues: whether the procedure continues another run, whose own rollback resumes what that run stopped.
+        parts: names in the journal of what replicates from the source: both connectors, or in dedicated mode the flow.
+        continues: whether the procedure continues a planned run; that run's own rollback resumes what it stopped.
     """
     ordered = list(entries)
     if facts_in(ordered, TargetOpened):
@@ -107,21 +107,21 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], c
 
 
 def removed_acl_entries(entries: Iterable[Line]) -> tuple[AclEntry, ...]:
-    """The target's denials that the procedure meant to remove, each once."""
+    """DENY entries of the target that the procedure removed or meant to remove, each once."""
     return tuple(dict.fromkeys(acl for intent in facts_in(entries, TargetToOpen) for acl in intent.removes_acl_entries))
 
 
 def added_acl_entries(entries: Iterable[Line], cluster: str) -> tuple[AclEntry, ...]:
-    """ACL entries that the procedure, or the watcher for it, meant to add to a cluster, each once.
+    """ACL entries that the procedure, or the watcher on its behalf, added or meant to add to a cluster, each once.
 
-    Old intents without a cluster mean the source: ACL entries were added only there then.
+    An intent of an older version names no cluster: it means the source, as no other cluster got such entries.
     """
     intents = [intent for intent in facts_in(entries, AclEntriesToAdd) if intent.cluster in (None, cluster)]
     return tuple(dict.fromkeys(acl for intent in intents for acl in intent.adds_acl_entries))
 
 
 def _parts_to_resume(entries: Collection[Line], parts: Collection[str], continues: bool) -> tuple[str, ...]:
-    """Parts to resume: all once stopping began; if the procedure continues another, only parts asked to stop."""
+    """Parts to resume: all once a stop was begun; if the procedure continues another, only those it asked to stop."""
     stopping = [entry for entry in entries if entry.step in _STOPPING]
     asked = {name for intent in facts_in(stopping, ConnectorsToStop) for name in intent.stops_connectors}
     asked |= {intent.stops_processes for intent in facts_in(stopping, ProcessesToStop)}

@@ -6,7 +6,7 @@ Invariants
 2. Predecessors are looked up in the journal: a task marked successful manually has no outcome in the journal.
 3. A refusal ends the step at once; Airflow retries a step after an outside system did not answer.
 4. Between fence and open_target no step outlasts `max_fence_seconds`: a hanging step is interrupted.
-5. A step with an outcome is skipped, unless its proof may have expired or a predecessor was repeated since.
+5. A step with an outcome is skipped, unless its proof may have expired, or a predecessor has a newer outcome.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WAKE_AFTER = timedelta(seconds=5)
 
 
 class JournaledStep:
-    """What steps and gates share: how their work and errors reach the journal. `task_id` is the step's name."""
+    """What steps and gates share: how their work and errors get into the journal. `task_id` is the step's name."""
 
     task_id: str
     upstream_task_ids: set[str]
@@ -43,10 +43,10 @@ class JournaledStep:
 
     @contextmanager
     def recorded(self, context: Any) -> Iterator[Run]:
-        """Yield the procedure; write errors raised inside to the journal and raise them as Airflow's errors."""
+        """Yield the procedure; write an error raised inside the block to the journal, and raise it as Airflow's."""
         try:
             procedure = self.procedure(context)
-            # Before any write: the journal under this id may belong to another run, or another run may continue it.
+            # Before any write: another run may have this procedure id, or another procedure may continue this one.
             procedure.progress.refuse_other_run(procedure.identity.run_id)
             procedure.lease.refuse_if_continued()
         except SwitchbackError as error:
@@ -70,7 +70,7 @@ class JournaledStep:
             procedure.close()
 
     def procedure(self, context: Any) -> Run:
-        """The procedure that the step acts for: its own run, unless a subclass says otherwise."""
+        """Return the procedure that the step acts for: that of its own DAG run, unless a subclass says otherwise."""
         return procedure_of(context)
 
     def _try_to_record(self, procedure: Run, error: SwitchbackError) -> None:
@@ -83,7 +83,7 @@ class JournaledStep:
             self.log.error("The failure could not be written to the journal: %s", journal_error)  # noqa: TRY400 (no trace)
 
     def record_failure(self, procedure: Run, error: SwitchbackError) -> None:
-        """Write why the step did not do its work."""
+        """Write to the journal why the step did not do its work."""
         record_fact(procedure.authority, self.task_id, not_done(error))
 
     def already_done(self, procedure: Run) -> bool:
@@ -95,7 +95,11 @@ class JournaledStep:
         return all(entry is None or entry.sequence < done.sequence for entry in predecessors)
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
-        """Refuse if aborted or fenced too long; take an epoch (woken: keep it), check predecessors, write intent."""
+        """Refuse after an abort or the fence's deadline; take an epoch, check predecessors, write the intent.
+
+        Args:
+            woken: the process continues a wait: it keeps the newest epoch.
+        """
         # Before the new epoch, so that a forward step does not supersede a running rollback; and again after the new
         # epoch, as a rollback may have begun meanwhile.
         procedure.progress.refuse_if_going_back()
@@ -107,7 +111,7 @@ class JournaledStep:
         self.intend(procedure, context)
 
     def intend(self, procedure: Run, context: Any) -> None:
-        """Write the intent once for each try; the intent starts the try's clock."""
+        """Write the intent of Airflow's current try, unless it is written; waits are measured from this entry."""
         attempt = getattr(context.get("ti"), "try_number", 1)
         begun = TryBegun(attempt=attempt)
         if begun not in procedure.progress.facts(TryBegun, self.task_id):
@@ -123,14 +127,17 @@ def take_new_epoch(procedure: Run, woken: bool) -> None:
 
 
 def _as_airflow(error: SwitchbackError) -> AirflowException:
-    """Map an error to Airflow's: retry only if a system did not answer, or a newer process took the epoch."""
+    """Turn an error into Airflow's: to be retried only if a system did not answer, or a newer process acts."""
     may_retry = isinstance(error, SystemUnavailable | Superseded)
     return AirflowException(str(error)) if may_retry else AirflowFailException(str(error))
 
 
 @contextmanager
 def bounded_by_fence(procedure: Run) -> Iterator[None]:
-    """Interrupt the body once the fence's time is over; only in the main thread, as signals reach no other."""
+    """Interrupt the body with DeadlinePassed at the fence's deadline; not once open_target has begun.
+
+    Only in the main thread, as no other thread gets signals.
+    """
     deadline = procedure.progress.fence_deadline()
     if (
         deadline is None
@@ -161,19 +168,19 @@ class ProcedureStep(JournaledStep, BaseOperator):
     """One step of a procedure. Subclasses do the work in `act`, which must be safe to repeat.
 
     Attributes:
-        expires: the step's proof may become outdated, so a repeated task acts again in spite of its outcome.
-        bounded: the step is interrupted when the fence has lasted `max_fence_seconds`.
+        expires: what the step proved may become untrue, so a task that runs again acts again in spite of its outcome.
+        bounded: the step is interrupted when the fence has lasted `max_fence_seconds`, before open_target has begun.
     """
 
     expires = False
     bounded = True
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Run the step as a new process; return the XCom value."""
+        """Run the step in a new process, under a new epoch; return the XCom value."""
         return self._execute(context, woken=False)
 
     def resume(self, context: Any, event: Any = None) -> dict[str, Any]:
-        """Run the step again after a deferred wait; return the XCom value."""
+        """Run the step again when Airflow wakes it after a wait, under the same epoch; return the XCom value."""
         return self._execute(context, woken=True)
 
     def _execute(self, context: Any, woken: bool) -> dict[str, Any]:
@@ -186,7 +193,7 @@ class ProcedureStep(JournaledStep, BaseOperator):
         return None
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Begin, act and write the outcome; skip all three if the step has a valid outcome."""
+        """Begin, act and write the outcome, unless the step has an outcome that still counts; return the XCom value."""
         if not self.expires and self.already_done(procedure):
             self.log.info("%s is already done", self.task_id)
             return {"done": self.task_id}
@@ -208,5 +215,5 @@ class ProcedureStep(JournaledStep, BaseOperator):
             )
 
     def act(self, procedure: Run, context: Any) -> StepOutcome:
-        """Do the step's work and read back the result; return the outcome with its proof."""
+        """Do the step's work and read the result back; return the outcome, which says what was done and proven."""
         raise NotImplementedError

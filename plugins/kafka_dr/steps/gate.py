@@ -17,19 +17,19 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import JournaledStep
 from kafka_dr.vocabulary import APPROVE, REJECT
 
-#: How often a gate asks again after an invalid answer, such as the starter's own.
+#: How often a gate asks again after an answer that does not count, such as one by the starter of the run.
 _MAX_REPEATS = 5
 
 
 def refuse_unknown_starter(procedure: Run) -> None:
-    """Refuse an unknown starter before asking; if Airflow's API is away, the answer's own check does this later."""
+    """Refuse to ask if Airflow does not know who started the run; a silent API passes, as answers are checked, too."""
     with suppress(HookUnavailable):
         procedure.approvals.starter()
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a gate asks: a subject, to which the gate appends the digest, and a body in Markdown."""
+    """What a gate asks: a subject, to which the gate itself appends the digest, and a body in Markdown."""
 
     subject: str
     body: str
@@ -45,11 +45,11 @@ class ProcedureGate(JournaledStep, HITLOperator):
         super().__init__(**defaults | kwargs)
 
     def digest(self, procedure: Run) -> str | None:
-        """Digest of the subject of the approval; None if no approval is needed."""
+        """Digest of what is to be approved; None if nobody has to approve anything."""
         raise NotImplementedError
 
     def question(self, procedure: Run) -> Question:
-        """The question; called only if `digest` is not None."""
+        """What to ask; called only if `digest` is not None."""
         raise NotImplementedError
 
     def wait_seconds(self, procedure: Run) -> float:
@@ -57,7 +57,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return procedure.request.deadlines.approval_wait_seconds
 
     def execute(self, context: Any) -> Any:
-        """Ask, or pass at once if no approval is needed."""
+        """Ask and wait for the answer; pass at once if no approval is needed, or an earlier one still counts."""
         with self.recorded(context) as procedure:
             if self.already_done(procedure) and self.still_open(procedure):
                 return {"done": self.task_id}
@@ -73,7 +73,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return super().execute(context)
 
     def still_open(self, procedure: Run) -> bool:
-        """Whether the gate's outcome still holds: clearing a gate withdraws its approval, and approvals expire."""
+        """Whether the gate's outcome still counts: approvals expire, and clearing a gate withdraws its approval."""
         digest = self.digest(procedure)
         if digest is None:
             return True
@@ -86,9 +86,10 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return True
 
     def _was_cleared(self, procedure: Run) -> bool:
-        """Whether a try succeeded after the outcome: then the gate was cleared, not killed and retried.
+        """Whether the task succeeded with its outcome: then it runs again because somebody cleared it.
 
-        Airflow keeps showing the answer of a cleared gate until the gate asks again.
+        A task that was killed and retried did not succeed. Airflow keeps the answer of a cleared gate until the gate
+        asks again.
         """
         done = procedure.progress.outcome_entry(self.task_id)
         tries = procedure.systems.api.tries(procedure.identity.dag_id, procedure.identity.run_id, self.task_id)
@@ -98,7 +99,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         )
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
-        """Take the answer; the approval is read from Airflow's API, not from the event."""
+        """Record the answer's approval, as read from Airflow's API, not from the event; Refusal if there is none."""
         with self.recorded(context) as procedure:
             if "error" in event:
                 raise Refusal(
@@ -120,7 +121,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
             return {"done": self.task_id}
 
     def _approval(self, procedure: Run, digest: str, context: Any) -> Approval:
-        """Read the approval from Airflow's API; note an invalid answer and ask again, a limited number of times."""
+        """Read the approval from Airflow's API; note an answer that does not count, and ask again, up to 5 times."""
         try:
             return procedure.approvals.require(self.task_id, digest)
         except ApprovalMissing as error:

@@ -10,10 +10,10 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class RecheckedStep(ProcedureStep):
-    """A step between zero lag and open_target; repeated after a crash, the step first rechecks earlier proofs."""
+    """A step between wait_for_zero_lag and open_target; if tried again, it first rechecks what earlier steps proved."""
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
-        """Begin as every step does; then recheck earlier proofs, unless this is the step's first try."""
+        """Begin as every step does; in a later try than the first, then recheck what earlier steps proved."""
         is_repeated = procedure.progress.began(self.task_id) is not None
         super().begin(procedure, context, woken)
         if is_repeated and not woken:

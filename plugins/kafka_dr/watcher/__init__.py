@@ -1,1 +1,1 @@
-"""The watcher of old sources: fences them once they answer, and stops flows that copy in a circle."""
+"""The watcher: fences old sources once they answer, and stops one of two flows that copy in a circle."""

@@ -1,4 +1,4 @@
-"""The watcher's right to act: the armed fence, not the lease."""
+"""The watcher's right to act: it follows from the armed fence, not from the lease."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ STEP = Step.WATCH_OLD_SOURCE.value
 
 
 class ArmedFenceAuthority:
-    """The authority of the watcher: the armed fence of a procedure, not its lease.
+    """The watcher's right to act for a procedure that has armed a fence; it does not need the procedure's lease.
 
     The watcher takes no epoch. In an open procedure a new epoch would supersede the running step. A closed procedure
     holds no lease, and the journal refuses entries under its id once another procedure has the pair. The right to act
     is the armed fence itself, which was approved and is read from the journal just before and just after each act. So
     two watchers, or a watcher beside the procedure's own steps, at most do the same act twice.
 
-    While the procedure is open, the watcher's entries are written under the procedure's id and so reach its evidence.
-    Later entries are written under the watcher's own name and epoch 0; the journal always accepts these, as no lease
-    was ever held under that name. All entries name the procedure.
+    While the procedure is open, the watcher writes its entries under the procedure's id, so that they are in the
+    procedure's evidence. After the procedure was closed, it writes them under its own name and epoch 0: the journal
+    always accepts these, as no lease was ever held under that name. All entries name the procedure.
     """
 
     def __init__(self, journal: Journal, topology: Topology, pair: str, procedure_id: str) -> None:
@@ -44,7 +44,7 @@ class ArmedFenceAuthority:
         self._journal.append(writer, step, kind, epoch, {**payload, "procedure_id": self._id})
 
     def hold(self) -> None:
-        """Raise LeaseLost once the fence was disarmed or the source reopened to clients; not for a fence in place."""
+        """Raise LeaseLost if the fence was never armed, was disarmed, or the source was reopened to clients."""
         watch = self._watch()
         if watch is None or watch.state in (WatchState.DISARMED, WatchState.REOPENED):
             raise LeaseLost(
@@ -54,7 +54,7 @@ class ArmedFenceAuthority:
             )
 
     def may_undo(self) -> bool:
-        """Whether a procedure reopened the source and still holds its pair: a later holder may rely on the fence."""
+        """Whether a procedure reopened the source and no later one holds its pair, which might rely on the fence."""
         watch = self._watch()
         if watch is None or watch.state is not WatchState.REOPENED or watch.reopened_by is None:
             return False
@@ -69,5 +69,5 @@ class ArmedFenceAuthority:
 
 
 def watch_over(journal: Journal, procedure_id: str) -> WatchedSource | None:
-    """State of the watch over a procedure's source, by the journal now; None if its fence was never armed."""
+    """State, by the journal now, of the watch over the source that a procedure left; None if it armed no fence."""
     return watched_sources(telling_entries(journal)).get(procedure_id)

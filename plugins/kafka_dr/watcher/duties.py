@@ -1,4 +1,4 @@
-"""The watcher's actions once an old source answers."""
+"""What the watcher does at one look at one old source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.watcher.authority import STEP, watch_over
 
-#: Short, so that a silent system does not delay the next check.
+#: Timeout of each request; short, so that a system that does not answer does not delay the watcher's next look.
 ASK_SECONDS = 1.0
 _ENDS_SECONDS = 5.0
 STOP_SECONDS = 20.0
@@ -31,7 +31,7 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
     """Look once at a source with an armed fence, and fence it if it answers; return what was seen or done, as text.
 
     Raises:
-        SwitchbackError: the source answers, and could not be fenced; the watcher tries again at its next look.
+        SwitchbackError: the source answers, but could not be fenced; the watcher tries again at its next look.
     """
     answers = source_answers(procedure, ASK_SECONDS)
     if answers and fence.answers_since is None:
@@ -90,7 +90,10 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
 
 
 def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
-    """Try once to stop the MirrorMaker 2 of a fenced source: its worker may come back later than the brokers."""
+    """Try once to stop the MirrorMaker 2 of a fenced source; return what was done, as text.
+
+    The Connect worker may come back later than the source's brokers.
+    """
     states = stop_replication(procedure, True)
     if not not_stopped(states):
         outcome = OldMirrorMakerStopped(source=fence.source, mirror_maker=states, mirror_maker_stopped=True)
@@ -100,7 +103,10 @@ def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
 
 
 def tell_producers(procedure: Run) -> None:
-    """Record which producers wrote since the failover; done last, as brokers take seconds to answer this."""
+    """Note in the journal which producers wrote to the old source after its clients had left.
+
+    Called last, as brokers take seconds to say this.
+    """
     outcomes = facts_in(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
     of_procedure = [fact for fact in outcomes if fact.procedure_id == procedure.id]
     producers = producers_since(procedure, of_procedure[-1].accepted) if of_procedure else None
@@ -109,11 +115,14 @@ def tell_producers(procedure: Run) -> None:
 
 
 def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
-    """Stop flows from and to the old source; states by connector or flow, or the reason if a flow is not stopped.
+    """Stop the flow from the old source, and the flow to the old source unless default naming makes it harmless.
 
     Args:
         answers: whether the source answers; if not, only the flow from the source is stopped, and only if the
-            procedure has begun to stop that flow.
+            procedure's own step has begun to stop that flow.
+
+    Returns:
+        State by connector, or by flow in dedicated mode; for a flow that could not be stopped, the reason.
     """
     states: dict[str, str] = {}
     for flow in (
@@ -134,7 +143,7 @@ def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
 
 
 def _flows_to_stop(procedure: Run) -> list[Flow]:
-    """The flow from the old source; also the flow to it, unless default naming makes that flow harmless (no loop)."""
+    """The flow from the old source; also the flow to the old source, unless default naming prevents a circle."""
     reverse = procedure.reverse_flow
     return (
         [procedure.flow]
@@ -144,18 +153,18 @@ def _flows_to_stop(procedure: Run) -> list[Flow]:
 
 
 def not_stopped(states: Mapping[str, str]) -> list[str]:
-    """A phrase for each part of MirrorMaker 2 that is not stopped."""
+    """A phrase for each connector (or flow, in dedicated mode) that is not stopped; [] if all are."""
     return [f"({name}: {state})" for name, state in states.items() if state != STOPPED]
 
 
 def _answers_since(procedure: Run, fence: ArmedFence) -> str | None:
-    """When the source first answered the watcher, by the journal now."""
+    """When the source first answered the watcher, by the journal now, ISO 8601; None if it never did."""
     watch = watch_over(procedure.journal, procedure.id)
     return watch.fence.answers_since if watch and watch.fence.answers_since else fence.answers_since
 
 
 def _try_read_ends(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition, int] | None:
-    """Log ends when the fence is begun; None if the source does not answer in time."""
+    """The source's log ends while the fence is being set; None if the source does not answer in time."""
     try:
         return log_ends(procedure, topics, _ENDS_SECONDS)
     except KafkaUnavailable:
@@ -163,9 +172,9 @@ def _try_read_ends(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition
 
 
 def disarm_fences(procedure: Run, alias: str, reason: str) -> tuple[ArmedFence, ...]:
-    """End every watch over a cluster that the procedure has fenced itself; return the disarmed fences.
+    """End every watch over a cluster that this procedure has fenced itself; return the fences that were armed.
 
-    ACL entries added by the watcher stay: they are part of the procedure's own fence now.
+    ACL entries that the watcher added to the cluster stay: they are part of this procedure's fence now.
     """
     entries = telling_entries(procedure.journal)
     disarmed_fences = tuple(

@@ -1,4 +1,4 @@
-"""Guard against two flows that copy in a circle: stop the flow along which clients moved last."""
+"""Guard against two flows that copy in a circle: of both, stop the flow in whose direction clients moved last."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from kafka_dr.watcher.duties import ASK_SECONDS, STOP_SECONDS, not_stopped
 
 
 class MoveAuthority(ArmedFenceAuthority):
-    """The watcher's authority over a pair of flows: the pair's last client move, until clients move again.
+    """The watcher's right to stop one of two flows between two clusters; it lasts until clients move again.
 
     Args:
-        move: the last client move by the journal at construction; None if the journal has none.
+        move: the last client move between the clusters, as the journal had it when this object was made; None: none.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class MoveAuthority(ArmedFenceAuthority):
         self._move = move
 
     def hold(self) -> None:
-        """Raise LeaseLost once clients were moved again: then another flow must be stopped."""
+        """Raise LeaseLost if clients were moved again: then the other flow would have to be stopped."""
         if last_move(self._journal, self._pair.split("+")) != self._move:
             raise LeaseLost(
                 "Clients were moved meanwhile",
@@ -42,17 +42,21 @@ class MoveAuthority(ArmedFenceAuthority):
             )
 
     def may_undo(self) -> bool:
-        """Answer False: the stopped flow copied in a circle."""
+        """Return False: a flow that copied in a circle stays stopped."""
         return False
 
 
 def last_move(journal: Journal, clusters: Iterable[str]) -> LatestMove | None:
-    """The last client move between two clusters in the journal; None without one."""
+    """The last client move between two clusters, by the journal; None if clients never moved."""
     return last_moves(moving_entries(journal)).get(frozenset(clusters))
 
 
 def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any) -> tuple[Run, LatestMove | None]:
-    """A run to act as against circling flows, with the pair's last client move; without a move along `flow`."""
+    """Make a run under which a flow between `flow`'s clusters can be stopped, in the direction of their last move.
+
+    Returns:
+        The run, and the last client move; if clients never moved, a run in the direction of `flow`, and None.
+    """
     move = last_move(journal, (flow.source, flow.target))
     opened = opened_by(journal, move.procedure_id) if move else None
     identity = Identity(opened.dag_id, opened.run_id) if opened else Identity(STEP, "flows")
@@ -69,7 +73,7 @@ def moving_entries(journal: Journal) -> list[JournalEntry]:
 
 
 def circling_flows(topology: Any) -> list[Flow]:
-    """One flow of each pair that would copy in a circle with its reverse; none under default naming, which protects."""
+    """One flow of each two that would copy in a circle; [] under default naming, whose prefixes prevent circles."""
     if topology.naming.policy == "default":
         return []
     return [
@@ -80,13 +84,13 @@ def circling_flows(topology: Any) -> list[Flow]:
 
 
 def stop_if_both_run(procedure: Run, move: LatestMove | None) -> str:
-    """Check a pair of flows once, and stop the procedure's flow if both run.
+    """Look once at both flows between two clusters; if both run, stop the one in whose direction clients moved last.
 
     Returns:
-        A line that says the result; empty if at most one flow runs.
+        What was seen and done, as text; "" if at most one flow runs. Without a client move nothing is stopped.
 
     Raises:
-        SwitchbackError: both run, and the flow could not be stopped yet; the next check tries again.
+        SwitchbackError: both run, and the flow could not be stopped yet; the watcher tries again at its next look.
     """
     flow, reverse = procedure.flow, procedure.reverse_flow
     # The first flow is checked again after the second: a procedure may just have stopped `flow` to start `reverse`.
@@ -111,7 +115,7 @@ def stop_if_both_run(procedure: Run, move: LatestMove | None) -> str:
 
 
 def may_copy(procedure: Run, flow: Flow) -> bool:
-    """Whether a flow's processes or source connector may copy records now."""
+    """Whether a flow's source connector (in dedicated mode: one of its processes) may copy records now."""
     hook = procedure.systems.stop_hook(flow)
     if hook is not None:
         return hook.running(f"{flow.source}->{flow.target}", timeout=ASK_SECONDS) > 0

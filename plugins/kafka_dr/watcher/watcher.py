@@ -1,13 +1,13 @@
-"""Watch old sources that could not be fenced: fence each once it answers, and list what it accepted before.
+"""Watch old sources that could not be fenced: fence each once it answers, and list what it accepted until then.
 
-The watcher also stops flows that copy the same topics in a circle, however they were started.
+The watcher also stops one of two flows that copy the same topics in a circle, however they were started.
 
 Invariants
-1. Checks end in the same state however often they are repeated, and with any number of watchers at once.
+1. Looks end in the same state however often they are repeated, and with any number of watchers at once.
 2. Every act has an intent in the journal first; a watch ends only once its fence was proven and read back.
-3. A source reopened to clients is not fenced; an act that came too late is undone.
-4. Of two flows that copy in a circle, the flow along which clients moved last is stopped; without a client move in the
-   journal neither flow is stopped.
+3. A source that was reopened to clients is not fenced; a fence that came too late is lifted again.
+4. Of two flows that copy in a circle, the flow in whose direction clients moved last is stopped; without a client move
+   in the journal neither flow is stopped.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from kafka_dr.watcher.duties import fence_if_it_answers, stop_if_it_answers
 from kafka_dr.watcher.loop_guard import circling_flows, moved_run, stop_if_both_run
 
 _LOOK_SECONDS = 1.0
-#: Interval of checks for circling flows: a circle doubles its records about once a second.
+#: Interval of checks for two flows that copy in a circle, which doubles the records about once a second.
 _FLOWS_SECONDS = 2.0
-#: Interval of the watcher's sign of life.
+#: Interval at which the watcher writes its sign of life into the journal's database.
 _SIGN_SECONDS = 5.0
-#: Interval of reloading topology and connections.
+#: Interval at which topology and connections are read again.
 _REFRESH_SECONDS = 60.0
 
 
 def watch_sources(tell: Callable[[str], object]) -> None:
-    """Check once a second, without end; `tell` gets a line whenever a result is new."""
+    """Look at all old sources once a second, without end; call `tell` with a line for people when a result changes."""
     watcher = Watcher(tell)
     while True:
         began = time.monotonic()
@@ -55,7 +55,7 @@ def watch_sources(tell: Callable[[str], object]) -> None:
 
 
 class Watcher:
-    """Checks the sources that the journal says are armed; decides from the journal alone."""
+    """Looks at the sources whose fence is armed; which these are, and what to do, follows from the journal alone."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Watcher:
         """Store the arguments; nothing is read yet.
 
         Args:
-            tell: gets a line for people whenever a result is new.
+            tell: called with a line for people whenever a result differs from the last one.
             connections: creates the reader of Airflow's connections.
-            patience: maximum seconds that `look` waits for the checks that it started.
+            patience: maximum seconds that `look` waits for the checks that it started; slower ones go on behind it.
         """
         self._tell, self._connections, self._patience = tell, connections, patience
         self._last_lines: dict[str, str] = {}
@@ -77,7 +77,7 @@ class Watcher:
         self._sign_due = self._flows_due = 0.0
 
     def look(self) -> None:
-        """Check every armed source in a thread of its own, so that a slow source delays no other source's fence."""
+        """Check every watched source in a thread of its own, so that a slow source delays no other source's fence."""
         self._report("watching", self._check_all)
 
     def _check_all(self) -> str:
@@ -99,7 +99,7 @@ class Watcher:
             self._begun[about] = run_in_background(partial(self._report, about, check))
 
     def _check_flows(self) -> None:
-        """Start a check of every pair of flows that would copy in a circle, if one is due."""
+        """Every `_FLOWS_SECONDS`, start a check of each two flows that would copy in a circle if both ran."""
         if time.monotonic() < self._flows_due:
             return
         self._flows_due = time.monotonic() + _FLOWS_SECONDS
@@ -117,7 +117,7 @@ class Watcher:
             procedure.close()
 
     def _show_life(self) -> None:
-        """Write the sign of life that a step requires before it relies on an armed fence."""
+        """Write the watcher's sign of life, which a step requires before the step relies on an armed fence."""
         if time.monotonic() >= self._sign_due:
             self._journal.show_life(STEP)
             self._sign_due = time.monotonic() + _SIGN_SECONDS
@@ -139,7 +139,7 @@ class Watcher:
             procedure.close()
 
     def _report(self, about: str, check: Callable[[], str]) -> None:
-        """Run a check and report its line or error if that differs from the last report; an empty line is no report."""
+        """Run a check; tell its line, or its error, if that differs from what was told last. "" is not told."""
         try:
             line = check()
         except (SwitchbackError, NotYet, WaitLonger) as error:
@@ -153,7 +153,7 @@ class Watcher:
                 self._tell(f"{about}: {line}")
 
     def _refresh(self) -> None:
-        """Reload topology and connections once a minute, not at every check: Airflow's API may be away."""
+        """Read topology and connections again once a minute; if that fails, keep those read before."""
         if self._read_at is not None and time.monotonic() < self._read_at + _REFRESH_SECONDS:
             return
         try:
@@ -167,7 +167,7 @@ class Watcher:
 
 
 def with_cached_connections(connections: Connections) -> Connections:
-    """A copy of the reader that asks Airflow for each connection only once."""
+    """A copy of the reader of Airflow's connections that asks Airflow for each connection only once."""
     cached = copy(connections)
     vars(cached).update({name: cache(getattr(connections, name)) for name in ("kafka", "login", "journal_url")})
     return cached

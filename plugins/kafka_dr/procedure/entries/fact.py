@@ -19,7 +19,7 @@ from kafka_dr.errors import Contradiction
 from kafka_dr.vocabulary import Entry, Step
 
 T = TypeVar("T")
-#: Keys that are no Python identifiers, by field name.
+#: Payload keys that cannot be names of Python fields, by field name.
 _KEYS = {"attempt": "try"}
 
 
@@ -32,11 +32,11 @@ OrAbsent = Annotated[T | None, pydantic.Field(exclude_if=_is_none)]
 
 
 class Line(Protocol):
-    """One journal entry, with the attributes that readers of facts need."""
+    """One journal entry, as far as readers of facts need it."""
 
     @property
     def procedure_id(self) -> str:
-        """Id of the procedure that wrote the entry."""
+        """Id under which the entry was written: the procedure's, or the watcher's own name."""
 
     @property
     def step(self) -> str:
@@ -44,7 +44,7 @@ class Line(Protocol):
 
     @property
     def kind(self) -> str:
-        """The kind of the entry."""
+        """The kind of the entry, such as intent or outcome; a value of `vocabulary.Entry`."""
 
     @property
     def at(self) -> datetime:
@@ -52,16 +52,16 @@ class Line(Protocol):
 
     @property
     def payload(self) -> Any:
-        """The fact as JSON."""
+        """The entry's fact as a JSON object."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Fact:
-    """Base of all facts. A subclass that names its steps is registered as a shape of payloads.
+    """Base of all facts. A subclass with `steps` is one that readers choose by an entry's step, kind and keys.
 
     Attributes:
-        steps: steps that may write the fact; empty for any step.
-        kind: kind of the fact's entries.
+        steps: steps that may write the fact; empty if any step may.
+        kind: kind of the journal entries that hold the fact.
         required: keys that every payload of the fact has.
     """
 
@@ -87,13 +87,13 @@ class Fact:
             _SHAPES.append(cls)
 
     def payload(self) -> dict[str, Any]:
-        """The fact as the JSON object of the journal."""
+        """The fact as the JSON object that the journal stores."""
         payload: dict[str, Any] = _adapter(type(self)).dump_python(self, mode="json", warnings=False)
         return payload
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> Self:
-        """The fact of a payload; Contradiction if the payload does not fit the class."""
+        """Make the fact from a journal entry's payload; Contradiction if the payload does not fit the class."""
         return read_as(cls, payload)
 
 
@@ -112,17 +112,17 @@ class StepOutcome(Fact, kind=Entry.OUTCOME):
 
 
 class Note(Fact, kind=Entry.NOTE):
-    """A note: what a step observed before its outcome."""
+    """A note: what a step observed, written before the step's outcome."""
 
 
 class WatchedFact(Fact):
-    """A fact that the watcher of old sources may write, too; `procedure_id` then names the watched procedure."""
+    """A fact that the watcher may write, too; then `procedure_id` names the procedure whose source is watched."""
 
     procedure_id: OrAbsent[str] = None
 
 
 def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
-    """A dataclass from JSON of the journal; Contradiction if the JSON does not fit the dataclass."""
+    """Make an instance of a dataclass from JSON of the journal; Contradiction if the JSON does not fit."""
     try:
         return _adapter(shape).validate_python(value)
     except pydantic.ValidationError as error:
@@ -135,7 +135,7 @@ def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
 
 
 def _adapter(shape: type[T]) -> pydantic.TypeAdapter[T]:
-    """The cached adapter of a class, created on first use: creating all adapters at import takes tenths of a second."""
+    """Pydantic's adapter of a class, made at first use and kept: making all at import takes tenths of a second."""
     if shape not in _ADAPTERS:
         _ADAPTERS[shape] = pydantic.TypeAdapter(shape)
     return _ADAPTERS[shape]
@@ -143,20 +143,20 @@ def _adapter(shape: type[T]) -> pydantic.TypeAdapter[T]:
 
 @cache
 def shapes_of(step: str, kind: str) -> tuple[type[Fact], ...]:
-    """Fact classes of a step's entries of a kind; classes with most required keys come first."""
+    """Fact classes that entries of this step and kind may hold; those with most required keys come first."""
     shapes = [shape for shape in _SHAPES if shape.kind == kind and (not shape.steps or step in shape.steps)]
     return tuple(sorted(shapes, key=lambda shape: -len(shape.required)))
 
 
 def shape_of(step: str, kind: str, payload: Any) -> type[Fact] | None:
-    """The fact class of a payload, by the payload's keys; None if unknown."""
+    """The class of the fact in an entry, by step, kind and the payload's keys; None if no class fits."""
     if not isinstance(payload, Mapping):
         return None
     return next((shape for shape in shapes_of(step, kind) if shape.required <= payload.keys()), None)
 
 
 def read_entry(step: str, kind: str, payload: Any) -> Fact:
-    """The fact of an entry; Contradiction if this program knows no fact with the entry's keys."""
+    """Make the fact that an entry holds; Contradiction if no class of this program fits the entry."""
     shape = shape_of(step, kind, payload)
     if shape is None:
         raise Contradiction(
@@ -168,7 +168,7 @@ def read_entry(step: str, kind: str, payload: Any) -> Fact:
 
 
 def facts_of(entries: Iterable[E], fact: type[F]) -> Iterator[tuple[E, F]]:
-    """Entries that hold a fact of a class or its subclasses, each with the fact, in the order of the entries."""
+    """Yield each entry that holds a fact of a class (or of a subclass) with its fact, in the order of the entries."""
     for entry in entries:
         shape = shape_of(entry.step, entry.kind, entry.payload)
         if shape is not None and issubclass(shape, fact):
@@ -176,10 +176,10 @@ def facts_of(entries: Iterable[E], fact: type[F]) -> Iterator[tuple[E, F]]:
 
 
 def facts_in(entries: Iterable[Line], fact: type[F]) -> list[F]:
-    """Every fact of a class in the entries, in the order of the entries."""
+    """Facts of a class (or of a subclass) that the entries hold, in the order of the entries."""
     return [instance for _, instance in facts_of(entries, fact)]
 
 
 def newest_fact(entries: Iterable[Line], fact: type[F]) -> F | None:
-    """The last fact of a class in the entries; None if there is none."""
+    """The last fact of a class (or of a subclass) that the entries hold; None if there is none."""
     return next(iter(facts_in(reversed(list(entries)), fact)), None)

@@ -31,32 +31,32 @@ class AclEntriesToAdd(
         Step.WATCH_OLD_SOURCE,
     ),
 ):
-    """ACL entries that a fence is about to add; without `cluster` (older journal entries) they are for the source."""
+    """ACL entries that a fence is about to add to a cluster; `cluster` None (older journal entries): the source."""
 
     adds_acl_entries: Sequence[AclEntry]
     cluster: OrAbsent[str] = None
 
 
 class FenceHookToAsk(Intent, steps=(Step.FENCE_SOURCE,)):
-    """The fence hook is about to be asked to fence this cluster."""
+    """Alias of the cluster that the fence hook is about to be asked to fence."""
 
     asks_fence_hook: str
 
 
 class FenceToArm(Intent, steps=(Step.FENCE_SOURCE,)):
-    """The watcher is to fence the source as soon as it answers."""
+    """The source that the watcher is to fence as soon as the source answers."""
 
     arms_fence: SourceToFence
 
 
 class TransactionsToAbort(Intent, steps=(Step.FENCE_PRODUCERS,)):
-    """Open transactions about to be aborted."""
+    """Open transactions on the source that are about to be aborted."""
 
     aborts_transactions: Sequence[OpenTransaction]
 
 
 class TransactionsOpen(Note, steps=(Step.FENCE_PRODUCERS,)):
-    """Transactions that are open behind the fence."""
+    """Transactions that are still open on the fenced source."""
 
     open_transactions: Sequence[OpenTransaction]
 
@@ -76,7 +76,13 @@ class ProducersFenced(StepOutcome, steps=(Step.FENCE_PRODUCERS,)):
 
 
 class ConsumersDrained(StepOutcome, steps=(Step.DRAIN_CONSUMERS,)):
-    """Groups are empty, reads refused, `positions` frozen; `commits_end`: log ends of the topic of commits."""
+    """Groups are empty, their reads on the source are refused, and their positions are frozen.
+
+    Attributes:
+        groups_since_forecast: groups that are not in the plan, as they were created after the forecast.
+        positions: receipt of the frozen positions.
+        commits_end: log ends of __consumer_offsets before the positions were read, by partition; {} if not visible.
+    """
 
     groups: Sequence[str]
     groups_since_forecast: Sequence[str]
@@ -88,7 +94,14 @@ class ConsumersDrained(StepOutcome, steps=(Step.DRAIN_CONSUMERS,)):
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptedRecords:
-    """Records a source accepted after clients left, by the log ends behind its fence."""
+    """Records that a source accepted after its clients had left: its fenced log ends above those of the inventory.
+
+    Attributes:
+        accepted: receipt of the ranges, one per partition.
+        may_have_written: principals with the right to write; no record names its writer.
+        ends_at_fence: receipt of the log ends behind the fence.
+        known_ends_problem: why the inventory's log ends could not be read, so that all records count; else None.
+    """
 
     accepted: Receipt
     records_at_most: int
@@ -119,7 +132,7 @@ class SourceFencedByAcl(SourceFenced, AcceptedRecords, steps=(Step.FENCE_SOURCE,
 
 
 class SourceFencedByHook(SourceFenced, steps=(Step.FENCE_SOURCE,)):
-    """The source is fenced according to the fence hook."""
+    """The source is fenced, as the fence hook says."""
 
     fenced_at: str
 
@@ -133,7 +146,13 @@ class SourceFenceArmed(SourceFenced, steps=(Step.FENCE_SOURCE,)):
 
 
 class ReturnedClusterFenced(StepOutcome, steps=(Step.FENCE_RETURNED_CLUSTER,)):
-    """The returned cluster is fenced; `still_partitions` is None if the flow back writes to this cluster."""
+    """The returned cluster is fenced, and the flow from it is stopped.
+
+    Attributes:
+        stopped: states of the flows' parts that were asked to stop.
+        disarmed: procedures whose armed fences of this cluster ended with this fence.
+        still_partitions: number of partitions with stable log ends; None if the flow back runs and writes to them.
+    """
 
     returned_cluster: str
     topics: int
@@ -149,13 +168,13 @@ class ReturnedClusterFenced(StepOutcome, steps=(Step.FENCE_RETURNED_CLUSTER,)):
 
 
 class OldSourceAnswers(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """When an armed source first answered again."""
+    """When a source with an armed fence first answered again."""
 
     answers_since: str
 
 
 class FenceDisarmed(Note, steps=(Step.WATCH_OLD_SOURCE,)):
-    """The watch over a procedure's source was ended, with the reason."""
+    """The watch over a source was ended, and why; `disarms_fence`: the procedure that had armed the fence."""
 
     disarms_fence: str
     source: str
@@ -163,20 +182,20 @@ class FenceDisarmed(Note, steps=(Step.WATCH_OLD_SOURCE,)):
 
 
 class LoopStopped(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """Two flows copied the same topics in a circle; the watcher stopped one flow."""
+    """Two flows copied the same topics in a circle; the watcher stopped one of these flows."""
 
     both_flows_run: Figures
 
 
 class OldSourceProducers(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """Producers that wrote to an old source after clients left, as far as brokers remember."""
+    """By partition, producers that wrote to an old source after its clients had left, as far as brokers remember."""
 
     producers: Mapping[str, Sequence[str]]
     producers_problem: OrAbsent[str] = None
 
 
 class OldMirrorMakerStopped(StepOutcome, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """States of an old source's MirrorMaker 2, by connector or flow."""
+    """States of an old source's MirrorMaker 2 after the request to stop, by connector, or in dedicated mode by flow."""
 
     source: str
     mirror_maker: Mapping[str, str]
@@ -184,7 +203,11 @@ class OldMirrorMakerStopped(StepOutcome, WatchedFact, steps=(Step.WATCH_OLD_SOUR
 
 
 class OldSourceFenced(OldMirrorMakerStopped, AcceptedRecords, steps=(Step.WATCH_OLD_SOURCE,)):
-    """An old source answered and was fenced `window_seconds` later."""
+    """An old source answered again, and was fenced `window_seconds` later.
+
+    Attributes:
+        ends_when_seen: receipt of the log ends when the fence was begun; None if the source did not tell them in time.
+    """
 
     fenced: str
     fenced_at: str

@@ -1,4 +1,4 @@
-"""Facts from before the client move: readiness, a lost source, its lost records, the plan."""
+"""Facts from before clients move: readiness, whether the source is lost, its lost records, the plan."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from kafka_dr.vocabulary import Step
 
 
 class ReadinessBlocked(Note, steps=(Step.CHECK_READINESS,)):
-    """Failed readiness checks, each with the fields of `domain.readiness.blocker.Blocker`."""
+    """The readiness checks that failed, each as the fields of a `domain.readiness.blocker.Blocker`."""
 
     blockers: Sequence[Figures]
 
 
 class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
-    """The run has no blocker; `positions` are saved only if they are many, for a forecast that follows at once."""
+    """Every readiness check passed.
+
+    Attributes:
+        positions: receipt of the groups' positions, if they are so many that the forecast should not read them again.
+        read_at: when these positions were read.
+    """
 
     topics: int
     groups: int
@@ -31,20 +36,20 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
 
 
 class Planned(StepOutcome):
-    """A plan in full, and the digest of the full plan."""
+    """A plan in full, and the digest over all of it."""
 
     plan: Figures
     plan_digest: str
 
 
 class MovePlanned(Planned):
-    """A plan that moves clients, and the groups with members at planning time."""
+    """A plan that moves clients, and the groups that had members when the plan was written."""
 
     active_groups: Sequence[str]
 
     @cached_property
     def planned(self) -> ApprovedPlan:
-        """The parts of the plan that steps read."""
+        """Those parts of the plan that later steps read."""
         return read_as(ApprovedPlan, self.plan)
 
 
@@ -56,7 +61,13 @@ class FailoverForecast(MovePlanned, steps=(Step.FORECAST,)):
 
 @dataclass(frozen=True, kw_only=True)
 class LooksAtSource:
-    """Verdict of the checks of the source over a window, and whether the run overrides the verdict."""
+    """What many looks at the source showed, and whether the run leaves the source although it is not lost.
+
+    Attributes:
+        override: the reason in the param `override_source_lost`, else None; `overridden`: whether it was needed.
+        window_seconds: how long all looks together took.
+        look_seconds: how long one look may take; an answer after more than `slow_seconds` is slow.
+    """
 
     state: str
     override: str | None
@@ -73,16 +84,20 @@ class SourceStillAnswers(Note, LooksAtSource, steps=(Step.CONFIRM_SOURCE_LOST,))
 
 
 class SourceConfirmedLost(StepOutcome, LooksAtSource, steps=(Step.CONFIRM_SOURCE_LOST,)):
-    """The source is lost, or is declared lost for the reason in `override`."""
+    """The source is lost, or the run declares it lost for the reason in `override`."""
 
     watcher_seen_at: OrAbsent[str] = None
 
 
 class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
-    """The plan of a run without its source, and receipts of the files that later steps read; times in milliseconds.
+    """The plan of an unplanned failover, and receipts of the files that later steps read.
 
     Attributes:
-        earlier_translation: `holes` and `cut`: records that a continued run's translation missed on the target.
+        stranded: folder with the Spark job's result, if the source could be read; else None.
+        last_sample_at: time of the flight recorder's last sample; all times in milliseconds since 1970.
+        earlier_translation: `holes` and `cut` of the planned run that this run continues: records that its
+            translation did not find on the target.
+        translated_ahead: the positions, if they were translated together with the assessment.
     """
 
     inventory_digest: str
@@ -107,7 +122,7 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
 
 
 class OlderRecordsUnknown(Note, steps=(Step.ASSESS_DATA_LOSS, Step.TRANSLATE_OFFSETS)):
-    """Number of partitions where the place of older records is unknown, and why."""
+    """Number of partitions where the target's copies of older source records are unknown, and why by partition."""
 
     older_records_unknown: int
     why: Mapping[str, str]

@@ -12,7 +12,13 @@ from kafka_dr.vocabulary import Step
 
 
 class OffsetsTranslated(StepOutcome, steps=(Step.TRANSLATE_OFFSETS,)):
-    """Translated positions, one row each; bounds: most records that one position reads again, None if unknown."""
+    """Figures of the translation; `translation`: receipt of the file with one row per position.
+
+    Attributes:
+        bound: most records that one position reads again, None if unknown; `mirror_maker_bound`: the same for
+            MirrorMaker 2's checkpoints.
+        may_have_moved: number of positions whose group may have read on after its position was sampled.
+    """
 
     digest: str
     made_by: str
@@ -32,27 +38,32 @@ class OffsetsTranslated(StepOutcome, steps=(Step.TRANSLATE_OFFSETS,)):
 
 
 class TopicsToCreate(Intent, steps=(Step.COMMIT_GROUPS, Step.PREPARE_TOPICS)):
-    """Topics about to be created, and topics about to get more partitions."""
+    """Topics about to be created on the target, and topics about to get more partitions there."""
 
     creates_topics: Sequence[str]
     grows_topics: OrAbsent[Sequence[str]] = None
 
 
 class SnapshotTaken(Note, steps=(Step.COMMIT_GROUPS,)):
-    """Positions of the groups on the target before the first commit."""
+    """Receipt of the positions that the groups had on the target before the first commit."""
 
     snapshot: Receipt
 
 
 class PositionsToCommit(Intent, steps=(Step.COMMIT_GROUPS,)):
-    """Number of positions about to be committed, of all wanted positions."""
+    """Number of positions about to be committed as they differ on the target; `of`: number of all wanted positions."""
 
     positions: int
     of: int
 
 
 class GroupsCommitted(StepOutcome, steps=(Step.COMMIT_GROUPS,)):
-    """All positions were read back; `local_ends`: log ends of topics that MirrorMaker 2 does not mirror."""
+    """All positions were read back as wanted; positions that the target had already were not committed.
+
+    Attributes:
+        local_ends: receipt of the target's log ends of topics to which MirrorMaker 2 does not mirror.
+        ledger: receipt of the file that has every position before and after the commit.
+    """
 
     positions: int
     local_ends: Receipt
@@ -64,7 +75,11 @@ class GroupsCommitted(StepOutcome, steps=(Step.COMMIT_GROUPS,)):
 
 
 class TargetToOpen(Intent, steps=(Step.OPEN_TARGET,)):
-    """The point of no return: denials about to be removed; `looked_at_entry`: the newest entry at the rechecks."""
+    """The point of no return: DENY entries about to be removed from the target.
+
+    Attributes:
+        looked_at_entry: sequence number of the newest journal entry before the rechecks.
+    """
 
     removes_acl_entries: Sequence[AclEntry]
     looked_at_entry: OrAbsent[int] = None
@@ -72,7 +87,7 @@ class TargetToOpen(Intent, steps=(Step.OPEN_TARGET,)):
 
 
 class TargetOpened(StepOutcome, steps=(Step.OPEN_TARGET,)):
-    """Clients may write on the target."""
+    """Clients may write on the target; `clients_refused`: operations that the target still refuses to them."""
 
     opened_at: str
     acl_entries_removed: OrAbsent[int] = None
@@ -83,7 +98,7 @@ class TargetOpened(StepOutcome, steps=(Step.OPEN_TARGET,)):
 
 
 class ClientsRedirected(StepOutcome, steps=(Step.REDIRECT_CLIENTS,)):
-    """The routing record after the change."""
+    """The routing record points at the target; `clients_see`: the record as read back."""
 
     changed: bool
     answered: str
@@ -92,7 +107,11 @@ class ClientsRedirected(StepOutcome, steps=(Step.REDIRECT_CLIENTS,)):
 
 
 class ClientsVerified(StepOutcome, steps=(Step.VERIFY_CLIENTS,)):
-    """The expected groups are active on the target."""
+    """The groups that were active at the forecast are active on the target.
+
+    Attributes:
+        left_on_source: number of groups that are still active on the source; None if the source was declared lost.
+    """
 
     expected_groups: int
     left_on_source: int | None
@@ -101,7 +120,7 @@ class ClientsVerified(StepOutcome, steps=(Step.VERIFY_CLIENTS,)):
 
 
 class RestorePlanned(Planned, steps=(Step.PLAN_RESTORE,)):
-    """The plan of a restore, and the receipt of its rows, one for each position."""
+    """The plan of a restore, and the receipt of the file with one row per position."""
 
     rows: Receipt
 
@@ -114,7 +133,13 @@ class PositionsToRestore(Intent, steps=(Step.RESTORE_POSITIONS,)):
 
 
 class PositionsRestored(StepOutcome, steps=(Step.RESTORE_POSITIONS,)):
-    """Restored positions; positions changed meanwhile were left as they were."""
+    """Positions were restored to what they were before the commit of the procedure `undone`.
+
+    Attributes:
+        already: number of positions that had the old value already.
+        changed_since: number of positions left alone, as another writer changed them after that commit;
+            `changed_since_planned`: by group, those changed after the plan of the restore.
+    """
 
     approval: Approval | None
     undone: str

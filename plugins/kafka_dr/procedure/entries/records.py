@@ -1,4 +1,4 @@
-"""Records inside facts: receipts of files, approvals, answers of hooks, and the plan."""
+"""Data classes used as fields of facts: receipts of files, approvals, answers of hooks, parts of the plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Figures = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Receipt:
-    """A file that a step wrote beside the evidence: name, number of rows, digest."""
+    """A file that a step wrote beside the evidence: its name, number of rows, and digest."""
 
     file: str
     rows: int
@@ -33,7 +33,7 @@ class Approval:
 
 @dataclass(frozen=True)
 class ContinuedRun:
-    """The planned failover that an unplanned failover continues; `fenced`: its fence of the source had begun."""
+    """The planned failover that an unplanned one continues; `fenced`: whether it had begun to fence the source."""
 
     procedure_id: str
     fenced: bool
@@ -41,7 +41,7 @@ class ContinuedRun:
 
 @dataclass(frozen=True)
 class SkippedCoolDown:
-    """A cool-down that the run skipped: after which procedure, until when, and why."""
+    """A cool-down that the run skipped: the ended procedure, the cool-down's end, and the reason (`acknowledged`)."""
 
     procedure_id: str
     outcome: str
@@ -52,7 +52,11 @@ class SkippedCoolDown:
 
 @dataclass(frozen=True)
 class DrainHookAnswer:
-    """Answer of the application's drain hook; `asked`: it was asked to stop, `told`: it was told to resume."""
+    """Answer of the application's drain hook to a request to stop clients (`asked`) or to resume them (`told`).
+
+    Attributes:
+        answered: False if the hook failed; None if there is no hook.
+    """
 
     asked: OrAbsent[bool] = None
     told: OrAbsent[bool] = None
@@ -64,7 +68,7 @@ class DrainHookAnswer:
 
 @dataclass(frozen=True)
 class FenceHookAnswer:
-    """Answer of the fence hook about the source."""
+    """Answer of the fence hook: whether it fences the source, and by which means (`by`)."""
 
     fenced: bool
     by: str
@@ -74,7 +78,7 @@ class FenceHookAnswer:
 
 @dataclass(frozen=True)
 class SourceToFence:
-    """A source, with its topics, that the watcher fences as soon as it answers."""
+    """A source that the watcher fences as soon as the source answers, and the source's topics to fence."""
 
     source: str
     target: str
@@ -83,7 +87,7 @@ class SourceToFence:
 
 @dataclass(frozen=True)
 class SourceVerdict:
-    """Common verdict of all checks of the source; `views`: the result of each check."""
+    """The source's state by all views (ways to look at it) together; `views`: what each view saw."""
 
     state: str
     rounds: int
@@ -92,7 +96,7 @@ class SourceVerdict:
 
 @dataclass(frozen=True)
 class MissingRange:
-    """Records of the source that the target lacks; `to_offset` is exclusive."""
+    """A range of offsets with records of the source that the target lacks; `to_offset` is exclusive."""
 
     topic: str
     partition: int
@@ -104,7 +108,7 @@ class MissingRange:
 
 @dataclass(frozen=True)
 class ExcludedNow:
-    """An excluded group: the reason, the policy for its position, and its current number of members."""
+    """A group that the run does not move: the reason, the policy for its positions, and its members on the source."""
 
     group: str
     reason: str
@@ -114,7 +118,16 @@ class ExcludedNow:
 
 @dataclass(frozen=True)
 class StrandedTopic:
-    """Stranded records of one topic, and other differences of its two logs; times in milliseconds since 1970."""
+    """Counts of one topic's stranded records, and of other differences between its logs on the two clusters.
+
+    Attributes:
+        aborted: stranded records of aborted transactions.
+        undecided: stranded records behind a transaction that is still open.
+        lacking: replicated records that the returned cluster has lost.
+        older: replicated records that only the returned cluster still has.
+        inexact: partitions whose counts are not exact.
+        first_at: time of the first stranded record, in milliseconds since 1970; `last_at`: of the last.
+    """
 
     topic: str
     records: int
@@ -131,7 +144,7 @@ class StrandedTopic:
 
 @dataclass(frozen=True)
 class StrandedExport:
-    """Folder and receipts of the export of stranded records; `procedure_id` if another procedure exported them."""
+    """Folder and receipts of the export of stranded records; `procedure_id`: who exported them, None for this run."""
 
     folder: str
     files: Receipt
@@ -141,7 +154,7 @@ class StrandedExport:
 
 @dataclass(frozen=True)
 class EarlyTranslation(Receipt):
-    """Rows translated together with the loss assessment, and the summary of this translation."""
+    """Receipt of the positions that assess_data_loss translated already, and the summary of that translation."""
 
     digest: str
     classes: Mapping[str, int]
@@ -153,7 +166,7 @@ class EarlyTranslation(Receipt):
 
 
 class PlannedTopic(NamedTuple):
-    """A topic that moves; `topic_id` is None if unknown."""
+    """A topic that moves; `remote`: its name on the target, `topic_id`: its id on the source, None if unknown."""
 
     topic: str
     remote: str
@@ -163,14 +176,14 @@ class PlannedTopic(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedGroup:
-    """A group that moves."""
+    """A consumer group whose positions move."""
 
     group: str
 
 
 @dataclass(frozen=True)
 class PlannedExclusion:
-    """An excluded group, the reason, and the policy for its positions."""
+    """A group that the plan does not move, the reason, and the policy for its positions."""
 
     group: str
     reason: str
@@ -179,7 +192,14 @@ class PlannedExclusion:
 
 @dataclass(frozen=True)
 class ApprovedPlan:
-    """The parts of a plan, with or without source, that steps read; the digest covers the whole plan."""
+    """Those parts of a plan that later steps read; the plan's digest covers the whole plan.
+
+    Attributes:
+        opening: DENY entries that open_target will remove from the target, as text.
+        fence: ACL entries that will fence the source, as text.
+        copies: source topics that are copies of target topics under prefixed names -> the target topics.
+        inventory: figures of the loss, in an unplanned failover; `loss`: one item per partition.
+    """
 
     source: str
     target: str
@@ -196,5 +216,5 @@ class ApprovedPlan:
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        """Ids of the plan's topics on the source, as far as known."""
+        """Topic -> its id on the source, for the plan's topics whose id is known."""
         return {planned.topic: planned.topic_id for planned in self.topics if planned.topic_id}

@@ -1,4 +1,4 @@
-"""Facts of MirrorMaker 2: drained, stopped, seeded, started again."""
+"""Facts about flows of MirrorMaker 2: drained, stopped, seeded, started again."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ class MirrorMakerStopped(StepOutcome, steps=(Step.STOP_MIRROR_MAKER,)):
     """MirrorMaker 2 was stopped; the target's stable log ends are the boundary.
 
     Attributes:
+        replicated: receipt of the last replicated source offset by partition, as Connect stores it.
         stopped: connectors that are STOPPED without tasks.
-        states: state by connector or flow, if the source was declared lost; `still_stopping` were not waited for.
+        states: in an unplanned failover, state by connector, or in dedicated mode by flow; `still_stopping`: those
+            that had not stopped yet.
+        worker_silent: why the worker did not answer the request to stop; None if it answered.
     """
 
     boundary: Receipt
@@ -55,7 +58,7 @@ class OffsetsToSeed(Intent, steps=(Step.SEED_REVERSE_REPLICATION, Step.SEED_FLOW
 
 
 class ReverseFlowSeeded(StepOutcome, steps=(Step.SEED_REVERSE_REPLICATION,)):
-    """Start offsets of the reverse flow; `why_not` if it needs no seed."""
+    """Receipt of the reverse flow's start offsets; `why_not`: why nothing was seeded."""
 
     seeded: int
     why_not: OrAbsent[str] = None
@@ -65,7 +68,13 @@ class ReverseFlowSeeded(StepOutcome, steps=(Step.SEED_REVERSE_REPLICATION,)):
 
 
 class FlowBackSeeded(StepOutcome, steps=(Step.SEED_FLOW_BACK,)):
-    """Start offsets of the flow back, in topics of these ids; `why_not` if it runs and was not seeded."""
+    """Receipt of the flow back's start offsets; `topic_ids`: ids of the topics on the returned cluster at that time.
+
+    Attributes:
+        ran_before: whether the flow was started after an earlier seed.
+        other_aliases: source aliases, other than the flow's, under which Connect stores offsets.
+        why_not: why a running flow was not seeded; None if it was seeded.
+    """
 
     seeded: int
     ran_before: bool
@@ -78,14 +87,14 @@ class FlowBackSeeded(StepOutcome, steps=(Step.SEED_FLOW_BACK,)):
 
 
 class EndsNoted(Note, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
-    """Log ends before the flow that writes to these logs was resumed; of all logs if `all_noted`."""
+    """Receipt of log ends before a flow first wrote to these logs; `all_noted`: no log that existed is left out."""
 
     ends_before: Receipt
     all_noted: bool = False
 
 
 class FlowStarted(StepOutcome, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
-    """The flow runs, and its copies were checked unless `note` says why not; or no start was requested."""
+    """The flow runs, and its copies were checked unless `note` says why not; not `started`: nobody asked for it."""
 
     started: bool
     connectors: OrAbsent[Sequence[str]] = None
@@ -94,13 +103,13 @@ class FlowStarted(StepOutcome, steps=(Step.START_REVERSE_REPLICATION, Step.START
 
 
 class SourceEndsNoted(Note, steps=(Step.WAIT_FOR_CATCH_UP,)):
-    """The source's log ends up to which the catch-up is waited for."""
+    """Receipt of the new primary's log ends, up to which the flow back must have copied."""
 
     source_ends: Receipt
 
 
 class FlowBackCaughtUp(StepOutcome, steps=(Step.WAIT_FOR_CATCH_UP,)):
-    """Lag of the flow back in seconds, and the allowed lag."""
+    """The flow back has copied all that was on the new primary `behind_seconds` ago; and the allowed lag."""
 
     partitions: int
     behind_seconds: float

@@ -1,4 +1,4 @@
-"""Facts of a procedure's course: opened, tried, refused, approved, aborted, rolled back, closed."""
+"""Facts about the course of a procedure: opened, tried, refused, approved, aborted, rolled back, closed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafka_dr.vocabulary import Entry, Step
 
 
 class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
-    """A run took its lease; `request` holds the params of the run."""
+    """A run took its lease; `request`: the run's params, `continues`: the planned run that this run continues."""
 
     dag_id: str
     run_id: str
@@ -39,14 +39,18 @@ class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
 
 
 class LeaseTaken(StepOutcome, steps=(Step.OPEN_PROCEDURE,)):
-    """The lease of the pair, and its epoch."""
+    """The pair of clusters whose lease was taken, and the lease's epoch."""
 
     epoch: int
     pair: str
 
 
 class LeasePassed(Note, steps=(Step.OPEN_PROCEDURE,)):
-    """A planned run's lease passed to the unplanned run `continued_by`; None: the planned run got its lease back."""
+    """A planned run's lease passed to the unplanned run `continued_by`; None: the planned run got its lease back.
+
+    Attributes:
+        given_back_by: the unplanned run that gave the lease back, and `outcome`, how that run ended.
+    """
 
     continued_by: str | None
     given_back_by: OrAbsent[str] = None
@@ -54,7 +58,7 @@ class LeasePassed(Note, steps=(Step.OPEN_PROCEDURE,)):
 
 
 def continued_by(entries: Iterable[Line]) -> str | None:
-    """The procedure that continues the writer of these entries; None if there is none, or none any more."""
+    """The procedure that continues the writer of these entries; None if none does, or the lease was given back."""
     passed = newest_fact(entries, LeasePassed)
     return None if passed is None else passed.continued_by
 
@@ -66,7 +70,7 @@ class TryBegun(Intent, steps=()):
 
 
 class StepNotDone(Fact):
-    """An error because of which a step did not do its work."""
+    """The error because of which a step did not do its work."""
 
     error: str
     reason: str
@@ -75,7 +79,7 @@ class StepNotDone(Fact):
 
 
 class StepRefused(StepNotDone, steps=(), kind=Entry.REFUSAL):
-    """A step checked its preconditions and refused to act."""
+    """A step refused to act, as a precondition was not met."""
 
 
 class StepFailed(StepNotDone, steps=(), kind=Entry.FAILURE):
@@ -96,17 +100,17 @@ class GateApproved(StepOutcome, Approval, steps=GATES):
 
 
 class ApprovalGiven(Fact, Approval, steps=GATES, kind=Entry.APPROVAL):
-    """The approval as read from Airflow's API."""
+    """The approval that a gate read from Airflow's API."""
 
 
 class AnswerIgnored(Note, steps=GATES):
-    """An invalid answer to a gate, and the reason."""
+    """Why an answer to a gate does not count."""
 
     answer_ignored: str
 
 
 class ProcedureAborted(Fact, steps=(Step.ABORT_PROCEDURE,), kind=Entry.ABORT):
-    """Who aborted the procedure, by which run, and why."""
+    """Who aborted the procedure, by which run of abort_procedure, and why."""
 
     by: str
     reason: str
@@ -115,7 +119,7 @@ class ProcedureAborted(Fact, steps=(Step.ABORT_PROCEDURE,), kind=Entry.ABORT):
 
 
 class AbortNoted(StepOutcome, steps=(Step.ABORT_PROCEDURE,)):
-    """The procedure that was aborted."""
+    """Id of the procedure that was aborted."""
 
     aborted: str
 
@@ -128,13 +132,23 @@ class SourceToReopen(Intent, steps=(Step.RETURN_TO_SOURCE,)):
 
 
 class SourceAclEntriesToRemove(Intent, steps=(Step.RETURN_TO_SOURCE,)):
-    """Number of the fence's ACL entries about to be removed."""
+    """Number of the fence's ACL entries that are about to be removed from the source."""
 
     removes_acl_entries: int
 
 
 class SourceReturned(StepOutcome, steps=(Step.RETURN_TO_SOURCE,)):
-    """The rollback is done; `touched`: anything had been changed. Later fields only if clients had been fenced."""
+    """The rollback is done. The fields after `touched` are set only if fencing the source had been begun.
+
+    Attributes:
+        touched: whether the run had changed anything on a cluster.
+        replication_left_stopped: why connectors could not be resumed; None if they were.
+        probe_refused_by: brokers that still refused the probe's write, with their answers.
+        records_written_since: records that clients wrote on the source after its fence was lifted;
+            `records_mirrored_since`: those mirrored to the target.
+        records_not_seen: why neither could be counted; None if they were.
+        left_on_returned_cluster: steps of a failback whose changes stay, whether or not the source was fenced.
+    """
 
     touched: bool
     connectors_resumed: OrAbsent[Sequence[str]] = None
@@ -151,7 +165,7 @@ class SourceReturned(StepOutcome, steps=(Step.RETURN_TO_SOURCE,)):
 
 
 class ClosingBegun(Intent, steps=(Step.CLOSE_PROCEDURE,)):
-    """The evidence is about to be assembled; `after` is the sequence of the newest entry."""
+    """The evidence is about to be written; `after`: sequence number of the newest journal entry that it covers."""
 
     after: int
 

@@ -10,12 +10,13 @@ from kafka_dr.vocabulary import Step
 
 
 class StrandedRecordsFound(StepOutcome, steps=(Step.FIND_STRANDED_RECORDS,)):
-    """Records of the returned cluster that were never replicated, and their export.
+    """Records of the returned cluster that were never replicated, and their export; counts as of StrandedTopic.
 
     Attributes:
         after: the procedure that moved clients away from the returned cluster.
         frontier: receipt of the offsets, by partition, where the replicated part of each log ends.
-        gone: topics whose old log an earlier run has deleted.
+        returned_ends: receipt of the returned cluster's log ends at the search.
+        gone: topics whose old log on the returned cluster an earlier run has deleted.
     """
 
     after: str
@@ -40,7 +41,13 @@ class StrandedRecordsFound(StepOutcome, steps=(Step.FIND_STRANDED_RECORDS,)):
 
 
 class StrandedRecordsFoundWithSizes(StrandedRecordsFound, steps=(Step.FIND_STRANDED_RECORDS,)):
-    """StrandedRecordsFound in mode recreate, with bytes to delete and to copy; None if unknown, and why."""
+    """StrandedRecordsFound in mode recreate, with the bytes to delete and to copy.
+
+    Attributes:
+        bytes_there: bytes of the topics that will be deleted on the returned cluster; None if unknown.
+        bytes_to_copy: bytes that the flow back will copy; None if unknown.
+        bytes_unknown: why a size is unknown; None if both are known.
+    """
 
     bytes_there: int | None
     bytes_to_copy: int | None
@@ -48,13 +55,18 @@ class StrandedRecordsFoundWithSizes(StrandedRecordsFound, steps=(Step.FIND_STRAN
 
 
 class TopicsToDelete(Intent, steps=(Step.PREPARE_TOPICS,)):
-    """Receipt of the topics about to be deleted, with their ids."""
+    """Receipt of the topics about to be deleted on the returned cluster, with their ids."""
 
     deletes_topics: Receipt
 
 
 class TopicsPrepared(StepOutcome, steps=(Step.PREPARE_TOPICS,)):
-    """The returned cluster has all topics; `prepared`, `recreated`: topic ids. Optional fields: mode recreate."""
+    """The returned cluster has all topics that the flow back needs. Optional fields are set in mode recreate only.
+
+    Attributes:
+        prepared: receipt of the ids of all these topics on the returned cluster.
+        recreated: receipt of the ids of those that this procedure created.
+    """
 
     approval: Approval | None
     mode: str
@@ -83,7 +95,16 @@ class ReplayBegun(Note, steps=(Step.RECONCILE_STRANDED_RECORDS,)):
 
 
 class StrandedRecordsReconciled(StepOutcome, steps=(Step.RECONCILE_STRANDED_RECORDS,)):
-    """Numbers of records read back, left out or gone, by reason."""
+    """What became of the stranded records, in numbers of records.
+
+    Attributes:
+        overwritten: compacted away, as a later record has their key.
+        overtaken: replayed above a client's record of the same key, whose value they undo.
+        uncommitted: left out, as their transaction was not committed.
+        keyless: left out, as they have no key.
+        expired: replayed, and then deleted by retention.
+        restamped: replayed with the time of the replay as timestamp.
+    """
 
     replayed: int
     quarantined: int

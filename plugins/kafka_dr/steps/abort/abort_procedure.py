@@ -1,4 +1,4 @@
-"""Abort a procedure from another run. The aborted run rolls itself back; if it is dead, the abort run does."""
+"""Abort a procedure by a run of abort_procedure, which rolls back only if the aborted run is dead and cannot."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kafka_dr.vocabulary import Step
 
 
 class AbortedStep(ProcedureStep):
-    """A step of the abort run. It acts for the aborted procedure, not for its own run."""
+    """A step of a run of abort_procedure: it acts for the aborted procedure, not for its own run."""
 
     bounded = False
 
     def procedure(self, context: Any) -> Run:
-        """Find the procedure that this run aborted, even if its lease passed on; else the holder of the lease."""
+        """Find the procedure that this run aborted, by the journal; if none yet, the one that holds the lease."""
         holder = procedure_holding(str(context["params"]["source"]), str(context["params"]["target"]))
         aborts = facts_of(holder.journal.entries(step=Step.ABORT_PROCEDURE), ProcedureAborted)
         own_aborts = [entry for entry, abort in aborts if abort.run_id == context["dag_run"].run_id]
@@ -28,10 +28,10 @@ class AbortedStep(ProcedureStep):
 
 
 class AbortProcedure(AbortedStep):
-    """Record who aborts the procedure and why; from then on no step of the procedure goes forward."""
+    """Record who aborts the procedure and why; after that entry no step of the procedure goes forward."""
 
     def procedure(self, context: Any) -> Run:
-        """Find the procedure to abort; refuse params of other procedures before the journal is written."""
+        """Find the procedure to abort; first refuse params that abort_procedure does not take."""
         unusable_params = sorted(
             name for name in foreign_params(Step.ABORT_PROCEDURE) if context["params"].get(name) is not None
         )
@@ -44,7 +44,7 @@ class AbortProcedure(AbortedStep):
         return super().procedure(context)
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Record the abort without a new epoch: the procedure's own processes must live on and roll back."""
+        """Record the abort without a new epoch, which would supersede the procedure's own processes: they roll back."""
         if procedure.progress.done(ProcedureAborted) is None:
             procedure.authority.hold()
             if procedure.progress.began(Step.OPEN_TARGET) is not None:

@@ -8,6 +8,6 @@ from kafka_dr.vocabulary import Outcome
 
 
 class CloseAborted(AbortedStep, CloseProcedure):
-    """Write the aborted procedure's evidence and release its lease; green if the outcome is `aborted`."""
+    """Write the aborted procedure's evidence and release its lease; the task is green if the outcome is `aborted`."""
 
     green = Outcome.ABORTED

@@ -10,16 +10,16 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.steps.abort.abort_procedure import AbortedStep
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
 
-#: How long the aborted run may take to see the abort and to roll back by itself.
+#: How long the aborted run may take to notice the abort and to roll back by itself.
 _OWN_RETURN_SECONDS = 15.0
 _LOOK_AGAIN_SECONDS = 0.2
 
 
 class ReturnAborted(AbortedStep, ReturnToSource):
-    """Wait for the procedure's own rollback; if its run is dead, roll back in its place."""
+    """Wait for the aborted run to roll itself back; if it is dead, roll back in its place."""
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Wait for the procedure's own rollback first: two at once would supersede each other's epochs."""
+        """Wait for the aborted run's own rollback first: of two rollbacks at once, one would supersede the other."""
         ends_at = time.monotonic() + _OWN_RETURN_SECONDS
         while not woken and time.monotonic() < ends_at and procedure.progress.done(SourceReturned) is None:
             time.sleep(_LOOK_AGAIN_SECONDS)

@@ -1,4 +1,4 @@
-"""Keep the flight recorder running in a child process, which ends with the task."""
+"""Keep the flight recorder running, in a child process that ends with the Airflow task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RecordPositions(BaseOperator):
     """
 
     def execute(self, context: Any) -> None:
-        """Run until the recorder ends or Airflow ends the task."""
+        """Run until the recorder ends, which fails the task, or until Airflow ends the task."""
         topology = load_topology()
         if topology.recorder is None:
             raise BadInput(
@@ -45,7 +45,7 @@ class RecordPositions(BaseOperator):
         )
 
     def on_kill(self) -> None:
-        """End the recorder; the recorder still saves the running sample."""
+        """End the recorder; it gets 30 s to save the sample that it is taking."""
         self._process.terminate()
         self._process.wait(timeout=30)
 

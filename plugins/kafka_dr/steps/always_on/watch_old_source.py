@@ -10,8 +10,8 @@ from kafka_dr.watcher.watcher import watch_sources
 
 
 class WatchOldSource(BaseOperator):
-    """Check every armed source once a second; a slow source is checked again when its last check has ended."""
+    """Look once a second at every source with an armed fence; at a slow source when the last look has ended."""
 
     def execute(self, context: Any) -> None:
-        """Check until Airflow ends the task; errors are logged and the check is repeated."""
+        """Look until Airflow ends the task; an error is logged, and the next look tries again."""
         watch_sources(self.log.info)

@@ -10,15 +10,15 @@ from kafka_dr.steps.gate import ProcedureGate, Question
 
 
 class DecideStrandedRecords(ProcedureGate):
-    """Pass if nothing is stranded and nothing will be deleted; else show figures and decisions, and ask."""
+    """Pass by itself if nothing is stranded and nothing will be deleted; else show figures and decisions, and ask."""
 
     def digest(self, procedure: Run) -> str | None:
-        """Digest of the figures and the decisions; None if no person has to decide."""
+        """Digest of the figures and of the decisions in the params; None if nobody has to approve them."""
         planned = planned_return(procedure)
         return planned.digest if planned.needs_a_person else None
 
     def question(self, procedure: Run) -> Question:
-        """Show the figures and the decisions."""
+        """Ask whether to return as decided; the body shows the figures and the decisions."""
         planned = planned_return(procedure)
         records = sum(topic.records for topic in planned.stranded)
         subject = (

@@ -1,4 +1,4 @@
-"""Fence the returned cluster: while clients work on the new primary, records written here are lost unnoticed."""
+"""Fence the returned cluster: records that clients still wrote to it would get lost, as nothing replicates them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FenceReturnedCluster(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ReturnedClusterFenced:
-        """Fence, probe, stop the flow; then wait for stable log ends, unless the flow back writes there."""
+        """Fence, probe, stop the flow; then wait for stable log ends, unless the flow back writes to this cluster."""
         refuse_dedicated(procedure)
         swapped, mirrored = procedure.reversed, mirrored_of(procedure, procedure.systems.source.topics())
         copies = {procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored}

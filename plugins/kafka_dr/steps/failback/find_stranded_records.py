@@ -29,7 +29,7 @@ class FindStrandedRecords(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> StrandedRecordsFound:
-        """Reuse the result of a run that deleted topics since; else search, with Spark if log ends prove too little."""
+        """Reuse the result of a run that has deleted topics; else search, with Spark if log ends prove too little."""
         earlier_result = found_before_deleting(procedure)
         if earlier_result is not None:
             return taken_over(procedure, earlier_result)

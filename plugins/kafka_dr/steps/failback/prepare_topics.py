@@ -1,4 +1,4 @@
-"""Prepare the returned cluster's topics for the flow back."""
+"""Prepare the topics on the returned cluster to which the flow back will write."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class PrepareTopics(ProcedureStep):
     """Create missing topics on the returned cluster; mode recreate first deletes topics, after a verified export."""
 
     def act(self, procedure: Run, context: Any) -> TopicsPrepared:
-        """Give the returned cluster the same topics and partitions; record the ids of recreated topics."""
+        """Give the returned cluster the topics and partitions of the new primary; record the topics' ids."""
         approval, scope, mode = require_decided(procedure), topics_back(procedure), mode_of(procedure)
-        # Topics are never deleted twice: since the first outcome the flow back may have filled them.
+        # Topics are never deleted twice: after this step's first outcome the flow back may have filled them.
         earlier = procedure.progress.done(TopicsPrepared)
         if earlier is None:
             # Records without a partition to replay to are refused before any topic is deleted.

@@ -16,7 +16,7 @@ class ReconcileStrandedRecords(ProcedureStep):
     """Replay, quarantine or leave stranded records, as a second person decided; no record is written twice."""
 
     def act(self, procedure: Run, context: Any) -> StrandedRecordsReconciled:
-        """Write the records that are not written yet, and read back all of them; touch nothing else.
+        """Write to the new primary those records that are not written yet, and read all of them back.
 
         Raises:
             NotReady: a record has no partition to be written to, or the new primary does not accept it.

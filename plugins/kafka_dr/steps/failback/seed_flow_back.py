@@ -1,4 +1,4 @@
-"""Set the start offsets of the flow back."""
+"""Set the offsets at which the flow back, from the new primary to the returned cluster, starts."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class SeedFlowBack(ProcedureStep):
-    """Seed the flow back: it starts after the records both clusters have; in recreated topics at the beginning."""
+    """Seed the flow back: it starts after the records that both clusters have, or at the start of recreated topics."""
 
     def act(self, procedure: Run, context: Any) -> FlowBackSeeded:
-        """Write differing offsets to the STOPPED connector and read all back; a running flow is left as it is."""
+        """Write the offsets that Connect does not have yet, and read all back; a running flow is left as it is."""
         require_decided(procedure)
         refuse_dedicated(procedure)
         prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
@@ -58,7 +58,7 @@ class SeedFlowBack(ProcedureStep):
         )
 
     def _accept_running(self, procedure: Run, seeds: SeedRecord, ids: dict[str, str]) -> FlowBackSeeded:
-        """Accept a running connector, unseeded, only if a procedure started it or names separate directions."""
+        """Accept a running flow without a seed; Refusal unless a procedure started it, or names separate directions."""
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
             raise Refusal(

@@ -1,4 +1,4 @@
-"""Start the flow back."""
+"""Start the flow back, from the new primary to the returned cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StartFlowBack(ProcedureStep):
     """Resume the flow back, and prove that it copies the records from its start offsets on, and no others."""
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """Resume both connectors if the reverse flow is stopped; prove the first copies unless the flow ran before."""
+        """Resume both connectors, only if the opposite flow is stopped; check the copies of a flow that never ran."""
         require_decided(procedure)
         flow, seeded = procedure.flow, procedure.progress.require(FlowBackSeeded)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
@@ -59,7 +59,7 @@ class StartFlowBack(ProcedureStep):
         return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
 
     def _prepare_copies(self, procedure: Run, seeded: FlowBackSeeded) -> ReverseCopies:
-        """Pairs of source partition and copy, with the offsets where the flow starts on each cluster."""
+        """The comparison of the new primary's partitions with their copies, from the flow's start offsets on."""
         start_at = {
             tp: last + 1 for tp, last in frame_partitions(procedure.artifacts.load(seeded.seeds), "replicated").items()
         }
@@ -68,7 +68,7 @@ class StartFlowBack(ProcedureStep):
         return ReverseCopies(procedure.reversed, procedure.flow, self._ends_before(procedure, list(start_at)), since)
 
     def _ends_before(self, procedure: Run, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Log ends of the returned cluster before the flow's first resume; refuse records added since the search."""
+        """Log ends on the returned cluster before the flow was first resumed; refuse records newer than the search."""
         copies = [copy_of(procedure, procedure.flow, tp) for tp in partitions]
         if not ends_are_noted(procedure, self.task_id):
             ends = mirrored_ends(procedure.reversed, copies)
@@ -77,7 +77,10 @@ class StartFlowBack(ProcedureStep):
         return noted_ends(procedure, self.task_id, copies)
 
     def _refuse_written(self, procedure: Run) -> None:
-        """Refuse records written since the search: they would pass for replicated ones and escape the decision."""
+        """Refuse records that came to the returned cluster after the search for stranded records.
+
+        They would be taken for replicated ones, and nobody would have decided on them.
+        """
         if mode_of(procedure) is Mode.RECREATE:
             return
         search = procedure.progress.require(StrandedRecordsFound)

@@ -1,4 +1,4 @@
-"""Wait until the flow back has caught up."""
+"""Wait until the flow back has caught up with the new primary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class WaitForCatchUp(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> FlowBackCaughtUp:
-        """Wait until all that the new primary held a short time ago is on the returned cluster."""
+        """Wait until the returned cluster has all that the new primary had half of `zero_lag_seconds` ago, or later."""
         catch_up = CatchUp(procedure, self.task_id)
         caught_up = procedure.progress.wait(
             self.task_id, "The flow back catching up", catch_up.look, procedure.request.deadlines.catch_up_seconds

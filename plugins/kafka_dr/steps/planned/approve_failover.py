@@ -8,14 +8,14 @@ from kafka_dr.steps.gate import ProcedureGate, Question
 
 
 class ApproveFailover(ProcedureGate):
-    """Show the forecast; pass only when a person other than the starter approves this very plan."""
+    """Show the forecast; pass only when a person other than the starter of the run approves exactly this plan."""
 
     def digest(self, procedure: Run) -> str:
-        """Digest of the plan."""
+        """Digest of the plan that is to be approved."""
         return procedure.progress.move().plan_digest
 
     def question(self, procedure: Run) -> Question:
-        """Show the forecast."""
+        """Ask whether to move the clients; the body shows the forecast."""
         move = procedure.progress.move()
         return Question(
             f"Move all clients from {move.planned.source} to {move.planned.target}? Plan",

@@ -18,10 +18,10 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class CheckReadiness(ProcedureStep):
-    """Run all readiness checks at once; any blocker ends the procedure before any cluster is changed."""
+    """Run all readiness checks; if one fails, end the procedure before any cluster is changed."""
 
     def act(self, procedure: Run, context: Any) -> ReadinessChecked:
-        """Observe both clusters, list blockers, and record the topic ids for the next run."""
+        """Observe both clusters, run the checks, and record topic ids, by which a later run sees recreated topics."""
         read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
         observation = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
         blockers = find_blockers(observation)

@@ -27,10 +27,10 @@ from kafka_dr.steps.rechecked import RecheckedStep
 
 
 class CommitGroups(RecheckedStep):
-    """Commit the translated positions to groups without members on the target, and read every position back."""
+    """Commit the translated positions on the target, only to groups without members; read every position back."""
 
     def act(self, procedure: Run, context: Any) -> GroupsCommitted:
-        """Save a snapshot, create missing topics, commit differing positions, read back all, save a ledger."""
+        """Save the target's old positions, create missing topics, commit what differs, read all back, save a ledger."""
         require_reviewed(procedure)
         to_commit = ToCommit(procedure)
         active = active_groups(procedure.systems.target, to_commit.groups)

@@ -1,4 +1,4 @@
-"""Wait until the groups are empty, fence their reads, and freeze their positions."""
+"""Wait until the groups have no members, fence their reads on the source, and freeze their positions."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class DrainConsumers(ProcedureStep):
-    """Wait until the groups are empty, fence their reads, and freeze their committed offsets."""
+    """Wait until the groups have no members, fence their reads on the source, and freeze their committed offsets."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ConsumersDrained:
-        """Wait for empty groups, fence their reads, read positions that stay unchanged or saw no commit meanwhile."""
+        """Wait for empty groups, fence their reads, and read positions that are proven to stand still."""
         procedure.approvals.require_plan()
         planned, excluded = planned_groups(procedure), [exclusion.group for exclusion in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
@@ -64,7 +64,7 @@ class DrainConsumers(ProcedureStep):
         procedure.progress.wait(self.task_id, "Consumers leaving", require_empty, limit + 5)
 
     def _frozen_positions(self, procedure: Run, groups: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-        """Stable positions, and the end of the topic of commits before they were read."""
+        """Positions that stand still, and the log ends of __consumer_offsets from just before they were read."""
 
         def read_frozen() -> tuple[pd.DataFrame, dict[str, int]]:
             since = commits_end(procedure)

@@ -21,7 +21,7 @@ class FenceProducers(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ProducersFenced:
-        """Ask, fence, probe, wait for stable log ends without open transactions; these ends are the cut-off."""
+        """Ask, fence, probe; then wait for stable log ends without open transactions: these ends are the cut-off."""
         approval = procedure.approvals.require_plan()
         hook_answer = ask_to_stop(procedure)
         fence = fence_writes(procedure, self.task_id, topics_of(procedure))

@@ -25,7 +25,10 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class OpenTarget(ProcedureStep):
-    """Recheck what may have changed during the waits, then let clients write. The intent is the point of no return."""
+    """Recheck what earlier steps proved, then let clients write on the target.
+
+    The intent, written after the rechecks, is the point of no return.
+    """
 
     # An interrupt after the intent would leave the target half open; no wait of this step is long.
     bounded = False
@@ -34,7 +37,7 @@ class OpenTarget(ProcedureStep):
         """Write no intent yet: `act` writes it after the rechecks."""
 
     def act(self, procedure: Run, context: Any) -> TargetOpened:
-        """Recheck, write the intent, remove the target's denials, read back, write and read a canary."""
+        """Recheck, write the intent, remove the target's DENY entries, read the ACLs back, write and read a canary."""
         scopes = self.client_scopes(procedure)
         begun = procedure.progress.began(self.task_id) is not None
         newest_entry = procedure.journal.entries(procedure.id)[-1].sequence
@@ -55,13 +58,13 @@ class OpenTarget(ProcedureStep):
         )
 
     def look_again(self, procedure: Run, begun: bool) -> str:
-        """Recheck all preconditions; after the intent skip those on the target, which clients may use already.
+        """Recheck what earlier steps proved; after the intent only on the source, as clients may use the target.
 
         Args:
-            begun: whether the intent was written; approval and fence clock were checked before the intent.
+            begun: whether the intent is written: then approvals and the fence's deadline need no check any more.
 
         Returns:
-            What shows that no position changed.
+            How it was proven that no group's position on the source changed.
         """
         if source_reopened(procedure):
             raise Refusal(
@@ -82,7 +85,7 @@ class OpenTarget(ProcedureStep):
         return unchanged
 
     def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
-        """Client operations to allow on the target, each with the principals that have the right on the source."""
+        """Operations to allow to clients on the target, each with the principals that have this right on the source."""
         rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
         writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
         return [(scope, client_principals(rules, scope, exempt)) for scope in (writes, reads)]

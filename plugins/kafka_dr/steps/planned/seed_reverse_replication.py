@@ -17,7 +17,7 @@ class SeedReverseReplication(RecheckedStep):
     """Set the STOPPED reverse flow's offsets to boundary - 1, so that it copies only what clients write from now on."""
 
     def act(self, procedure: Run, context: Any) -> ReverseFlowSeeded:
-        """Seed and read back; without a reverse flow, or if it runs under default naming, there is nothing to seed."""
+        """Seed and read back; nothing is to be seeded without a reverse flow, or if it runs under default naming."""
         procedure.approvals.require_plan()
         flow = procedure.reverse_flow
         if flow is None:

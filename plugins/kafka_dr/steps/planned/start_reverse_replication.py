@@ -1,4 +1,4 @@
-"""Start the reverse flow, and prove that it copies new records only."""
+"""Start the reverse flow, from the new primary to the old source, and prove that it copies new records only."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class StartReverseReplication(ProcedureStep):
-    """If requested, start a standby for the new primary; prove that new records flow to it, and no old records."""
+    """If the params ask for it, start the reverse flow, so that the old source becomes the new primary's standby.
+
+    Proves that the flow copies new records, and no record that the old source already had.
+    """
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """Resume the reverse flow if the forward flow is STOPPED without tasks; then compare both logs."""
+        """Resume the reverse flow, only if the forward flow is STOPPED; then compare copies and originals."""
         flow = procedure.reverse_flow
         if not procedure.request.start_reverse_replication or flow is None:
             return FlowStarted(started=False)
@@ -55,7 +58,7 @@ class StartReverseReplication(ProcedureStep):
         return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
 
     def _ends_before(self, procedure: Run, flow: Flow) -> dict[TopicPartition, int]:
-        """Log ends of the copies before the flow was resumed for the first time."""
+        """Log ends on the old source before the reverse flow was first resumed, of the partitions it writes to."""
         copies = [copy_of(procedure, flow, tp) for tp in ends_at_opening(procedure)]
         if not ends_are_noted(procedure, self.task_id):
             note_ends(procedure, self.task_id, mirrored_ends(procedure, copies))

@@ -16,10 +16,10 @@ from kafka_dr.steps.rechecked import RecheckedStep
 
 
 class StopMirrorMaker(RecheckedStep):
-    """Stop source and checkpoint connector (dedicated mode: the processes); stable target ends are the boundary."""
+    """Stop source and checkpoint connector (dedicated mode: the processes); the target's log ends are the boundary."""
 
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
-        """Prove: STOPPED, no tasks, target ends stable for a window, and still drained."""
+        """Stop, and prove: STOPPED without tasks, target log ends stable for a window, partitions still drained."""
         procedure.approvals.require_plan()
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
         names, seconds = (connectors.source, connectors.checkpoint), procedure.request.deadlines.stop_seconds

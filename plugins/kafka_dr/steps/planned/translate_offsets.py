@@ -1,4 +1,4 @@
-"""Translate positions with Spark."""
+"""Translate the groups' positions on the source to positions on the target, with Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TranslateOffsets(RecheckedStep):
     """Write the input, let Spark translate, check the result, and compare it with MirrorMaker 2's checkpoints."""
 
     def act(self, procedure: Run, context: Any) -> OffsetsTranslated:
-        """Translate every committed position: one row each, or the step fails."""
+        """Translate every frozen position; the step fails if one has no row in the result."""
         positions = self.positions(procedure)
         with run_concurrently() as start:
             checkpoints = start(checkpoints_of, procedure)
@@ -53,11 +53,11 @@ class TranslateOffsets(RecheckedStep):
         )
 
     def positions(self, procedure: Run) -> pd.DataFrame:
-        """The positions to translate: those frozen behind the fence."""
+        """The positions to translate: those that drain_consumers froze behind the fence."""
         return procedure.artifacts.load(procedure.progress.require(ConsumersDrained).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """Translated rows of the positions and the Spark job's summary."""
+        """Translate; return one row per position, and the Spark job's summary."""
         result = run_spark_job(
             procedure,
             context,
@@ -70,7 +70,7 @@ class TranslateOffsets(RecheckedStep):
         )
 
     def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
-        """Write positions, syncs and bounds as files; return the job's other settings."""
+        """Write positions, offset syncs and log bounds as files for the Spark job; return the job's other settings."""
         write_frame(folder, "positions", positions.assign(may_have_moved=False))
         write_frame(folder, "syncs", offset_syncs_of(procedure))
         bounds = write_prefixed_copies(procedure, folder, bounds_frame(procedure))
@@ -80,5 +80,5 @@ class TranslateOffsets(RecheckedStep):
 
 
 def _largest(values: pd.Series) -> int | None:
-    """The largest value; None if any value is unknown, or without values."""
+    """The largest value; None if any value is unknown, or if there are no values."""
     return None if values.isna().any() or not len(values) else int(values.max())

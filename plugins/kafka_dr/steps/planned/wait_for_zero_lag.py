@@ -1,4 +1,4 @@
-"""Wait until the tail below the cut-off is on the target."""
+"""Wait until all records below the cut-off are on the target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class WaitForZeroLag(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ZeroLagProven:
-        """Look until every partition has a proof."""
+        """Wait until every partition is proven drained; then check that the source still ends at the cut-off."""
         drain = Drain(procedure)
         proofs = procedure.progress.wait(
             self.task_id, "Zero lag", drain.look, procedure.request.deadlines.zero_lag_seconds

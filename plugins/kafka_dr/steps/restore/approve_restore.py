@@ -9,7 +9,7 @@ from kafka_dr.steps.gate import ProcedureGate, Question
 
 
 class ApproveRestore(ProcedureGate):
-    """Show the positions to write and later changes to them; pass by itself if the plan changes nothing."""
+    """Show the positions to write, and those that others changed after the commit; pass if nothing is to be done."""
 
     def digest(self, procedure: Run) -> str | None:
         """Digest of the plan; None if the plan changes nothing."""
@@ -17,7 +17,7 @@ class ApproveRestore(ProcedureGate):
         return plan.digest if plan.changes else None
 
     def question(self, procedure: Run) -> Question:
-        """Show the plan."""
+        """Ask whether to restore; the body shows the plan."""
         plan, _ = planned_restore(procedure)
         return Question(
             f"Put {plan.writes} positions on {plan.cluster} back, and delete {len(plan.deletes)} groups? Plan",

@@ -26,7 +26,7 @@ from kafka_dr.vocabulary import Step
 
 
 class PlanRestore(ProcedureStep):
-    """Compare positions before the commit with the cluster's positions now; plan which to write and which to leave."""
+    """Plan which positions to write and which to leave: compare those before the undone commit with those now."""
 
     expires = True
 

@@ -1,4 +1,4 @@
-"""Restore positions to their values before the commit."""
+"""Restore positions to their values before an earlier procedure committed its own."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kafka_dr.vocabulary import Step
 
 
 class RestorePositions(ProcedureStep):
-    """Write the approved positions to groups at rest, and read every position back."""
+    """Write the approved positions, only to groups without members, and read every position back."""
 
     def act(self, procedure: Run, context: Any) -> PositionsRestored:
-        """Restore positions; skip positions restored by an earlier try and positions changed since the plan."""
+        """Restore; skip positions that an earlier try restored, and those that changed after the plan was written."""
         procedure.progress.outcome_entry(Step.APPROVE_RESTORE)
         plan, rows = planned_restore(procedure)
         approval = procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None

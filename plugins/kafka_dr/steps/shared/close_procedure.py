@@ -18,7 +18,7 @@ _TERMINAL = (Outcome.COMPLETED, Outcome.RETURNED, Outcome.REFUSED, Outcome.ABORT
 
 
 class CloseProcedure(ProcedureStep):
-    """Write the evidence and its page; release the lease in a terminal state; never turn a failed run green."""
+    """Write the evidence and its page; release the lease if the outcome is final; never turn a failed run green."""
 
     expires = True
     bounded = False
@@ -49,10 +49,10 @@ class CloseProcedure(ProcedureStep):
         return file_evidence(procedure, procedure.lease.epoch if procedure.lease.ever_held else 0)
 
     def _release_lease(self, procedure: Run, outcome: str) -> None:
-        """Release the lease in a terminal state; safe to repeat, also after another procedure took the lease.
+        """Release the lease if the outcome is final; safe to repeat, also after another procedure took the lease.
 
         If this run continues a planned run, the planned run gets the lease back. Past this run's point of no return
-        the planned run is over and is closed instead.
+        it does not: the planned run is over then, and its evidence is written, too.
         """
         lease = procedure.journal.lease(procedure.pair)
         if lease is None or lease.holder != procedure.id or lease.released_at is not None:

@@ -1,4 +1,4 @@
-"""Open a procedure: take the lease."""
+"""Open a procedure: take the lease of its pair of clusters."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ _ACKNOWLEDGE = (
 
 
 class OpenProcedure(ProcedureStep):
-    """Take the pair's lease; refuse if another procedure holds the lease, or during an unacknowledged cool-down."""
+    """Take the lease of both clusters; refuse if another procedure holds it, or during a cool-down.
+
+    The param `acknowledge_cool_down`, with a reason, skips the cool-down.
+    """
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Take the lease, then write the opening entries: without the lease there is no epoch to write under."""
+        """Take the lease, then write the first entries: every entry is written under the lease's epoch."""
         if procedure.progress.done(LeaseTaken) is None:
             if procedure.progress.done(ProcedureClosed) is not None:
                 raise Refusal(
@@ -55,7 +58,7 @@ def _take_lease(procedure: Run) -> int:
 
 
 def _skipped_cool_down(procedure: Run) -> SkippedCoolDown | None:
-    """The skipped cool-down and the reason; None if none was skipped. A continued procedure's is inherited."""
+    """The cool-down that is skipped, and why; None if none is. From the planned run, if this run continues one."""
     if procedure.progress.continues is not None:
         continued = procedure.require_other(procedure.progress.continues).progress.done(ProcedureOpened)
         return None if continued is None else continued.cool_down

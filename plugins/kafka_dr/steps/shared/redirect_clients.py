@@ -1,4 +1,4 @@
-"""Change where clients connect."""
+"""Change the routing record, so that clients connect to the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roll back before the point of no return: restore everything to its state before the procedure."""
+"""Roll back before the point of no return: reopen the source to clients, and resume replication."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from kafka_dr.procedure.undo import RemoveFence, ResumeReplication
 from kafka_dr.steps.base import ProcedureStep, take_new_epoch
 from kafka_dr.vocabulary import Step
 
-#: Without the journal no rollback can run and clients stay fenced: retry for half an hour, not only two more times.
+#: While the journal is away no rollback can run and clients stay fenced: retry for half an hour, not only twice.
 _TRIES, _BETWEEN_TRIES = 180, timedelta(seconds=10)
 
 
 class ReturnToSource(ProcedureStep):
-    """Remove exactly the fences added, tell the applications, resume MirrorMaker 2, and read back."""
+    """Remove exactly the fences that the run added, tell the applications, resume MirrorMaker 2; read all back."""
 
     bounded = False
 
@@ -42,18 +42,18 @@ class ReturnToSource(ProcedureStep):
         super().__init__(**kwargs)
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Roll back; without a lease no cluster was changed, so nothing is to be undone."""
+        """Roll back; a run that never held the lease has changed no cluster, and has nothing to undo."""
         if not procedure.lease.ever_held:
             return {"done": self.task_id, "touched": False}
         return super().run_once(procedure, context, woken)
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
-        """Take a new epoch and write the intent; skip predecessors, which failed, and the fence's clock."""
+        """Take a new epoch and write the intent; check neither predecessors' outcomes nor the fence's deadline."""
         take_new_epoch(procedure, woken)
         self.intend(procedure, context)
 
     def act(self, procedure: Run, context: Any) -> SourceReturned:
-        """Return clients, then resume MirrorMaker 2; wait for a cluster or worker that is away or does not comply."""
+        """Let clients back onto the source, then resume MirrorMaker 2; retry while a system does not comply."""
         if (
             procedure.progress.began(Step.FENCE_PRODUCERS) is None
             and procedure.progress.began(Step.FENCE_SOURCE) is None

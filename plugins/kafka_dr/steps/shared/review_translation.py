@@ -1,4 +1,4 @@
-"""The gate on translated positions and on losses beyond the approved loss."""
+"""The gate on translated positions, and on loss that exceeds the approved loss."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _MAX_ROWS = 50
 
 
 class ReviewTranslation(ProcedureGate):
-    """Pass if all positions are exact and no loss exceeds the approved loss; else show the differences, and ask."""
+    """Pass by itself if all positions are exact and nothing beyond the approved plan is lost or moves; else ask."""
 
     def wait_seconds(self, procedure: Run) -> float:
-        """Seconds to wait for an answer; with a fence at most until the fence's deadline, as clients are fenced."""
+        """Seconds to wait for an answer: while clients are fenced, at most until the fence's deadline."""
         deadline, limit = procedure.progress.fence_deadline(), super().wait_seconds(procedure)
         return limit if deadline is None else max(1.0, min(limit, deadline - time.time()))
 
     def digest(self, procedure: Run) -> str | None:
-        """Digest of the translation and of the loss beyond the approved loss; None if no person has to look."""
+        """Digest of the translation and of the loss beyond the approved loss; None if nobody has to approve them."""
         return digest_to_review(procedure, loss_beyond_approval(procedure))
 
     def question(self, procedure: Run) -> Question:
@@ -71,7 +71,7 @@ class ReviewTranslation(ProcedureGate):
 
 
 def _describe_rereads(translated: OffsetsTranslated) -> str:
-    """Say the largest number of rereads of one position, and how many positions may have moved since their sample."""
+    """Say how many records one position reads again at most, and how many positions may be newer than known."""
     largest = "of some nobody knows how many" if translated.bound is None else f"at most {translated.bound}"
     moved = translated.may_have_moved
     moved_note = (

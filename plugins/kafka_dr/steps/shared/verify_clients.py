@@ -1,4 +1,4 @@
-"""Verify that clients arrive on the target."""
+"""Verify that clients have arrived on the target."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class VerifyClients(ProcedureStep):
-    """Wait until groups active at the forecast are active on the target and no group is active on the source."""
+    """Wait until the groups active at the forecast are active on the target, and no group is active on the source.
+
+    A source that was declared lost is not asked.
+    """
 
     def act(self, procedure: Run, context: Any) -> ClientsVerified:
-        """Wait for the groups; count records written past the boundary."""
+        """Wait for the groups; then count the records on the target past the boundary."""
         expected = list(procedure.progress.move().active_groups)
         procedure.progress.wait(
             self.task_id,

@@ -1,1 +1,1 @@
-"""Steps of an unplanned failover: none of them needs the source."""
+"""Steps of an unplanned failover: none of them needs a source that answers."""

@@ -8,14 +8,14 @@ from kafka_dr.steps.gate import ProcedureGate, Question
 
 
 class ApproveDataLoss(ProcedureGate):
-    """Show the loss inventory; pass only when a person other than the starter approves this very inventory."""
+    """Show what is lost; pass only when a person other than the starter of the run approves exactly this loss."""
 
     def digest(self, procedure: Run) -> str:
-        """Digest of the plan, which holds the inventory."""
+        """Digest of the plan, which contains the inventory of the loss."""
         return procedure.progress.move().plan_digest
 
     def question(self, procedure: Run) -> Question:
-        """Show the inventory."""
+        """Ask whether to give up the source; the body shows the inventory of the loss."""
         move = procedure.progress.move()
         plan = move.planned
         return Question(

@@ -22,7 +22,7 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class AssessDataLoss(ProcedureStep):
-    """Assess the loss from the recorder's samples and the target's logs; per record if the source can be read."""
+    """Assess the loss from the recorder's samples and the target's logs; by record, if the source can be read."""
 
     expires = True
 

@@ -1,4 +1,4 @@
-"""Confirm that the source is lost: without an override an unplanned failover goes on only then."""
+"""Confirm that the source is lost: unless it is, an unplanned failover goes on only with an override."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _OVERRIDE = (
 
 
 class ConfirmSourceLost(ProcedureStep):
-    """Check the source from several views over a window; refuse unless the source is lost or the run overrides this.
+    """Look at the source in several ways over a window; refuse unless it is lost, or the run overrides this.
 
-    The override alone moves no client: a second person sees its reason in the figures when approving the loss.
+    The override (param `override_source_lost`) alone moves no client: whoever approves the loss sees its reason.
     """
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> SourceConfirmedLost:
-        """Check, record what each view saw, and refuse a source that is not lost, unless the run overrides this."""
+        """Look, and record what was seen; refuse a source that is not lost, unless the run overrides this."""
         override, began, pace = (
             procedure.request.choices.get("override_source_lost"),
             time.monotonic(),

@@ -21,17 +21,17 @@ from kafka_dr.procedure.entries import Approval, SourceFenceArmed, SourceFenced,
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 
-#: Limit of the ACL fence of a source confirmed lost that answers again; then the fence is armed, or the hook asked.
+#: Seconds that the ACL fence may take if a source confirmed lost answers again; after that, armed fence or hook.
 _FENCE_SECONDS = 20.0
 
 
 class FenceSource(ProcedureStep):
-    """Fence a reachable source; arm the fence of an unreachable source, for the watcher to fence once it answers."""
+    """Fence a source that answers; of one that does not, arm the fence: the watcher sets it once the source answers."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> SourceFenced:
-        """Fence by ACL or fence hook, or arm the fence; the inventory's approval covers the unfenced time, too."""
+        """Fence by ACLs or fence hook, or arm the fence; whoever approved the loss accepted the time without fence."""
         approval = procedure.approvals.require_plan()
         topics = topics_left(procedure)
         unproven: FenceNotProven | DeadlinePassed | None = None
@@ -63,7 +63,7 @@ class FenceSource(ProcedureStep):
         approval: Approval,
         unproven: FenceNotProven | DeadlinePassed | None,
     ) -> SourceFenced:
-        """Arm the fence before asking the hook, as the source may answer meanwhile; a fence by hook replaces this."""
+        """Arm the fence, as the source may answer any moment; then ask the hook, whose fence replaces the armed one."""
         # If a source answers and cannot be fenced, both clusters would accept writes; no watcher could change this.
         open_source = unproven if unproven is not None and source_answers(procedure) else None
         armed_at = "" if open_source is not None else arm_fence(procedure, self.task_id, topics).fence.since.isoformat()
@@ -83,5 +83,5 @@ class FenceSource(ProcedureStep):
 
 
 def _fence_limit(procedure: Run) -> float:
-    """Seconds an ACL fence may take: short for a lost source, as clients are down; longer for an overridden source."""
+    """Seconds that an ACL fence may take: few for a lost source, as its clients are down; else `fence_seconds`."""
     return _FENCE_SECONDS if found_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)

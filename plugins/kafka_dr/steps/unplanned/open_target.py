@@ -23,10 +23,10 @@ from kafka_dr.steps.planned.open_target import OpenTarget
 
 
 class OpenWithoutSource(OpenTarget):
-    """Recheck the target, then let clients write. The intent is the point of no return."""
+    """Recheck the target, then let clients write on it. The intent is the point of no return."""
 
     def look_again(self, procedure: Run, begun: bool) -> str:
-        """Recheck without asking the source, which is fenced or armed; return what shows that no position changed."""
+        """Recheck as OpenTarget does, without asking the source; return why positions on it need no check."""
         if source_reopened(procedure):
             raise Refusal(
                 "The source was given back to its clients",
@@ -45,7 +45,7 @@ class OpenWithoutSource(OpenTarget):
         return "the source was given up"
 
     def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
-        """Client operations to allow on the target, each with the principals that have the right but for a denial."""
+        """Operations to allow on the target, each with the principals that have the right there, denied or not."""
         rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
         scopes = (
             FenceScope.writes(topics_of(procedure)),

@@ -22,10 +22,10 @@ _STOP_SECONDS, _ASK_SECONDS = 10.0, 5.0
 
 
 class StopLeftMirrorMaker(RecheckedStep):
-    """Ask MirrorMaker 2 of the lost source to stop; the target's stable log ends prove that all writes ended."""
+    """Ask the flow from the lost source to stop; the target's stable log ends prove that it writes no more."""
 
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
-        """Ask to stop, then wait for stable target ends: the boundary, where a later failback starts."""
+        """Ask to stop, then wait until the target's log ends are stable: these are the boundary."""
         procedure.approvals.require_plan()
         remote = existing_partitions(procedure, remote_partitions(procedure, partitions_of_plan(procedure)).values())
         states, silent = asked_to_stop(procedure, self.task_id)
@@ -49,7 +49,7 @@ def asked_to_stop(procedure: Run, step: str) -> tuple[dict[str, str], str | None
     """Ask the flow's MirrorMaker 2 to stop.
 
     Returns:
-        States by connector or flow, and why the worker did not answer; None if it did.
+        State by connector (or flow, in dedicated mode), and why the worker did not answer; None if it answered.
     """
     seconds = 0.0 if found_lost(procedure) else _STOP_SECONDS
     try:

@@ -1,4 +1,4 @@
-"""Translate positions without the source."""
+"""Translate the groups' positions on the source to positions on the target, without reading the source."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from kafka_dr.steps.planned.translate_offsets import TranslateOffsets
 
 
 class TranslateWithoutSource(TranslateOffsets):
-    """Translate the positions seen last, from the recorder's samples and the target's logs alone."""
+    """Translate the last known positions, from the flight recorder's samples and the target's logs alone."""
 
     def positions(self, procedure: Run) -> pd.DataFrame:
-        """The positions to translate: those of the inventory."""
+        """The positions to translate: those that assess_data_loss saved."""
         return procedure.artifacts.load(procedure.progress.require(DataLossAssessed).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """Reuse the assessment's translation if the target is unchanged, else run Spark; add earlier missing ranges."""
+        """Reuse the rows of assess_data_loss if the target is unchanged, else run Spark.
+
+        The summary also gets the records that the translation of a continued planned run did not find.
+        """
         assessed = procedure.progress.require(DataLossAssessed)
         bounds, earlier = procedure.artifacts.load(assessed.bounds), assessed.earlier_translation
         reused = reuse_if_target_unchanged(procedure, assessed.translated_ahead, bounds, positions)
@@ -29,7 +32,7 @@ class TranslateWithoutSource(TranslateOffsets):
         return rows, summary | {name: [*earlier.get(name, ()), *summary[name]] for name in ("holes", "cut")}
 
     def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
-        """Write the inventory's positions, floors and pairs, and the target's log bounds after the stop."""
+        """Write the job's input: what assess_data_loss saved, and the target's log bounds at the boundary."""
         assessed = procedure.progress.require(DataLossAssessed)
         floors, syncs, pairs = map(procedure.artifacts.load, (assessed.floors, assessed.syncs, assessed.pairs))
         bounds = bounds_at_boundary(procedure, procedure.artifacts.load(assessed.bounds))
