@@ -133,5 +133,5 @@ class WithoutUndo:
         self.hold, self.write = authority.hold, authority.write
 
     def may_undo(self) -> bool:
-        """Answer False."""
+        """Return False: no act is undone."""
         return False

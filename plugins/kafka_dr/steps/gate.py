@@ -121,7 +121,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
             return {"done": self.task_id}
 
     def _approval(self, procedure: Run, digest: str, context: Any) -> Approval:
-        """Read the approval from Airflow's API; note an answer that does not count, and ask again, up to 5 times."""
+        """Read the approval from Airflow's API; note an answer that does not count, and ask again, `retries` times."""
         try:
             return procedure.approvals.require(self.task_id, digest)
         except ApprovalMissing as error:

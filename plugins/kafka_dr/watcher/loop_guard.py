@@ -23,7 +23,7 @@ class MoveAuthority(ArmedFenceAuthority):
     """The watcher's right to stop one of two flows between two clusters; it lasts until clients move again.
 
     Args:
-        move: the last client move between the clusters, as the journal had it when this object was made; None: none.
+        move: the clusters' last client move, by the journal when this object was made; None if clients never moved.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ def watch_sources(tell: Callable[[str], object]) -> None:
 
 
 class Watcher:
-    """Looks at the sources whose fence is armed; which these are, and what to do, follows from the journal alone."""
+    """Looks at old sources and at circling flows; what is watched and done follows from journal and topology alone."""
 
     def __init__(
         self,

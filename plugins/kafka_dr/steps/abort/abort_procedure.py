@@ -44,7 +44,7 @@ class AbortProcedure(AbortedStep):
         return super().procedure(context)
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Record the abort without a new epoch, which would supersede the procedure's own processes: they roll back."""
+        """Record the abort without a new epoch, which would keep the procedure's own processes from rolling back."""
         if procedure.progress.done(ProcedureAborted) is None:
             procedure.authority.hold()
             if procedure.progress.began(Step.OPEN_TARGET) is not None:

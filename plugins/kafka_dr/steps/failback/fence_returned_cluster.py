@@ -1,4 +1,4 @@
-"""Fence the returned cluster: records that clients still wrote to it would get lost, as nothing replicates them."""
+"""Fence the returned cluster, as records written to it while clients use the new primary get lost unnoticed."""
 
 from __future__ import annotations
 

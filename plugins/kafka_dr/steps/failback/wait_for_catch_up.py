@@ -17,7 +17,7 @@ class WaitForCatchUp(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> FlowBackCaughtUp:
-        """Wait until the returned cluster has all that the new primary had half of `zero_lag_seconds` ago, or later."""
+        """Wait until all that the new primary had at most half of `zero_lag_seconds` ago is on the returned cluster."""
         catch_up = CatchUp(procedure, self.task_id)
         caught_up = procedure.progress.wait(
             self.task_id, "The flow back catching up", catch_up.look, procedure.request.deadlines.catch_up_seconds

@@ -14,7 +14,7 @@ from kafka_dr.steps.rechecked import RecheckedStep
 
 
 class SeedReverseReplication(RecheckedStep):
-    """Set the STOPPED reverse flow's offsets to boundary - 1, so that it copies only what clients write from now on."""
+    """Set the STOPPED reverse flow's offsets to boundary - 1: it copies only records from the boundary on."""
 
     def act(self, procedure: Run, context: Any) -> ReverseFlowSeeded:
         """Seed and read back; nothing is to be seeded without a reverse flow, or if it runs under default naming."""

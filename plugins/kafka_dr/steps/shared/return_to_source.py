@@ -81,7 +81,7 @@ class ReturnToSource(ProcedureStep):
             source_rules(procedure)
         if not source_reopened(procedure):
             record_fact(procedure.authority, self.task_id, SourceToReopen(reopens_source=True))
-        # Listed only after that intent: before it the watcher may still add fence entries.
+        # Undos are listed only after the intent to reopen: before that intent the watcher may still add ACL entries.
         undos = list_undos(procedure)
         fence = [entry for undo in undos if isinstance(undo, RemoveFence) for entry in undo.entries]
         entries_lifted = lift_source_fence(procedure, self.task_id, fence)

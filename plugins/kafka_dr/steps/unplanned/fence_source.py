@@ -83,5 +83,5 @@ class FenceSource(ProcedureStep):
 
 
 def _fence_limit(procedure: Run) -> float:
-    """Seconds that an ACL fence may take: few for a lost source, as its clients are down; else `fence_seconds`."""
+    """Seconds that an ACL fence may take: 20 for a lost source, as its clients are down; otherwise at least 20."""
     return _FENCE_SECONDS if found_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)
