@@ -1,7 +1,8 @@
-"""Replay stranded records as decided: write each record once, and prove this by reading all records back.
+"""Replay stranded records to the new primary as decided: write each once, and prove this by reading them back.
 
-Each transaction holds stranded records and one progress record. If a process is killed, its writer process still ends
-the last transaction; the next process fences the old writer, reads the last committed progress, and continues.
+Each transaction holds stranded records and one progress record. If this process is killed, its child process (the
+writer) still ends the last transaction; the next process fences that writer and continues after the last committed
+progress record.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ from kafka_dr.procedure.run import Run
 #: Attempts to write; an older process that woke up late may have fenced this process's writer.
 _ATTEMPTS = 3
 _LOG_EVERY_SECONDS = 5.0
-#: Partitions read back at once; of each, some records of the export are in memory.
+#: Number of partitions read back at the same time; of each partition, some exported records are in memory.
 _AT_ONCE = 16
 _READ_SECONDS, _READ_A_SECOND = 120.0, 5_000
 _NAMED = 10
 
 
 class ReplayProof(NamedTuple):
-    """Result of reading a part back, and the number of records deliberately not written, by fate."""
+    """What reading one part back from the new primary showed, and how many records were left out, by fate."""
 
     part: ReplayPart
     found: Found
@@ -61,7 +62,10 @@ class ReplayProof(NamedTuple):
 
 
 class Replay:
-    """Writes the decided records of one export in one process, and proves the result."""
+    """Writes the stranded records of one export to the new primary, as decided, and proves that they are there.
+
+    A part's *place* is the partition of the new primary that receives its records.
+    """
 
     def __init__(self, procedure: Run, parts: list[ReplayPart], step: str, log: Callable[[str], None]) -> None:
         self._procedure, self._parts, self._step, self._log = procedure, parts, step, log
@@ -95,7 +99,7 @@ class Replay:
                 self._writer.close()
 
     def _note_begun(self) -> None:
-        """Note in the journal, before writing, the target logs' ends (for the proof) and that this process writes."""
+        """Note in the journal, before the first record, that this process replays, and the log ends of new places."""
         self._make_topics()
         noted = self._ends_noted()
         new = {place: end for place, end in self._ends().items() if place not in noted}
@@ -124,7 +128,7 @@ class Replay:
         return self._procedure.systems.source.ends([part.place for part in self._parts])
 
     def _ends_noted(self) -> dict[TopicPartition, int]:
-        """Log ends of the places before the first record of any of these exports; the oldest run's note counts."""
+        """Log end of each place before the first record was replayed to it; of several notes the oldest counts."""
         noted: dict[TopicPartition, int] = {}
         writers = Writers.of(self._procedure)
         for writer in writers.procedures:
@@ -151,7 +155,7 @@ class Replay:
                 self._write_parts([part], done, later.look)
 
     def progress(self) -> dict[TopicPartition, int]:
-        """First unwritten offset of each stranded partition, by the committed progress records."""
+        """Partition of the returned cluster -> its first offset not yet replayed, by committed progress records."""
         return written_of(self._committed, self._exports)
 
     def _write_parts(
@@ -208,7 +212,11 @@ class Replay:
             )
 
     def _clients_since(self, place: TopicPartition) -> int:
-        """Offset from which clients wrote on the new primary after the failover that stranded the records."""
+        """Offset in the new primary's log from which on clients have written since the failover, or the log start.
+
+        Raises:
+            Contradiction: the failover that stranded the records is not in the journal.
+        """
         after = self._procedure.progress.require(StrandedRecordsFound).after
         failover = self._procedure.other(after)
         if failover is None:
@@ -222,12 +230,15 @@ class Replay:
     # -- proof ---------------------------------------------------------------------------------------------------
 
     def prove(self) -> list[ReplayProof]:
-        """Read all places back, committed records only, and compare them with the export."""
+        """Read the committed records of all places and compare them with the export; return one proof per part."""
         spans = self._spans()
         return [proof for parts in in_batches(self._parts, _AT_ONCE) for proof in self._prove_parts(parts, spans)]
 
     def _spans(self) -> dict[TopicPartition, OffsetSpan]:
-        """Offsets to read back: from the noted end (compacted: from the clients' first offset) to the log end."""
+        """Offsets to read back, by place: from the log end before the replay to the current log end.
+
+        In a compacted topic, from the first offset that clients wrote since the failover.
+        """
         noted, ends = self._ends_noted(), self._ends()
         starts = self._procedure.systems.source.starts(list(ends))
         begin = {
@@ -249,7 +260,7 @@ class Replay:
         return [ReplayProof(part, by_origin[part.origin].end(), left_out[part.origin]) for part in parts]
 
     def _committed_in(self, spans: dict[TopicPartition, OffsetSpan]) -> Iterator[Record]:
-        """Committed records in these spans; waits for open transactions to end."""
+        """Committed records of the new primary in these spans; waits for open transactions to end."""
         return self._committed.scan(spans, _reading_seconds(spans))
 
     def _assign(
@@ -266,9 +277,9 @@ class Replay:
             by_origin[origin.topic_partition].replayed(_as_seen(record, origin, headers))
 
     def aborted(self) -> dict[TopicPartition, int]:
-        """Place -> number of records left by aborted transactions; only readers of uncommitted records see them.
+        """Place -> number of replayed records in aborted transactions, which only read_uncommitted readers get.
 
-        If one process wrote all records at its first attempt there are none, and the logs are not read.
+        {} without reading the logs if one process wrote all records at its first attempt.
         """
         begun = self._procedure.progress.facts(ReplayBegun)
         if len(begun) < 2 and not self._interrupted and self._exports == (self._procedure.id,):
@@ -285,7 +296,7 @@ class Replay:
 
 
 class LaterKeys:
-    """Keys of a compacted topic's stranded records that clients wrote on the new primary since the failover."""
+    """Which keys of a compacted partition's stranded records clients wrote on the new primary since the failover."""
 
     def __init__(
         self, procedure: Run, reader: RecordReader, part: ReplayPart, exports: Collection[str], begin: int
@@ -295,7 +306,10 @@ class LaterKeys:
         self._written_later: set[bytes | None] = set()
 
     def look(self) -> set[bytes | None]:
-        """Marks of keys written later, up to the current log end; reads only new records, waits for transactions."""
+        """Return the marks of the keys that clients wrote below the current log end.
+
+        Reads only records that the last call did not read; waits for open transactions to end.
+        """
         end = self._procedure.systems.source.ends([self._place])[self._place]
         if end > self._read_to:
             spans = {self._place: OffsetSpan(self._read_to, end)}
@@ -310,7 +324,7 @@ class LaterKeys:
 
 
 def replay_writer(procedure: Run, transactional_id: str, batch_bytes: int) -> ReplayProcess:
-    """A transactional writer to the new primary."""
+    """Return the child process that writes transactions to the new primary."""
     alias = procedure.request.source
     return ReplayProcess(
         procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection),
@@ -325,7 +339,7 @@ def _reading_seconds(spans: Mapping[TopicPartition, OffsetSpan]) -> float:
 
 
 def _expected(part: ReplayPart, left_out: Counter[Fate]) -> Iterator[Expected]:
-    """Records expected on the new primary; counts the other records in `left_out`, by fate."""
+    """Yield the part's records that must be on the new primary; count its other records in `left_out`, by fate."""
     for record in part.stranded.records():
         fate = part.fate(record)
         if fate is Fate.WRITTEN:
@@ -346,7 +360,7 @@ def _as_seen(record: Record, origin: Origin, headers: tuple[tuple[str, bytes | N
 
 
 def refuse_unproven(procedure: Run, proven: Iterable[ReplayProof]) -> None:
-    """Refuse unless each record to be written is in its place, once and unchanged."""
+    """Refuse unless every record to be replayed was read back from its place, once and unchanged."""
     wrong = [f"{proof.part.place}: {'; '.join(proof.found.problems)}" for proof in proven if proof.found.problems]
     if wrong:
         raise Contradiction(
@@ -359,7 +373,7 @@ def refuse_unproven(procedure: Run, proven: Iterable[ReplayProof]) -> None:
 def figures_of(
     procedure: Run, proven: list[ReplayProof], aborted: Mapping[TopicPartition, int], transactional_id: str | None
 ) -> StrandedRecordsReconciled:
-    """The outcome: sums over all partitions, and a file with one row a partition."""
+    """Return the outcome of the replay: sums over all partitions, and a file with one row per partition."""
     rows = pd.DataFrame(
         [_row(proof, aborted) for proof in proven], columns=["topic", "partition", "decision", "place", *_COUNTED]
     ).astype({"partition": "int32"} | dict.fromkeys(_COUNTED, "int64"))

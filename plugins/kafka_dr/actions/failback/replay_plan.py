@@ -1,4 +1,4 @@
-"""Which stranded records are replayed or quarantined, and to which partition."""
+"""Which stranded records are replayed or quarantined, and which partition of the new primary receives them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class ReplayPart:
     Attributes:
         place: topic and partition on the new primary.
         decision: replay or quarantine.
-        compacted: whether a value is dropped if its key was written later on the new primary.
-        needs_key: whether the place's topic refuses records without a key.
-        restamps: whether the place's broker sets the timestamps.
-        largest: largest batch of the place's topic, in bytes.
-        older: how far a timestamp may lie before the time of writing, in milliseconds.
-        newer: how far a timestamp may lie after the time of writing, in milliseconds.
+        compacted: whether a record is left out if clients wrote its key on the new primary since the failover.
+        needs_key: whether the place's topic is compacted, and so refuses records without a key.
+        restamps: whether the broker replaces the records' timestamps (LogAppendTime).
+        largest: largest batch that the place's topic accepts, in bytes.
+        older: how far a record's timestamp may lie before the time of writing, in milliseconds.
+        newer: how far a record's timestamp may lie after the time of writing, in milliseconds.
     """
 
     stranded: ExportedPartition
@@ -60,21 +60,31 @@ class ReplayPart:
         return self.stranded.topic_partition
 
     def fate(self, record: Record, written_later: Any = frozenset()) -> Fate:
-        """What becomes of a record: written, or the reason why not."""
+        """What becomes of a record: `Fate.WRITTEN`, or the reason why it is not written."""
         return fate_of(record.offset, record.key, self.stranded.uncommitted, self.needs_key, written_later)
 
     def stamp(self, record: Record) -> int | None:
-        """Timestamp to write, in milliseconds since 1970; None without one, and for 0: the client takes 0 for none."""
+        """Timestamp to write, in milliseconds since 1970; None if the record has none, or 0.
+
+        The Kafka client takes a timestamp of 0 for none.
+        """
         return record.timestamp if record.timestamp is not None and record.timestamp > 0 else None
 
     def doubtful(self, record: Record, now: float) -> bool:
-        """Whether the new primary may refuse a record for its uncompressed size or age; `now`: epoch seconds."""
+        """Whether the new primary may refuse a record for its uncompressed size or its timestamp.
+
+        Args:
+            now: current time, in seconds since 1970.
+        """
         age = now * 1000 - (self.stamp(record) or now * 1000)
         return bytes_of(record) > self.largest or not -self.newer < age < self.older
 
 
 def decided_on(procedure: Run) -> list[tuple[ExportedPartition, Decision]]:
-    """Partitions whose records are to be written, with decisions; files are verified against the journal."""
+    """Partitions with records to replay or quarantine, each with its decision; [] if there are none.
+
+    Their files are verified against the journal's digests.
+    """
     decisions = planned_return(procedure).decisions
     writing = {
         topic: decision for topic, decision in decisions.items() if decision in (Decision.REPLAY, Decision.QUARANTINE)
@@ -88,17 +98,18 @@ def decided_on(procedure: Run) -> list[tuple[ExportedPartition, Decision]]:
 
 
 def place_of(exported: ExportedPartition, decision: Decision) -> TopicPartition:
-    """Partition to write to: the topic of the same name, where clients write, or its quarantine topic."""
+    """Partition of the new primary to write to: of the topic with the same name, or of its quarantine topic."""
     return TopicPartition(
         exported.topic if decision is Decision.REPLAY else exported.topic + _QUARANTINE, exported.partition
     )
 
 
 def parts_of(procedure: Run) -> list[ReplayPart]:
-    """Partitions to write, with the current settings of the new primary's topics.
+    """Parts to write, by partition, with the current settings of the new primary's topics; [] if there are none.
 
     Raises:
-        NotReady: a topic or partition does not exist any more, or a quarantine topic cannot be created.
+        NotReady: a topic or partition to replay to does not exist on the new primary, or a quarantine topic has an
+            illegal name or is compacted.
     """
     wanted = decided_on(procedure)
     if not wanted:
@@ -138,7 +149,7 @@ def _part(exported: ExportedPartition, decision: Decision, config: Mapping[str, 
 
 
 def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartition, Decision]]) -> None:
-    """Refuse replay to a deleted topic or one with fewer partitions, and a quarantine with an illegal name."""
+    """Refuse replay to partitions that the new primary lacks, and quarantine topics with an illegal name."""
     decided = [(place_of(exported, decision), decision) for exported, decision in wanted]
     places = [place for place, decision in decided if decision is Decision.REPLAY]
     topics = procedure.systems.source.topics({place.topic for place in places}) if places else {}

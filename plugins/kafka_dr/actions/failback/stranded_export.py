@@ -1,4 +1,4 @@
-"""The export of find_stranded_records: one Parquet file a partition, listed by the journal's receipts."""
+"""The export of find_stranded_records: one Parquet file per partition, listed by the journal's receipts."""
 
 from __future__ import annotations
 
@@ -27,24 +27,25 @@ from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: Folders of an export: stranded records, and offsets of uncommitted ones; a file a partition, same name in both.
+#: Folders of an export: stranded records, and offsets of the uncommitted ones. A partition's file has the same name in
+#: both.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
-#: Progress of replays; a progress record is committed in one transaction with the records that it counts.
+#: Topic of the new primary; a progress record is committed in one transaction with the replayed records it counts.
 PROGRESS_TOPIC = "__switchback_replayed"
-#: Rows turned into records at once; row groups of large records hold fewer.
+#: Largest number of rows read from a file and turned into records at a time.
 _ROWS = 1_000
 
 
 @dataclass(frozen=True)
 class ExportedPartition:
-    """The stranded records of one partition of the returned cluster.
+    """The exported records of one partition of the returned cluster.
 
     Attributes:
-        since: the frontier; exported records below this offset had been replicated and are exported for other reasons.
-        file: the exported records, ascending by offset.
+        since: offset from which on exported records are stranded; those below were replicated, and are not replayed.
+        file: Parquet file of the exported records, ascending by offset.
         sha256: of `file`, as in the journal.
-        uncommitted_file: offsets of the exported records that no transaction has committed.
-        uncommitted_sha256: of `uncommitted_file`; None if all records are committed and there is no such file.
+        uncommitted_file: Parquet file with the offsets of exported records that no transaction has committed.
+        uncommitted_sha256: of `uncommitted_file`; None if all records are committed, and the file does not exist.
     """
 
     topic: str
@@ -61,7 +62,7 @@ class ExportedPartition:
         return TopicPartition(self.topic, self.partition)
 
     def verify(self) -> None:
-        """Raise Contradiction unless both files have the SHA-256 of the journal."""
+        """Raise Contradiction unless the partition's files have the SHA-256 that the journal says."""
         for path, digest in ((self.file, self.sha256), (self.uncommitted_file, self.uncommitted_sha256)):
             if digest is not None and _sha256(path) != digest:
                 raise Contradiction(
@@ -73,7 +74,7 @@ class ExportedPartition:
 
     @cached_property
     def uncommitted(self) -> frozenset[int]:
-        """Offsets of the records that no transaction has committed."""
+        """Offsets of the exported records that no transaction has committed; empty without such a file."""
         if self.uncommitted_sha256 is None:
             return frozenset()
         return frozenset(pq.read_table(self.uncommitted_file, columns=["offset"])["offset"].to_pylist())
@@ -87,7 +88,7 @@ class ExportedPartition:
         ]
 
     def count(self) -> int:
-        """Number of records in the file."""
+        """Number of exported records, including those below `since`."""
         return int(pq.read_metadata(self.file).num_rows)
 
     def records(self, begin: int = 0) -> Iterator[Record]:
@@ -99,7 +100,7 @@ class ExportedPartition:
                     yield record_of_row(row)
 
     def key_marks(self) -> set[bytes]:
-        """Marks (beginnings of the SHA-256) of all keys in the partition's file."""
+        """Marks (the first bytes of the SHA-256) of all keys in the partition's file."""
         table = pq.read_table(self.file, columns=["key_sha256"])
         return {mark_in(digest) for digest in table["key_sha256"].drop_null().unique().to_pylist()}
 
@@ -110,19 +111,18 @@ class ExportedPartition:
 
 
 def exported_by(procedure: Run) -> str:
-    """Id of the procedure that wrote the export: this run, or the earlier run whose findings were taken over."""
+    """Id of the procedure that wrote the export: this run, or the earlier run whose outcome this run took over."""
     return procedure.progress.require(StrandedRecordsFound).export.procedure_id or procedure.id
 
 
 @dataclass(frozen=True)
 class Writers:
-    """Procedures that began to replay stranded records since the last client move, by the journal.
+    """The failback's runs that began to replay stranded records since the last client move, by the journal.
 
     Attributes:
-        procedures: oldest first; includes this procedure after its own note.
-        exports: ids of the procedures whose exports are replayed; last the export that this procedure reconciles.
-            An earlier run of the failback with an export of its own found the same records, so records that the
-            earlier run has written are not written again.
+        procedures: these runs, oldest first; includes the given run once it has noted that it replays.
+        exports: ids of the runs whose exports these runs replay; the last is the export of the given run. Different
+            runs' exports hold the same records: what an earlier run has written is not written again.
     """
 
     procedures: tuple[Run, ...]
@@ -130,7 +130,7 @@ class Writers:
 
     @classmethod
     def of(cls, procedure: Run) -> Writers:
-        """Read the replay notes of all procedures of this direction."""
+        """Read the replay notes of all procedures with this run's source and target from the journal."""
         own, begun = (
             exported_by(procedure),
             PairJournal(procedure).same_way(ReplayBegun, Step.RECONCILE_STRANDED_RECORDS),
@@ -141,7 +141,7 @@ class Writers:
 
 
 def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicPartition, int]:
-    """First unwritten offset of each stranded partition, by the committed progress records.
+    """Partition of the returned cluster -> its first offset not yet replayed, by committed progress records.
 
     Args:
         committed: reader of committed records on the new primary.
@@ -155,7 +155,10 @@ def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicP
 
 
 def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str, tuple[Decision, str]]:
-    """Decision and first writing procedure of each topic's written records; arguments as of `written_of`."""
+    """Topic -> decision of its replayed records, and id of the procedure that first wrote some of them.
+
+    Args: as for `written_of`.
+    """
     first: dict[str, tuple[Decision, str]] = {}
     for topic, _, _, decision, writer in _progress_of(committed, exports):
         first.setdefault(topic, (Decision(decision), writer))
@@ -163,7 +166,13 @@ def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str,
 
 
 def progress_record(export: str, writer: str, following: Mapping[TopicPartition, tuple[int, Decision]]) -> Outgoing:
-    """Build an export's progress record: first unwritten offset and decision by partition, and the writer."""
+    """Build the progress record of one transaction.
+
+    Args:
+        export: id of the procedure whose export is replayed.
+        writer: id of the procedure that writes.
+        following: partition of the returned cluster -> first offset after the transaction's records, and decision.
+    """
     rows = [[*tp, offset, decision, writer] for tp, (offset, decision) in following.items()]
     return Outgoing(PROGRESS_TOPIC, 0, export.encode(), json.dumps(rows).encode())
 
@@ -176,7 +185,7 @@ def _progress_of(committed: RecordReader, exports: Collection[str]) -> Iterator[
 
 
 def exported_partitions(procedure: Run) -> list[ExportedPartition]:
-    """The exported partitions, sorted by topic and partition; the files are not read or verified."""
+    """Partitions with an exported file, sorted by topic and partition; the files are neither read nor verified."""
     findings = procedure.progress.require(StrandedRecordsFound)
     since = frame_partitions(procedure.artifacts.load(findings.frontier), "source_end")
     folder = Path(procedure.topology.evidence) / exported_by(procedure) / findings.export.folder
@@ -219,7 +228,7 @@ def _partition(row: Mapping[Hashable, Any], since: dict[TopicPartition, int], fo
 
 
 def _last_offset(file: pq.ParquetFile, number: int) -> int:
-    """The last offset of a row group by its statistics; 2^63-1 without statistics."""
+    """The last offset in row group `number`, by its Parquet statistics; 2^63-1 without statistics."""
     index = file.schema_arrow.get_field_index("offset")
     statistics = file.metadata.row_group(number).column(index).statistics
     return statistics.max if statistics is not None and statistics.has_min_max else 2**63 - 1

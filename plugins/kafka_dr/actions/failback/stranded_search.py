@@ -1,4 +1,4 @@
-"""The outcome of the search for stranded records: totals by topic, frontier, export, or an earlier outcome."""
+"""The outcome of find_stranded_records: totals by topic, frontier and export; or an earlier run's outcome."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ROW = {
     "last_at": "Int64",
     "exact": "bool",
 }
-#: Export -> the column that counts its records, the column that names its file, and the columns of its receipt.
+#: Part of the export -> columns of the search's result: number of records, file name; then those listed in its receipt.
 _EXPORTED = {
     "files": ("records", "file", "file", "sha256", "uncommitted_sha256"),
     "older": ("older", "older_file", "older_file", "older_sha256"),
@@ -49,20 +49,20 @@ _EXPORTED = {
 
 
 def compares_whole_logs(procedure: Run) -> bool:
-    """Whether records proven to be replicated are compared, too: on request, or if the old log will be deleted."""
+    """Whether the search also compares records proven to be replicated: on request, or if topics will be deleted."""
     return procedure.request.choices.get("compare") == "whole" or will_be_deleted(procedure)
 
 
 def will_be_deleted(procedure: Run) -> bool:
-    """Whether clients' topics on the returned cluster will be deleted, with all that the flow back added to them."""
+    """Whether clients' own topics on the returned cluster will be deleted (mode recreate, identity naming)."""
     return mode_of(procedure) is Mode.RECREATE and not names_separate_directions(procedure)
 
 
 def last_failover(procedure: Run) -> Run:
-    """The procedure that moved clients from the returned cluster to where they are now.
+    """The procedure that moved clients from the returned cluster to the new primary.
 
     Raises:
-        Refusal: the journal has no client move, or the last client move went elsewhere.
+        Refusal: the journal has no client move, or the last client move had another source or target.
     """
     moved, request = completed_moves(procedure), procedure.request
     last = moved[-1][1] if moved else None
@@ -82,7 +82,7 @@ def last_failover(procedure: Run) -> Run:
 
 
 def opened_before(procedure: Run, failover: Run) -> Run | None:
-    """The procedure that moved clients to the returned cluster before the failover; None if clients began there."""
+    """The last procedure that moved clients to the returned cluster; None if clients were there from the start."""
     moves = [move for _, move in completed_moves(procedure) if move.id != failover.id]
     earlier = [move for move in moves if move.request.target == failover.request.source]
     return earlier[-1] if earlier else None
@@ -91,15 +91,16 @@ def opened_before(procedure: Run, failover: Run) -> Run | None:
 def figures_of(
     procedure: Run, failover: Run, logs: ReturnedClusterLogs, rows: pd.DataFrame, folder: str, digest: str | None
 ) -> StrandedRecordsFound:
-    """The outcome: stranded records by topic, and receipts of the export, of the frontier and of log ends.
+    """The outcome of the search: stranded records by topic, and receipts of the export, frontier and log ends.
 
     Args:
-        rows: the search's result, one row a partition.
-        digest: of the job's result; None if Spark did not run.
+        rows: the search's result, one row per partition of the returned cluster.
+        folder: of the export.
+        digest: of the Spark job's result; None if the job did not run.
     """
     rows = rows.astype(_ROW)
-    # All records below source_end are on the other cluster, and none from source_tail on. Between the two, stranded
-    # records stand before records that were mirrored.
+    # All records below source_end are on the new primary, and none from source_tail on. Between the two offsets,
+    # stranded records are followed by mirrored ones.
     mirrored = [row not in logs.copied_back for row in rows[PARTITION_COLUMNS].itertuples(index=False, name=None)]
     frontier = rows.loc[mirrored, [*PARTITION_COLUMNS, "frontier", "resumes", "from_offset"]].rename(
         columns={"frontier": "source_end", "resumes": "source_resumes", "from_offset": "source_tail"}
@@ -132,13 +133,13 @@ def figures_of(
 
 
 def with_sizes(sizes: dict[str, Any], **figures: Any) -> StrandedRecordsFound:
-    """The outcome with sizes: `StrandedRecordsFoundWithSizes` if the figures include bytes."""
+    """Build the outcome from figures and `sizes` of `copy_sizes`: a class with bytes if these include bytes."""
     outcome_class = StrandedRecordsFoundWithSizes if "bytes_there" in figures | sizes else StrandedRecordsFound
     return outcome_class(**figures | sizes)
 
 
 def compacted_of(procedure: Run, logs: ReturnedClusterLogs) -> set[str]:
-    """Topics of the returned cluster that are compacted there or on the other cluster."""
+    """Topics of the returned cluster that are compacted on that cluster, or whose copy is on the new primary."""
     names = {tp.topic: copy.topic for tp, copy in logs.remote.items()}
     copies = compacted_in(procedure.systems.source.configs(sorted(set(names.values()))))
     return compacted_in(procedure.systems.target.configs(sorted(names))) | {
@@ -147,11 +148,11 @@ def compacted_of(procedure: Run, logs: ReturnedClusterLogs) -> set[str]:
 
 
 def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[StrandedTopic]:
-    """Totals of each topic that has stranded, older, lacking or inexact records.
+    """Totals of each topic with stranded, older or lacking records, or with a partition that was not exact.
 
     Args:
-        rows: the search's result, one row a partition.
-        gone: partitions that the returned cluster lacks -> number of offsets in their copies.
+        rows: the search's result, one row per partition of the returned cluster.
+        gone: partitions that the returned cluster lacks -> number of offsets in their copies on the new primary.
     """
     lost = pd.DataFrame(
         [{**dict.fromkeys(COUNTS, 0), "topic": tp.topic, "lacking": count, "exact": True} for tp, count in gone.items()]
@@ -171,14 +172,14 @@ def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[Strand
 
 
 def found_before_deleting(procedure: Run) -> Run | None:
-    """The first failback run since the failover that began to delete topics; None if there is none."""
+    """The first failback run since the failover that deleted topics, or this run if it noted them; else None."""
     deleting = PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS)
-    # An earlier run that died before its first deletion does not count: all records are still in the logs.
+    # An earlier run that died before its first deletion does not count: its topics still have all records.
     return next((run for _, run, _ in deleting if run.id == procedure.id or deleted_since(procedure, run)), None)
 
 
 def taken_over(procedure: Run, finder: Run) -> StrandedRecordsFound:
-    """Outcome of the run that deleted topics, for this run; only that run's export still has the records."""
+    """This run's outcome, taken from `finder`, which deleted topics: only its export still has their records."""
     findings = finder.progress.require(StrandedRecordsFound)
     if finder.id == procedure.id:
         return findings
@@ -205,7 +206,7 @@ def taken_over(procedure: Run, finder: Run) -> StrandedRecordsFound:
 
 
 def deleted_since(procedure: Run, finder: Run) -> list[str]:
-    """Topics that `finder` noted for deletion and that now have another id or do not exist, sorted."""
+    """Topics of the returned cluster that `finder` noted for deletion and that are gone or recreated, sorted."""
     noted = noted_topics(finder) or {}
     infos = procedure.systems.target.topics(noted)
     return sorted(
