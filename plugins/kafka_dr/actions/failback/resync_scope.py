@@ -1,4 +1,4 @@
-"""Scope of the flow back (source -> returned cluster), the failover before the failback, and shared refusals."""
+"""Topics of the flow back (new primary -> returned cluster), the failover to undo, and shared refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ASK_SECONDS = 10.0
 
 
 def refuse_dedicated(procedure: Run) -> None:
-    """Refuse a pair with a flow in dedicated mode: offsets cannot be set there, nor connectors resumed."""
+    """Refuse if a flow of the pair runs in dedicated mode, where offsets cannot be set nor connectors resumed."""
     dedicated = [
         f"{flow.source}->{flow.target}"
         for flow in (procedure.flow, procedure.reverse_flow)
@@ -34,10 +34,11 @@ def refuse_dedicated(procedure: Run) -> None:
 
 
 def failed_over(procedure: Run) -> Run:
-    """The procedure that moved clients off the returned cluster, as find_stranded_records named it.
+    """The procedure that moved clients from the returned cluster to the new primary.
 
     Raises:
-        Contradiction: the procedure is not in the journal, or moved clients in the other direction.
+        Contradiction: the journal lacks the procedure that find_stranded_records recorded, or that procedure has
+            another source or target.
     """
     name = procedure.progress.require(StrandedRecordsFound).after
     failover = procedure.other(name)
@@ -61,13 +62,16 @@ def topics_back(procedure: Run) -> dict[str, str]:
 
 
 def partitions_of(procedure: Run, topics: Iterable[str]) -> list[TopicPartition]:
-    """All partitions of those topics that exist on the returned cluster, sorted."""
+    """All partitions of these topics on the returned cluster, sorted; topics that do not exist are left out."""
     infos = procedure.systems.target.topics(sorted(set(topics)))
     return [TopicPartition(topic, p) for topic, info in sorted(infos.items()) for p in sorted(info.partitions)]
 
 
 def written_since(procedure: Run, ends: dict[TopicPartition, int]) -> list[str]:
-    """Partitions of the returned cluster with records since these ends, each with its newest; no markers."""
+    """Partitions of the returned cluster that got records from these log ends on, as text; [] if none did.
+
+    Each with its newest record. Transaction markers are no records.
+    """
     now = procedure.systems.target.ends(list(ends))
     return newest_records(procedure.reversed, {tp: end for tp, end in ends.items() if now[tp] > end})
 
@@ -93,13 +97,14 @@ def refuse_replaced(procedure: Run) -> None:
 
 
 def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
-    """Refuse if a prepared topic that the flow back fills is gone; return topic -> id of the existing topics.
+    """Refuse if the returned cluster lacks a prepared topic; return topic -> id of those that the flow back fills.
 
-    Topics created since by clients, or for a quarantine, are created by MirrorMaker 2 and mirrored from the beginning.
+    Topics that clients or a quarantine created on the new primary after prepare_topics may be missing: MirrorMaker 2
+    creates them and mirrors them from their beginning.
 
     Raises:
-        Contradiction: a prepared topic is gone. MirrorMaker 2 would recreate the topic without its older records,
-            unnoticed.
+        Contradiction: a prepared topic is gone. MirrorMaker 2 would recreate it without its older records, and nobody
+            would notice.
     """
     names = sorted(topics_back(procedure).values())
     infos = procedure.systems.target.topics(names)
@@ -115,15 +120,15 @@ def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
 
 
 def flow_runs(procedure: Run, flow: Flow) -> bool:
-    """Whether a flow's source connector exists and is not STOPPED without tasks."""
+    """Whether a flow's source connector exists in Connect and is not (yet) STOPPED without tasks."""
     worker, name = procedure.mirror_maker(flow), flow.connectors.source
     return name in worker.connectors() and not worker.status(name).stopped
 
 
 def stop_flows(procedure: Run, step: str, flows: Iterable[Flow]) -> dict[str, str]:
-    """Stop the connectors of these flows and wait for STOPPED without tasks; connector -> state.
+    """Stop the connectors of these flows and wait for STOPPED without tasks; return connector -> state.
 
-    A superseded process does not resume the connectors: a stopped flow does no harm as long as clients do not move.
+    If this process has lost the lease, it does not resume them: a stopped flow does no harm while clients stay.
 
     Raises:
         DeadlinePassed: a connector did not stop in time.

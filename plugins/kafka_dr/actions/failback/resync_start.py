@@ -1,8 +1,8 @@
-"""The start offsets of the flow back to the returned cluster.
+"""The start offsets of the flow back (new primary -> returned cluster).
 
 Invariants
 1. Offsets are written only while the flow back is STOPPED without tasks, and all of them are read back.
-2. A flow that has run since its start was seeded is not seeded again: it would mirror the same records twice.
+2. A flow that has run after its start was seeded is not set back to the seed: it would mirror records twice.
 3. Under identity naming the flow back is resumed only while the opposite flow is STOPPED without tasks.
 """
 
@@ -32,18 +32,18 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
-#: Stands for a null offset: no record was copied yet.
+#: "Last offset that counts as copied" of a partition of which nothing is copied; Connect stores null for it.
 NONE_COPIED = -1
 
 
 @dataclass(frozen=True)
 class SeedRecord:
-    """Seeded start offsets of the flow back since the failover: by the failover, or by an unfinished failback.
+    """The flow back's start offsets as seeded by the failover, and by runs of the failback after the failover.
 
     Attributes:
-        replicated: last offset that counts as copied, by partition of the new primary; -1 for none.
-        topic_ids: topic ids on the returned cluster when seeded; a topic with another id now was recreated.
-        ran: whether the flow was started after the seed, so that Connect's offsets say how far the flow is.
+        replicated: partition of the new primary -> last offset that counts as copied; -1 for none.
+        topic_ids: topic of the returned cluster -> its id when seeded; a topic with another id now was recreated.
+        ran: whether the flow may have run after a seed, so that Connect's offsets say how far the flow is.
     """
 
     replicated: dict[TopicPartition, int]
@@ -52,7 +52,7 @@ class SeedRecord:
 
 
 def seeds_since_failover(procedure: Run) -> SeedRecord:
-    """Read the flow back's seeds since the failover from the journal; later seeds replace earlier ones."""
+    """Read from the journal how the failover and later failback runs seeded the flow back; later seeds count."""
     failover = failed_over(procedure)
     replicated, ids = seeded_by(failover), failover.progress.move().planned.topic_ids
     ran = _started(failover, Step.START_REVERSE_REPLICATION)
@@ -64,12 +64,12 @@ def seeds_since_failover(procedure: Run) -> SeedRecord:
 
 
 def earlier_seeds(procedure: Run, failover: Run) -> list[tuple[JournalEntry, Run, FlowBackSeeded]]:
-    """Outcomes of seed_flow_back since the failover, in the run's direction, oldest first; includes this run."""
+    """Outcomes of seed_flow_back after the failover, of this run and others of its direction, oldest first."""
     return PairJournal(procedure).same_way(FlowBackSeeded, Step.SEED_FLOW_BACK, _opened_at(failover))
 
 
 def last_seed_sequence(procedure: Run) -> int:
-    """Journal sequence of the newest seed of the flow back; of the failover's open_target without a later seed."""
+    """Journal sequence of the newest outcome of seed_flow_back; without one, of the failover's open_target."""
     failover = failed_over(procedure)
     return max([_opened_at(failover), *(entry.sequence for entry, *_ in earlier_seeds(procedure, failover))])
 
@@ -81,7 +81,7 @@ def _opened_at(failover: Run) -> int:
 
 
 def _started(procedure: Run, step: Step) -> bool:
-    """Whether a step may have resumed the flow: by its outcome, or without an outcome if the step began."""
+    """Whether the step started the flow, by its outcome; without an outcome, whether the step began."""
     started = procedure.progress.facts(FlowStarted, step)
     return started[-1].started if started else procedure.progress.began(step) is not None
 
@@ -89,14 +89,14 @@ def _started(procedure: Run, step: Step) -> bool:
 def start_offsets(
     procedure: Run, seeds: SeedRecord, now: dict[TopicPartition, int | None]
 ) -> dict[TopicPartition, int]:
-    """Last offset that counts as copied, for every partition that the flow back mirrors; -1 for none.
+    """Partition of the new primary -> last offset that counts as copied to the returned cluster; -1 for none.
 
     Args:
-        now: the offsets in Connect.
+        now: the flow back's offsets that Connect stores.
 
     Raises:
         Contradiction: Connect's offset is below the seed though the flow ran, or above the seed though no procedure
-            started the flow; or a log of the new primary ends before its end at the failover.
+            started the flow; or a log of the new primary ends below its end at the failover.
     """
     infos = procedure.systems.source.topics(topics_back(procedure))
     partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
@@ -112,7 +112,12 @@ def start_offsets(
 
 
 def _start_offset(procedure: Run, seeds: SeedRecord, tp: TopicPartition, now: int | None, at_opening: int) -> int:
-    """Last offset that counts as copied, of one partition whose copy was not recreated."""
+    """Last offset that counts as copied, of one partition whose copy was not recreated; -1 for none.
+
+    Args:
+        now: the offset that Connect stores; None for null.
+        at_opening: last offset of the new primary's log when the failover opened it to clients.
+    """
     in_connect, seed = NONE_COPIED if now is None else now, seeds.replicated.get(tp)
     if names_separate_directions(procedure) or (seeds.ran and seed is None):
         return in_connect
@@ -130,7 +135,11 @@ def _start_offset(procedure: Run, seeds: SeedRecord, tp: TopicPartition, now: in
 
 
 def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
-    """Refuse logs of the new primary that end before their ends at the failover: recreated or truncated logs."""
+    """Refuse if a log of the new primary ends below its end at the failover: it was recreated or truncated.
+
+    Args:
+        at_opening: log ends when the failover opened the new primary to clients.
+    """
     ends = procedure.systems.source.ends(list(at_opening))
     cut = [f"{tp}: {at_opening[tp]} -> {ends[tp]}" for tp in sorted(at_opening) if ends[tp] < at_opening[tp]]
     if cut:
@@ -142,9 +151,9 @@ def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
 
 
 def recreated_topics(procedure: Run, seeds: SeedRecord) -> set[str]:
-    """Topics of the new primary whose copies were recreated since the last seed, by prepare_topics or manually.
+    """Topics of the new primary whose copies were recreated after the last seed, by prepare_topics or manually.
 
-    A run that was killed after deleting or creating topics has no outcome; its intents name these topics.
+    If a run was killed after it deleted or created topics, it has no outcome, but its intents list the topics.
     """
     scope, ids, seeded_at = topics_back(procedure), topic_ids(procedure), last_seed_sequence(procedure)
     journal = PairJournal(procedure)
@@ -176,7 +185,7 @@ def recreated_topics(procedure: Run, seeds: SeedRecord) -> set[str]:
 
 
 def topic_ids(procedure: Run) -> dict[str, str]:
-    """Current topic ids of the flow back's topics on the returned cluster, by their names there."""
+    """Topic of the returned cluster that the flow back fills -> its current id; missing topics are left out."""
     return {
         name: info.topic_id
         for name, info in sorted(procedure.systems.target.topics(topics_back(procedure).values()).items())
@@ -184,13 +193,19 @@ def topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def offsets_to_clear(procedure: Run, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
-    """Null offsets for partitions that the new primary lacks: a recreated topic is mirrored from its beginning."""
+    """Null offsets for the partitions that Connect stores and the new primary lacks.
+
+    A topic that is later created under this name is then mirrored from its beginning.
+
+    Args:
+        now: the flow back's offsets that Connect stores.
+    """
     infos = procedure.systems.source.topics({tp.topic for tp in now})
     return {tp: None for tp in now if tp.topic not in infos or tp.partition not in infos[tp.topic].partitions}
 
 
 def refuse_other_offsets(stored: dict[TopicPartition, int | None], wanted: dict[TopicPartition, int | None]) -> None:
-    """Refuse unless Connect's offsets equal the wanted ones for every partition that the flow mirrors."""
+    """Refuse unless Connect stores the wanted offset of every partition in `wanted`."""
     wrong = [
         f"{tp}: wanted {offset}, found {stored.get(tp)}"
         for tp, offset in sorted(wanted.items())

@@ -1,4 +1,4 @@
-"""The returned cluster's logs: bounds, copies on the other cluster, and proven offsets."""
+"""The returned cluster's logs: log bounds, their copies on the new primary, and offsets proven to be replicated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _FILES = ["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"]
 
 
 def deleted_copies(procedure: Run) -> list[TopicPartition]:
-    """Copies on the returned cluster of the new primary's topics that the run deletes; [] under identity naming."""
+    """Partitions of the returned cluster that copy the new primary's own topics and that the run will delete.
+
+    [] unless mode is recreate and names separate directions.
+    """
     if mode_of(procedure) is not Mode.RECREATE or not names_separate_directions(procedure):
         return []
     return partitions_of(procedure, topics_back(procedure).values())
@@ -33,18 +36,18 @@ def deleted_copies(procedure: Run) -> list[TopicPartition]:
 
 @dataclass(frozen=True)
 class ReturnedClusterLogs:
-    """The returned cluster's current logs, by its partitions.
+    """The returned cluster's current logs. Keys are its partitions, unless stated otherwise.
 
     Attributes:
         starts, ends: log start and log end.
         stable: last stable offset.
-        remote: partition -> its copy on the other cluster.
+        remote: partition -> its partition on the new primary (its copy).
         resumes: log end before the flow back wrote to the partition.
         proven: the failover's cut-off, below which all records were replicated; {} after an unplanned failover.
-        boundary: partition of the other cluster -> its log end before clients wrote to the partition.
-        gone: partitions that the returned cluster no longer has -> number of offsets in their copies.
-        copied_back: copies of the other cluster's own topics that will be deleted; their records are never stranded,
-            and are searched only for records that the other cluster no longer has.
+        boundary: partition of the new primary -> its log end before clients wrote to it after the failover.
+        gone: partition that the returned cluster no longer has -> number of offsets in its copy.
+        copied_back: copies of the new primary's own topics, which will be deleted. Their records are never stranded;
+            they are searched only for records that the new primary no longer has.
     """
 
     starts: dict[TopicPartition, int]
@@ -59,7 +62,7 @@ class ReturnedClusterLogs:
 
     @classmethod
     def of(cls, procedure: Run, failover: Run) -> ReturnedClusterLogs:
-        """Read the logs from the returned cluster, and the proven offsets from the journal."""
+        """Read log bounds from the returned cluster, and the proven offsets from the journal."""
         reversed_run = procedure.reversed
         infos = reversed_run.systems.source.topics()
         copied = deleted_copies(procedure)
@@ -84,7 +87,7 @@ class ReturnedClusterLogs:
             ends=ends,
             stable=stable.result(),
             remote=remote,
-            # A log that lost its tail ends before the noted end.
+            # A log that lost its tail ends below its noted end.
             resumes={tp: min(end, noted.get(tp, end)) for tp, end in ends.items()},
             proven={} if failover.progress.done(ProducersFenced) is None else cut_off_of(failover),
             boundary=boundary,
@@ -94,11 +97,11 @@ class ReturnedClusterLogs:
 
     @property
     def nothing_beyond(self) -> bool:
-        """Whether every log ends at its proven end (the cut-off), and no copies need to be searched."""
+        """Whether every log ended at the failover's cut-off before the flow back, and nothing is in `copied_back`."""
         return not self.copied_back and self.resumes == {tp: self.proven.get(tp, 0) for tp in self.resumes}
 
     def untouched(self) -> pd.DataFrame:
-        """The search's result if `nothing_beyond`: one row a partition, without stranded records."""
+        """The search's result if `nothing_beyond` is true: one row per partition, without stranded records."""
         frame = partitions_frame(self.resumes, "resumes")
         columns = {
             "frontier": frame["resumes"],
@@ -116,9 +119,13 @@ class ReturnedClusterLogs:
 def resumed_at(
     procedure: Run, failover: Run, remote: dict[TopicPartition, TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The returned cluster's log ends before the flow back first ran; {} if not run, or names separate directions.
+    """Log ends of the returned cluster before the flow back first ran, as noted in the journal.
 
-    0 for a partition without a noted end that exists on the other cluster: the flow back created the partition.
+    0 for a partition without a noted end that the new primary has: the flow back created it. {} if the flow back has
+    not run, or if names separate directions.
+
+    Args:
+        remote: partition of the returned cluster -> its partition on the new primary.
     """
     if names_separate_directions(procedure):
         return {}
@@ -143,7 +150,12 @@ def gone_from(
     remote: dict[TopicPartition, TopicPartition],
     boundary: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """Partitions of the failover that the returned cluster lacks, named as there -> offsets in their copies."""
+    """Partitions in the failover's plan that the returned cluster now lacks -> number of offsets in their copies.
+
+    Args:
+        remote: partition of the returned cluster -> its copy on the new primary.
+        boundary: partition of the new primary -> its log end before clients wrote to it.
+    """
     planned = {
         TopicPartition(moved.remote, p): TopicPartition(moved.topic, p)
         for moved in failover.progress.move().planned.topics

@@ -1,4 +1,4 @@
-"""The input of the job find_stranded_records."""
+"""Write the input files of the Spark job find_stranded_records."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from kafka_dr.procedure.entries import (
 )
 from kafka_dr.procedure.run import Run
 
-#: Most records compared per partition and cluster; a Spark worker needs some 150 bytes for each while reading.
+#: Most records compared per partition and cluster; while reading, a Spark worker needs some 150 bytes per record.
 _COMPARED_AT_MOST = 5_000_000
-#: Reading deadline of a Spark task: seconds, plus one second per so many records of both logs.
+#: Reading deadline of a Spark task: a number of seconds, plus one second per _READ_A_SECOND offsets of both logs.
 _READ_SECONDS, _READ_A_SECOND = 60, 20_000
 _NO_SYNCS = pd.DataFrame(columns=[*PARTITION_COLUMNS, "upstream", "downstream", "sequence"]).astype(
     {"partition": "int32"} | dict.fromkeys(("upstream", "downstream", "sequence"), "int64")
@@ -50,7 +50,7 @@ _NO_KEPT_RECORDS = pd.DataFrame(columns=[*PARTITION_COLUMNS, "offset"]).astype(
 
 
 def write_inputs(folder: Path, procedure: Run, failover: Run, logs: ReturnedClusterLogs) -> dict[str, Any]:
-    """Write the job's input files; return the parameters for its job.json."""
+    """Write the job's input files to `folder`; return the content of its job.json."""
     log_bounds, assessed = StrandedBounds(procedure, failover, logs), failover.progress.done(DataLossAssessed)
     bounds = log_bounds.bounds()
     write_frame(folder, "bounds", bounds)
@@ -78,14 +78,17 @@ def write_inputs(folder: Path, procedure: Run, failover: Run, logs: ReturnedClus
 
 
 class StrandedBounds:
-    """Bounds of both logs of each partition, as the job reads them."""
+    """Log bounds of each partition on the returned cluster and on the new primary, as the job reads them.
+
+    A partition's *copy* is its partition on the new primary.
+    """
 
     def __init__(self, procedure: Run, failover: Run, logs: ReturnedClusterLogs) -> None:
-        """Read the bounds of the copies on the other cluster."""
+        """Read log starts and log ends of the copies."""
         self._procedure, self._failover, self._logs = procedure, failover, logs
         infos = procedure.systems.source.topics({copy.topic for copy in logs.remote.values()})
         comparable = {*logs.boundary, *(logs.remote[tp] for tp in logs.copied_back)}
-        # Including topics created after the failover: their copies on the returned cluster are deleted, too.
+        # Also topics created after the failover: mode recreate deletes them on the returned cluster, too.
         self._all_copies = {
             tp: copy
             for tp, copy in logs.remote.items()
@@ -102,7 +105,10 @@ class StrandedBounds:
         )
 
     def bounds(self) -> pd.DataFrame:
-        """One row a partition; cut_off: log end before the flow back; boundary: copy's end before clients wrote."""
+        """Return one row of log bounds per partition of the returned cluster, as of `bounds_of`.
+
+        cut_off is the log end before the flow back wrote; boundary the copy's log end before clients wrote.
+        """
         logs, source, target = self._logs, self._procedure.systems.source, self._procedure.systems.target
         configs = target.configs(sorted({tp.topic for tp in logs.remote}))
         return bounds_of(
@@ -121,7 +127,7 @@ class StrandedBounds:
         )
 
     def returned(self) -> pd.DataFrame:
-        """One row a partition with further offsets for the job; null if unknown."""
+        """Return one row per partition of the returned cluster with further offsets for the job; null if unknown."""
         logs, replicated = self._logs, self._failover.progress.require(MirrorMakerStopped).replicated
         columns = {
             "source_from": {tp: self._flow_starts[tp] if tp in self._first_copies else 0 for tp in logs.remote},
@@ -149,22 +155,23 @@ class StrandedBounds:
 def begun_at(
     procedure: Run, failover: Run, logs: ReturnedClusterLogs
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Start of the old flow (returned cluster -> other) when clients last came to the returned cluster.
+    """Where the flow from the returned cluster to the new primary began when clients last came to the former.
 
-    Records below the start came from the other cluster, or were decided on by the failback of that time. If the whole
-    log will be deleted all records are compared again. If names separate directions the old flow continued behind its
-    older copies, and only its seeded start offset says where the new copies begin.
+    Records below this start came from the new primary, or an earlier failback decided on them. If the whole log will
+    be deleted, all its records are compared again. If names separate directions, the flow continued behind its older
+    copies, and only its seeded start offset says where the new copies begin.
 
     Returns:
-        By partition of the returned cluster: start offset; offset of the first copy on the other cluster, if known.
+        By partition of the returned cluster: the start offset; the offset of its first copy on the new primary, if
+        known. {} twice if no earlier procedure moved clients to the returned cluster, or its logs will be deleted.
     """
     earlier = None if will_be_deleted(procedure) else opened_before(procedure, failover)
     if earlier is None:
         return {}, {}
     flow_starts = {tp: end for tp, end in ends_at_opening(earlier).items() if tp in logs.remote}
     if names_separate_directions(procedure):
-        # A failback in mode recreate (here `failover`) copied the log again from its beginning, with the stranded
-        # records that had been kept.
+        # `failover` may be a failback in mode recreate: it copied the returned cluster's log to the new primary again
+        # from the beginning, kept stranded records included.
         seeded = {} if mode_of(failover) is Mode.RECREATE else begun_then(procedure.reversed, earlier)
         return flow_starts, {
             tp: seeded[tp].target_end
@@ -178,10 +185,10 @@ def begun_at(
 
 
 def kept_before(procedure: Run) -> pd.DataFrame:
-    """Records of the returned cluster that earlier failbacks exported and kept: topic, partition, offset.
+    """Stranded records that earlier failbacks left in the returned cluster's logs: topic, partition, offset.
 
-    No flow has mirrored these records since: each flow was seeded behind them. Topics recreated since on either
-    cluster, and exports whose files are missing or changed, are left out.
+    No flow mirrors these records later: each flow was seeded behind them. Left out are topics that were recreated
+    after their failback, and exports whose files are missing or changed.
     """
     returned, kept = procedure.request.target, [_NO_KEPT_RECORDS]
     for _, move in completed_moves(procedure):
@@ -214,7 +221,7 @@ def _kept_by(failback: Run) -> pd.DataFrame:
 
 
 def recreated_since_failover(procedure: Run, failover: Run) -> set[str]:
-    """Topics of the returned cluster whose ids changed since the failover."""
+    """Topics of the returned cluster whose topic ids differ from those in the failover's plan."""
     ids = failover.progress.move().planned.topic_ids
     return {
         topic for topic, info in procedure.systems.target.topics(sorted(ids)).items() if info.topic_id != ids[topic]

@@ -1,8 +1,8 @@
 """Delete the returned cluster's topics in mode recreate, so that the flow back fills them from the beginning.
 
-Topics are deleted only after a second person's approval, with the export verified, both flows stopped, and no new
-record since the export. The journal lists the topics with their ids before the deletion, so that a topic that was
-already recreated is never deleted again.
+Topics are deleted only after a second person's approval, with the export verified, both flows stopped, and no record
+written to them since the export. The journal lists the topics with their ids before the deletion, so that a topic
+that was already recreated is never deleted again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kafka_dr.vocabulary import Step
 
 #: Settings with a meaning on the topic's own cluster only; taken from the deleted topic, not from the new primary.
 _OF_THE_CLUSTER = ("min.insync.replicas", "unclean.leader.election.enable")
-#: Folder of an export with records that had been replicated, and that the new primary no longer has.
+#: Folder of an export with records that were replicated between the clusters, and that the new primary no longer has.
 _OLDER = "older"
 _DELETE_SECONDS = 120.0
 _DELETED_AT_ONCE = 500
@@ -45,7 +45,7 @@ class TopicBefore:
 
     Attributes:
         replicas: replication factor; 0 if unknown.
-        settings: the topic's own settings of `_OF_THE_CLUSTER`.
+        settings: those of the topic's own settings that `_OF_THE_CLUSTER` lists.
     """
 
     topic_id: str
@@ -54,10 +54,10 @@ class TopicBefore:
 
 
 class TopicRecreation:
-    """The deletion of the returned cluster's topics before they are created again.
+    """The deletion of the returned cluster's topics, which prepare_topics then creates again.
 
     Attributes:
-        before: topic of the returned cluster -> the topic as first noted; {} without a note.
+        before: topic of the returned cluster -> its id and settings as first noted in the journal; {} if none were.
     """
 
     def __init__(self, procedure: Run, step: str, scope: Mapping[str, str]) -> None:
@@ -66,11 +66,13 @@ class TopicRecreation:
         self.before, self._noted = noted or {}, noted is not None
 
     def delete(self) -> dict[str, Any]:
-        """Stop both flows, check again, delete topics that still have their noted ids, and MirrorMaker 2's state.
+        """Stop both flows, check again, then delete the old topics, and MirrorMaker 2's internal topics and offsets.
+
+        Only topics that still have their noted ids are deleted. Returns what was done, for the journal.
 
         Raises:
-            Contradiction: a file of the export is missing, or not as in the journal.
-            Refusal: records were written since the export.
+            Contradiction: a file of the export is missing, or its SHA-256 is not that of the journal.
+            Refusal: records were written to the topics since the export.
         """
         flows = [self._procedure.reversed.flow, self._procedure.flow]
         verified = verify_export(self._procedure)
@@ -96,7 +98,7 @@ class TopicRecreation:
         }
 
     def refuse_filled(self) -> None:
-        """Refuse a recreated topic with its old id, or with records: the flow back fills it from the beginning."""
+        """Refuse recreated topics that still have their old id, or that have records before the flow back runs."""
         refuse_lacking(self._procedure, self._scope.values())
         infos = self._procedure.systems.target.topics(self.before)
         same = [name for name, info in infos.items() if info.topic_id == self.before[name].topic_id]
@@ -110,7 +112,7 @@ class TopicRecreation:
             )
 
     def _topics_to_delete(self) -> list[str]:
-        """Existing topics that were not recreated yet."""
+        """Topics of the returned cluster that exist and were not recreated yet."""
         names = self._scope.values()
         return self._with_noted_id(names) if self._noted else sorted(self._procedure.systems.target.topics(names))
 
@@ -126,7 +128,8 @@ class TopicRecreation:
         ends = frame_partitions(self._procedure.artifacts.load(findings.returned_ends), "offset")
         partitions = partitions_of(self._procedure, set(old) - self._recreated_earlier(old))
         if exported_by(self._procedure) != self._procedure.id:
-            # A partition without a noted end was created by the earlier run, or by the flow back that it started.
+            # An earlier run wrote the export: partitions without a noted log end were created by that run, or by the
+            # flow back that it started.
             counts = {
                 self._scope[topic]: len(info.partitions)
                 for topic, info in self._procedure.systems.source.topics(self._scope).items()
@@ -142,7 +145,8 @@ class TopicRecreation:
             )
 
     def _recreated_earlier(self, old: list[str]) -> set[str]:
-        """Topics that an earlier run recreated after the search for stranded records, so with copies only."""
+        """Topics recreated by the earlier run that wrote the export; they hold only copies. Empty without such a run.
+        """
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()
@@ -151,7 +155,7 @@ class TopicRecreation:
         return {name for name, info in infos.items() if name in noted and noted[name].topic_id != info.topic_id}
 
     def _note(self, old: list[str]) -> dict[str, TopicBefore]:
-        """Write topics with their ids and settings to the journal, before any deletion."""
+        """Note the topics to delete, with their ids and settings, in the journal; return them by name."""
         infos, configs = self._procedure.systems.target.topics(old), self._procedure.systems.target.configs(old)
         before = {
             name: TopicBefore(
@@ -172,7 +176,10 @@ class TopicRecreation:
         return before
 
     def _clear_offsets(self) -> None:
-        """Set the flow back's offsets to null: full mirroring. Only after the deletion, else records come twice."""
+        """Set the flow back's offsets in Connect to null, so that it mirrors the topics from their beginning.
+
+        Only after the deletion: in the old topics the records would be there twice.
+        """
         flow = self._procedure.flow
         worker, name = self._procedure.systems.connect_worker(flow), flow.connectors.source
         in_connect = worker.offsets(name).of(flow.source)
@@ -183,7 +190,7 @@ class TopicRecreation:
 
 
 def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
-    """Topics of a procedure's first intent to delete, as noted in the intent; None without an intent."""
+    """Topics that a procedure's first intent to delete topics lists, by name; None without such an intent."""
     noted = procedure.progress.facts(TopicsToDelete)
     if not noted:
         return None
@@ -194,7 +201,7 @@ def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
 
 
 def settings_before_deletion(procedure: Run) -> dict[str, TopicBefore]:
-    """Topics that failback runs since the last client move noted for deletion, each as in its oldest note."""
+    """Topics that failback runs noted for deletion since the last client move, by name; the oldest note counts."""
     oldest: dict[str, TopicBefore] = {}
     for _, writer, _ in PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS):
         oldest = (noted_topics(writer) or {}) | oldest
@@ -202,7 +209,7 @@ def settings_before_deletion(procedure: Run) -> dict[str, TopicBefore]:
 
 
 def verify_export(procedure: Run) -> int:
-    """Verify every file of the export, stranded and older records; return the number of record files.
+    """Verify every file of the export, of stranded and of older records; return the number of record files.
 
     Raises:
         Contradiction: a file is missing, or its SHA-256 is not that of the journal.
@@ -214,7 +221,7 @@ def verify_export(procedure: Run) -> int:
 
 
 def exported_older(procedure: Run) -> list[ExportedPartition]:
-    """Older records of the export, by partition: copied between both clusters, and gone from the new primary."""
+    """The export's "older" records, by partition: replicated between the clusters, and gone from the new primary."""
     export = procedure.progress.require(StrandedRecordsFound).export
     folder = Path(procedure.topology.evidence) / exported_by(procedure) / export.folder / _OLDER
     rows = procedure.artifacts.load(export.older).to_dict("records") if export.older else []
@@ -232,9 +239,9 @@ def exported_older(procedure: Run) -> list[ExportedPartition]:
 
 
 def stale_places(procedure: Run) -> list[tuple[Any, list[str]]]:
-    """MirrorMaker 2's internal topics (offset syncs, checkpoints) about deleted logs: (cluster, topics) pairs.
+    """MirrorMaker 2's topics with offset syncs and checkpoints about deleted logs: (cluster, topic names) pairs.
 
-    If names separate directions, the internal topics of the flow from the returned cluster remain valid.
+    If names separate directions, those of the flow from the returned cluster remain valid and are left out.
     """
     flow, old = procedure.flow, procedure.reversed.flow
     stale = _internal(procedure, flow) | (set() if names_separate_directions(procedure) else _internal(procedure, old))
@@ -254,17 +261,17 @@ def replicas_of(info: TopicInfo) -> int:
 
 
 def settings_of_the_cluster(configs: Any) -> dict[str, str]:
-    """A topic's own settings with a meaning on its cluster only; set again when the topic is recreated."""
+    """The topic's own values of the settings in `_OF_THE_CLUSTER`; they are set again when it is recreated."""
     own: Collection[str] = getattr(configs, "overrides", ())
     return {key: configs[key] for key in _OF_THE_CLUSTER if key in own}
 
 
 def made_by(procedure: Run, step: str) -> set[str]:
-    """Topics of the returned cluster that this procedure created, by its intents, killed tries included."""
+    """Topics of the returned cluster that `step` of this procedure intended to create, in killed tries too."""
     return {name for intent in procedure.progress.facts(TopicsToCreate, step) for name in intent.creates_topics}
 
 
 def ids_frame(procedure: Run, names: Iterable[str]) -> pd.DataFrame:
-    """Current topic ids on the returned cluster: topic, topic_id; sorted by topic."""
+    """Current ids of these topics on the returned cluster, one row per topic, sorted: topic, topic_id."""
     ids = {name: info.topic_id for name, info in procedure.systems.target.topics(names).items()}
     return pd.DataFrame(sorted(ids.items()), columns=["topic", "topic_id"]).astype(str)
