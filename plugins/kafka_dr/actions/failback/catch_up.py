@@ -18,30 +18,30 @@ from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
 
-#: Shortest interval between two reads of the new primary's last records.
+#: Shortest time between two readings of the last records on the new primary.
 _TAILS_SECONDS = 3.0
 
 
 class CatchUp:
-    """Measures how far the flow back is behind the new primary's log ends of a moment noted in the journal.
+    """Measures how far the flow back is behind log ends of the new primary that were noted in the journal.
 
-    Connect's committed offsets are used. These offsets are up to one flush old: possibly too low, never too high. Such
-    precision suffices while clients are working; the proof record by record comes later, behind the fence.
+    It compares them with Connect's committed offsets, which are up to one flush old: possibly too low, never too high.
+    That suffices while clients are working; once the new primary is fenced, it is proven that all records were copied.
     """
 
     def __init__(self, procedure: Run, step: str) -> None:
         self._procedure, self._step = procedure, step
         self._tails: dict[TopicPartition, int] = {}
         self._tails_until = 0.0
-        # Half of the drain's deadline; the other half is for records written while people read the forecast.
+        # Half of wait_for_zero_lag's deadline; the other half is for records written while people read the forecast.
         self._allowed = procedure.request.deadlines.zero_lag_seconds / 2
 
     def look(self) -> FlowBackCaughtUp:
-        """Figures, once all records below recently noted log ends have been copied.
+        """Return the figures if all records below the noted log ends are copied, and these were noted recently.
 
         Raises:
             NotYet: partitions are behind (the worst are named), or the noted log ends are too old.
-            NotReady: the flow is stopped or failed.
+            NotReady: the flow back is stopped, or its connector or a task has failed.
         """
         self._refuse_stopped()
         at, ends = self._noted_ends()
@@ -70,7 +70,7 @@ class CatchUp:
             )
 
     def _noted_ends(self) -> tuple[float, dict[TopicPartition, int]]:
-        """Time and ends of this try's newest note of the new primary's log ends; writes a note if there is none."""
+        """Time (seconds since 1970) and log ends of the newest note of this wait; notes current ends if none is."""
         began = self._procedure.progress.clock(self._step)
         notes = [row for row in self._notes() if row[0].at.timestamp() >= began]
         entry, note = notes[-1] if notes else self._note()
@@ -91,7 +91,7 @@ class CatchUp:
         return self._notes()[-1]
 
     def _behind(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Partitions with records that are not proven to be copied -> how many offsets they are behind."""
+        """Partition of the new primary with records not known to be copied -> offsets that the copy is behind."""
         flow = self._procedure.flow
         worker = self._procedure.mirror_maker(flow)
         replicated = worker.offsets(flow.connectors.source).of(flow.source)
@@ -107,7 +107,7 @@ class CatchUp:
     def _with_records(
         self, behind: dict[TopicPartition, int], ends: dict[TopicPartition, int], isolation: str
     ) -> dict[TopicPartition, int]:
-        """Leave out partitions with only markers, or no record at all, behind the last copied offset."""
+        """Leave out partitions that have no readable record after the last copied offset, only markers or nothing."""
         if behind and time.monotonic() >= self._tails_until:
             self._tails, self._tails_until = (
                 last_offsets(self._procedure, behind, isolation),
@@ -122,7 +122,11 @@ def _last_copied(replicated: int | None) -> int:
 
 
 def last_offsets(procedure: Run, partitions: Iterable[TopicPartition], isolation: str) -> dict[TopicPartition, int]:
-    """Offset of the new primary's last readable record, by partition; empty and missing partitions are left out."""
+    """Partition of the new primary -> offset of its last record; empty and missing partitions are left out.
+
+    Args:
+        isolation: isolation.level of the flow back's consumer.
+    """
     infos = procedure.systems.source.topics({tp.topic for tp in partitions})
     existing = [tp for tp in partitions if tp.topic in infos and tp.partition in infos[tp.topic].partitions]
     tails = procedure.systems.reader(procedure.request.source, isolation).last_records(existing)

@@ -17,7 +17,9 @@ from kafka_dr.procedure.run import Run
 
 
 def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dict[str, Any]:
-    """Estimate records to copy back; in mode recreate also bytes copied and deleted; None if unknown, and why.
+    """Estimate the records to copy to the returned cluster; in mode recreate also bytes to copy and to delete.
+
+    A figure is None if it is unknown; `bytes_unknown` says why.
 
     Args:
         gone: topics of the returned cluster whose old log an earlier run has deleted.
@@ -33,7 +35,14 @@ def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dic
 
 
 def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gone: Collection[str]) -> int | None:
-    """Offsets the returned cluster lacks, markers and compacted ones included; None if Connect does not answer."""
+    """Number of the new primary's offsets to copy, including markers and compacted ones; None if it is unknown.
+
+    It is unknown if Connect does not answer in mode append.
+
+    Args:
+        scope: topic of the new primary -> its name on the returned cluster.
+        gone: topics of the returned cluster whose old log an earlier run has deleted.
+    """
     infos = procedure.systems.source.topics(scope)
     partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
     starts, ends = procedure.systems.source.starts(partitions), procedure.systems.source.ends(partitions)

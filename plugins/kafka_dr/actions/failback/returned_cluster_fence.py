@@ -1,4 +1,4 @@
-"""Parts of the fence on a returned cluster: groups to fence, refusal without a fence, stable log ends behind it."""
+"""Parts of the fence on a returned cluster: groups to fence, refusal without a fence, stable log ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from kafka_dr.procedure.run import Run
 
 
 def groups_of_source(procedure: Run, topics: Iterable[str]) -> list[str]:
-    """Groups of the new primary with positions on these topics; they must not read on the returned cluster too."""
+    """Groups of the new primary with positions on these topics of it; the fence keeps them off the returned cluster.
+    """
     flow = procedure.flow
     config = procedure.mirror_maker(flow).config(flow.connectors.checkpoint)
     return sorted(
@@ -24,7 +25,10 @@ def groups_of_source(procedure: Run, topics: Iterable[str]) -> list[str]:
 
 
 def refuse_unfenced(procedure: Run, fence: WriteFence) -> None:
-    """Refuse a cluster without authorizer unless the fence hook confirms a fence, or a drain hook exists."""
+    """Refuse if clients cannot be kept off the returned cluster.
+
+    They can if the cluster has an authorizer, if a drain hook exists, or if the fence hook confirms a fence.
+    """
     hook = procedure.systems.fence_hook
     if (
         fence.authorizer
@@ -40,7 +44,14 @@ def refuse_unfenced(procedure: Run, fence: WriteFence) -> None:
 
 
 def count_still_partitions(procedure: Run, step: str, topics: list[str]) -> int | None:
-    """Wait until no partition gets a record for a window; return their number, None if the flow back runs."""
+    """Wait until none of these topics' partitions on the returned cluster got a record for `stable_seconds`.
+
+    Returns:
+        Number of partitions; None, without waiting, if the flow back runs and so writes records itself.
+
+    Raises:
+        FenceNotProven: records still arrived at the fence's deadline.
+    """
     if flow_runs(procedure, procedure.flow):
         return None
     partitions, seconds = partitions_of(procedure, topics), procedure.request.deadlines.stable_seconds

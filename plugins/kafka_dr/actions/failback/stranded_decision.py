@@ -1,4 +1,4 @@
-"""The decision on stranded records: findings, the request's mode and decisions, a second person's approval."""
+"""The decision on stranded records: what was found, which mode and decisions were requested, who approved them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def mode_of(procedure: Run) -> Mode:
 
 
 def planned_return(procedure: Run) -> PlannedReturn:
-    """Plan what the run does with the returned cluster's logs, from find_stranded_records and the request.
+    """What the run will do with the returned cluster's logs, from find_stranded_records' outcome and the params.
 
     Raises:
-        NotReady: the requested mode or decisions are impossible for the stranded records found.
+        NotReady: the requested mode or decisions are impossible for the stranded records that were found.
     """
     findings, mode = procedure.progress.require(StrandedRecordsFound), mode_of(procedure)
     sizes = findings if mode is Mode.RECREATE and isinstance(findings, StrandedRecordsFoundWithSizes) else None
@@ -59,9 +59,9 @@ def planned_return(procedure: Run) -> PlannedReturn:
 
 
 def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list[str]:
-    """Problems: topics some of whose stranded records were already written under another decision.
+    """Describe topics of which an earlier run has written stranded records under another decision; [] if none.
 
-    Written records stay, and no record is written twice, so a topic cannot change its decision.
+    Written records stay on the new primary and no record is written twice, so that decision can no longer change.
     """
     writers = Writers.of(procedure)
     if all(writer.id == procedure.id for writer in writers.procedures):
@@ -75,9 +75,10 @@ def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list
 
 
 def require_decided(procedure: Run) -> Approval | None:
-    """The valid approval of the planned return; None if the planned return needs no approval.
+    """The valid approval of what `planned_return` says; None if that needs no approval.
 
     Raises:
+        Refusal: decide_stranded_records is not done.
         ApprovalMissing: there is no approval, or the approval is of another plan.
     """
     procedure.progress.outcome_entry(Step.DECIDE_STRANDED_RECORDS)

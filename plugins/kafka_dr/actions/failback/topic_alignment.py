@@ -1,4 +1,4 @@
-"""Align the returned cluster's topics with the new primary's: existence, partitions, settings."""
+"""Make the returned cluster's topics like those of the new primary: existence, number of partitions, settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import TopicsToCreate
 from kafka_dr.procedure.run import Run
 
-#: Settings that decide what becomes of a record; if they differ, the two logs diverge.
+#: Settings that decide what a broker does with a record; if they differ between two logs, their records will, too.
 _DECIDING = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
 _SYNC = "sync.topic.configs.enabled"
 _NAMED = 10
@@ -23,13 +23,19 @@ _UNKNOWN = TopicBefore("", 0, {})
 def make_alike(
     procedure: Run, step: str, scope: Mapping[str, str], before: Mapping[str, TopicBefore]
 ) -> tuple[list[str], list[str]]:
-    """Create missing topics with the new primary's settings, and add missing partitions; return both lists, sorted.
+    """Create topics that the returned cluster lacks, and partitions that its topics lack.
 
     Args:
-        before: deleted topics, whose replication factor and cluster-specific settings are used again on creation.
+        scope: topic of the new primary -> its name on the returned cluster.
+        before: deleted topics of the returned cluster; a topic created again gets the replication factor and
+            cluster-specific settings that it had. All other settings are those of the new primary.
+
+    Returns:
+        Names of the created topics, and of the topics with added partitions; sorted.
 
     Raises:
-        NotReady: a topic has more partitions on the returned cluster, or other settings in `_DECIDING`.
+        NotReady: a topic has more partitions on the returned cluster than on the new primary, or a setting in
+            `_DECIDING` differs and MirrorMaker 2 does not copy settings.
     """
     here, there = procedure.systems.source.topics(scope), procedure.systems.target.topics(scope.values())
     counts = {scope[topic]: len(info.partitions) for topic, info in here.items()}
@@ -59,7 +65,13 @@ def make_alike(
 
 
 def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
-    """Refuse topics with more partitions on the returned cluster: partitions cannot be removed, keys would move."""
+    """Refuse topics with more partitions on the returned cluster than on the new primary.
+
+    Kafka cannot remove partitions, and with more of them producers would send keys to other partitions.
+
+    Args:
+        counts: topic of the returned cluster -> number of partitions on the new primary, on the returned cluster.
+    """
     wider = [
         f"{name}: {here} on {procedure.request.source}, {there} on {procedure.request.target}"
         for name, (here, there) in sorted(counts.items())
@@ -74,7 +86,7 @@ def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
 
 
 def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
-    """Refuse other settings in `_DECIDING` on the returned cluster, if MirrorMaker 2 does not copy settings."""
+    """Refuse if settings in `_DECIDING` differ between the clusters and MirrorMaker 2 does not copy settings."""
     flow = procedure.flow
     if procedure.mirror_maker(flow).config(flow.connectors.source).get(_SYNC, "true") != "false":
         return
@@ -93,7 +105,10 @@ def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
 
 
 def settings_that_differ(procedure: Run, scope: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Portable settings that differ between topic and copy: topic, setting, here, there; None if not set."""
+    """Portable settings that differ between the clusters: topic, setting, value here, value there; None if not set.
+
+    `here` is the new primary, `there` is the returned cluster; `topic` is the name there.
+    """
     here, there = procedure.systems.source.configs(scope), procedure.systems.target.configs(scope.values())
     differing = []
     for topic, name in sorted(scope.items()):

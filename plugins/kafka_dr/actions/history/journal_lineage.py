@@ -2,9 +2,10 @@
 
 Invariants
 1. Only procedures that opened their target count. Their offsets come from their own receipts, and from what a later
-   failback found.
-2. If a receipt is missing or contradicts another receipt, the receipt's offsets and all older segments are unknown.
-3. If no procedure moved clients, or names separate directions, no segments are written for the translation job.
+   failback found in the log that clients had left.
+2. If a receipt is missing or contradicts another receipt, its offsets and all older segments are unknown.
+3. Without a client move there are no segments: each target log is one copy. `History.lineage` is for identity naming;
+   if names separate directions, only kept stranded records divide a log into segments.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ PARTITION_COLUMNS, _OFFSETS = ["topic", "partition"], ["source_from", "source_to
 
 
 class LogGrowth(NamedTuple):
-    """The current ends of one partition's two logs.
+    """The current log ends of one partition on source and target.
 
     Attributes:
         source_end: the cut-off; None if the source's log end is unknown.
         target_end: the boundary; None if the target has no such partition.
-        furthest: the highest position to translate; None without positions.
+        furthest: the highest source position to translate; None if the partition has no positions.
     """
 
     source_end: int | None
@@ -54,7 +55,7 @@ class LogGrowth(NamedTuple):
 
 
 def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) -> pd.DataFrame:
-    """Segments as rows: topic, partition, segment number, its offsets (null: open), copied_back, drained."""
+    """One row per segment: topic, partition, segment number, four offsets (null: open), copied_back, drained."""
     rows = [(*tp, number, *segment) for tp, parts in sorted(segments.items()) for number, segment in enumerate(parts)]
     frame = pd.DataFrame(rows, columns=[*PARTITION_COLUMNS, "segment", *_OFFSETS, "copied_back", "drained"])
     return frame.astype(
@@ -73,9 +74,9 @@ def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) ->
 
 
 def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
-    """Stand-in for unknown segments: one open segment from both logs' ends; positions below stay unknown."""
-    # If the source's end is unknown the segment begins above all positions: a segment that began at the highest
-    # position would translate that position to the target's end, which may be too far.
+    """Stand-in for unknown segments: one open segment from both log ends on; empty if the log ends are unknown."""
+    # If the source's log end is unknown, the segment begins above all positions: if it began at the highest position,
+    # that position would be translated to the target's log end, which may be too far.
     above_positions = None if log.furthest is None else log.furthest + 1
     source_from = above_positions if log.source_end is None else log.source_end
     return (
@@ -86,25 +87,30 @@ def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
 
 
 def recreated_by(journal: PairJournal, after: int, until: int | None) -> frozenset[str]:
-    """Topics that prepare_topics created between two client moves, so that they are mirrored from the beginning."""
+    """Topics that prepare_topics created between two journal sequences (exclusive); they are mirrored from scratch.
+
+    Args:
+        after, until: sequences at which two successive client moves opened their targets; None: up to now.
+    """
     intents = journal.facts(TopicsToCreate, Step.PREPARE_TOPICS, after, until)
     return frozenset(name for *_, intent in intents for name in intent.creates_topics)
 
 
 @dataclass(frozen=True)
 class ClientMove:
-    """One procedure that moved clients from source to target, by the journal; offsets by partition.
+    """One procedure that moved clients from its source to its target, by the journal; offsets by partition.
 
     Attributes:
-        planned: whether everything below the cut-off was proven to be on the target.
-        cut_off: the source's log ends; None without a receipt or its file.
-        boundary: the target's log ends; None without a receipt or its file.
-        found: what a later failback found in the old source's log: the offset from which no record was mirrored, and
-            the offset at which the flow back's copies begin; None if no failback searched, or without its receipt.
-        noted: the old source's log ends before the flow back's first write; only partitions with a note.
-        anew: topics of the target that were recreated before this move.
-        ids: topic -> topic id on the source.
-        begun: seeded start offsets of the flow from this move's target; empty unless names separate directions.
+        planned: whether all records below the cut-off were proven to be on the target.
+        cut_off: the source's log ends; None if receipt or file is missing.
+        boundary: the target's log ends; None if receipt or file is missing.
+        found: what a later failback found in the source's log: the offset from which on no record was mirrored to the
+            target, and the offset at which copies from the target begin; None if no failback searched, or if its
+            receipt is missing.
+        noted: the source's log ends after the move, before the reverse flow first wrote; only noted partitions.
+        anew: topics of the target that were recreated between the previous move and this move.
+        ids: topic -> topic id on the source, by the plan.
+        begun: start offsets seeded after the move for the flow target -> source; {} unless names separate directions.
     """
 
     source: str
@@ -128,12 +134,12 @@ class ClientMove:
         opened: int,
         until: int | None,
     ) -> ClientMove:
-        """Read the procedure's own receipts, and later procedures' receipts about the procedure.
+        """Read the receipts of the procedure `moved`, and what later procedures noted about its logs.
 
         Args:
-            begun: as the attribute.
-            before, opened, until: journal sequences at which the previous procedure, this procedure and the next
-                procedure opened their targets; 0 and None if there is no previous or next procedure.
+            begun: see the attribute.
+            before, opened, until: journal sequences at which the previous client move, this one and the next one
+                opened their targets; `before` is 0 for the first client move, `until` is None for the last.
         """
         fenced, stopped = moved.progress.done(ProducersFenced), moved.progress.done(MirrorMakerStopped)
         return cls(
@@ -150,10 +156,11 @@ class ClientMove:
         )
 
     def move(self, tp: TopicPartition, doubted: bool = False) -> MoveOffsets:
-        """The client move for one partition.
+        """The offsets of this client move for one partition.
 
         Args:
-            doubted: whether the source topic was recreated at a time that the journal does not say.
+            doubted: whether the source topic was recreated, but the journal does not say when; then the source's end
+                is unknown.
         """
         contradicts = self._receipts_contradict(tp)
         source_end = None if doubted or contradicts else self.source_end(tp)
@@ -169,33 +176,33 @@ class ClientMove:
         )
 
     def _receipts_contradict(self, tp: TopicPartition) -> bool:
-        """Whether only one of a planned procedure's receipts, cut-off and boundary, contains the partition."""
+        """Whether only one of the two receipts, cut-off and boundary, lists the partition."""
         return self.cut_off is not None and self.boundary is not None and (tp in self.cut_off) != (tp in self.boundary)
 
     def source_end(self, tp: TopicPartition) -> int | None:
-        """Source offset below which records were mirrored; 0 for a partition that did not exist, None if unknown."""
+        """Source offset below which all records were mirrored; 0 if the partition did not exist; None if unknown."""
         found = None if self.found is None else self.found.get(tp)
         if self.planned:
             cut_off = None if self.cut_off is None else self.cut_off.get(tp, 0)
-            # A source log that lost its tail after the move ends before the cut-off.
+            # A source log that lost its tail after the move ends below the cut-off.
             return cut_off if cut_off is None or found is None else min(cut_off, found[0])
         if found is not None:
             return found[0]
         return None if self.found is None or self.boundary is None or tp in self.boundary else 0
 
     def drained(self, tp: TopicPartition) -> bool:
-        """Whether the target's last copy was proven to be of the last record below the source's end."""
+        """Whether the last record below `source_end` was proven to be the target's last copy."""
         return self.planned and self.source_end(tp) == (self.cut_off or {}).get(tp)
 
     def _source_resumes(self, tp: TopicPartition) -> int | None:
-        """Offset in the old source's log at which the flow back's copies begin; None if unknown."""
+        """Offset in the source's log at which copies from the target begin after the move; None if unknown."""
         found = (self.found or {}).get(tp)
         candidates = (self.noted.get(tp), None if found is None else found[1], (self.cut_off or {}).get(tp))
         return next((offset for offset in candidates if offset is not None), None)
 
 
 def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[TopicPartition, int] | None:
-    """Load offsets by partition from a receipt's file; None without a receipt, or if the file is missing or changed."""
+    """Offsets by partition from a receipt's file; None without receipt, or if the file is missing or changed."""
     if receipt is None:
         return None
     try:
@@ -205,7 +212,11 @@ def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[Top
 
 
 def begun_then(procedure: Run, moved: Run) -> dict[TopicPartition, SeededOffset]:
-    """Seeded start offsets after an earlier procedure moved clients; {} if not seeded, or a receipt is missing."""
+    """Start offsets that the procedure `moved` seeded under prefixed naming; {} if none, or if a file is missing.
+
+    Args:
+        procedure: a run whose source is the target of `moved`.
+    """
     try:
         return prefixed_seeded_offsets(procedure, moved)
     except Contradiction:
@@ -219,7 +230,11 @@ def source_topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def found_by_failback(moved: Run, journal: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:
-    """`ClientMove.found`, from the last failback of the move that searched for stranded records; None if unknown."""
+    """`ClientMove.found`: outcome of the last search for stranded records after the move; None if it is unknown.
+
+    Args:
+        opened: journal sequence at which the move opened its target.
+    """
     searches = journal.facts(StrandedRecordsFound, Step.FIND_STRANDED_RECORDS, opened)
     frontiers = [(finder, found.frontier) for _, finder, found in searches if found.after == moved.id]
     if not frontiers:
@@ -229,7 +244,11 @@ def found_by_failback(moved: Run, journal: PairJournal, opened: int) -> dict[Top
 
 
 def noted_ends(journal: PairJournal, opened: int, until: int | None) -> dict[TopicPartition, int]:
-    """Log ends before the flow back first wrote after clients left, by partition; the oldest note counts."""
+    """`ClientMove.noted`, by partition; of several notes the oldest counts.
+
+    Args:
+        opened, until: journal sequences at which this move and the next one opened their targets; None for the last.
+    """
     notes = [
         (entry.sequence, offsets_in(writer, note.ends_before, "offset"), note.all_noted)
         for step in EndsNoted.steps
@@ -240,12 +259,13 @@ def noted_ends(journal: PairJournal, opened: int, until: int | None) -> dict[Top
 
 @dataclass(frozen=True)
 class History:
-    """All client moves of the pair, oldest first, and the current topic ids.
+    """All client moves between the pair's clusters, and the current topic ids.
 
     Attributes:
-        source: where clients are now.
-        target: the other cluster.
-        anew: topics of the target that were recreated after the last move, to be copied from the beginning.
+        source: alias of the cluster where clients are now.
+        target: alias of the other cluster.
+        changes: the client moves, oldest first.
+        anew: topics of the target that were recreated after the last client move, and copied from the beginning.
         ids: cluster alias -> topic -> current topic id.
     """
 
@@ -257,7 +277,7 @@ class History:
 
     @classmethod
     def of(cls, procedure: Run) -> History | None:
-        """Read the journal: one listing, and the files of procedures that moved clients; None if none did."""
+        """Read the client moves from the journal and their files; None if no procedure has moved clients."""
         moved = completed_moves(procedure)
         if not moved:
             return None
@@ -273,7 +293,7 @@ class History:
             ClientMove.of(move, journal, offsets, *window)
             for (_, move), offsets, window in zip(moved, seeded, windows, strict=True)
         )
-        # For a source declared lost, topics that were recreated are recognised by the recorder's samples instead.
+        # If the source is declared lost, its recreated topics are recognised by the flight recorder's samples instead.
         source_ids = {} if procedure.progress.without_source else source_topic_ids(procedure)
         target_ids = {name: info.topic_id for name, info in procedure.systems.target.topics().items()}
         return cls(
@@ -290,15 +310,20 @@ class History:
         return moves[-1] if moves else None
 
     def copied_up_to(self, tp: TopicPartition) -> int | None:
-        """Target offset below which records were on the source when clients last left the target; None if unknown."""
+        """Target offset below which all records were on the source when clients last left the target; else None."""
         return self._last_move_from_target.source_end(tp) if self._last_move_from_target else None
 
     def drained(self, tp: TopicPartition) -> bool:
-        """Whether the last copy was proven to be of the last record below the offset of `copied_up_to`."""
+        """Whether the last record below `copied_up_to` was proven to be the source's last copy."""
         return self._last_move_from_target is not None and self._last_move_from_target.drained(tp)
 
     def copies_end(self, copy: TopicPartition, tp: TopicPartition) -> int | None:
-        """Log end of a target partition's copy on the source when clients last left the target; None if unknown."""
+        """Log end of a copy on the source when clients last left the target; None if unknown.
+
+        Args:
+            copy: the source's partition.
+            tp: the target's partition that it copies.
+        """
         if (
             self._last_move_from_target is None
             or self._last_move_from_target.boundary is None
@@ -308,7 +333,7 @@ class History:
         return self._last_move_from_target.boundary.get(copy)
 
     def lineage(self, tp: TopicPartition) -> Lineage:
-        """Lineage of one partition, named as on the source."""
+        """Segments of one partition on both clusters, under identity naming; without segments if they are unknown."""
         doubted, last_ids = self._topic_ids_at_moves(tp.topic)
         if tp.topic in self.anew or self._has_new_id(last_ids, self.source, tp.topic):
             return ONE_COPY
@@ -319,10 +344,10 @@ class History:
         )
 
     def around_stranded(self, tp: TopicPartition, copy: TopicPartition) -> Lineage:
-        """Lineage of a source partition around stranded records that were kept; empty if none, or unknown.
+        """Segments of the source partition `tp` and its copy on the target, around kept stranded records.
 
-        For names that separate directions. After the failback in mode append the flow's start was seeded behind the
-        stranded records; all segments were copied from source to target.
+        For names that separate directions: a failback in mode append seeded the flow source -> target behind the
+        stranded records. Without segments if no stranded records were kept, or if the offsets are unknown.
         """
         segments, begin = self._segments_around_stranded(self.source, tp, copy)
         return (
@@ -332,9 +357,9 @@ class History:
         )
 
     def copied_around_stranded(self, copy: TopicPartition, tp: TopicPartition) -> tuple[CopiedSegment, ...]:
-        """Segments of a target partition's copy on the source, around stranded records; the last segment is open.
+        """Segments of the target partition `tp` and its copy on the source, around kept stranded records.
 
-        A single segment if no stranded records were kept, or the journal does not say.
+        The last segment is open. It is the only one if no stranded records were kept, or if the offsets are unknown.
         """
         segments, begin = self._segments_around_stranded(self.target, tp, copy)
         from_original = (*segments, CopiedSegment(begin[0], None, begin[1], None, copied_back=False))
@@ -353,10 +378,13 @@ class History:
     def _segments_around_stranded(
         self, home: str, tp: TopicPartition, copy: TopicPartition
     ) -> tuple[list[CopiedSegment], tuple[int, int]]:
-        """Closed segments that each end before kept stranded records; and where the open rest begins in both logs.
+        """Closed segments, each of which ends before kept stranded records, and where the open last segment begins.
 
         Args:
-            home: alias of the cluster where clients write `tp`; `copy` is its copy on the other cluster.
+            home: alias of the cluster where clients write `tp`; `copy` is the partition's copy on the other cluster.
+
+        Returns:
+            The closed segments; the first offset of the open segment in the log of `tp` and in that of `copy`.
         """
         doubted, last_ids = self._topic_ids_at_moves(tp.topic)
         begin, segments = (0, 0), list[CopiedSegment]()
@@ -379,7 +407,11 @@ class History:
         return segments, begin
 
     def _topic_ids_at_moves(self, topic: str) -> tuple[set[int], dict[str, str]]:
-        """Moves at which the source topic's id had changed without a recorded recreation; and last id by cluster."""
+        """Client moves before which the source topic was recreated unrecorded, by the topic's ids in the plans.
+
+        Returns:
+            Numbers of these client moves in `changes`; cluster alias -> the topic's last id in a plan.
+        """
         doubted, last_ids = set[int](), dict[str, str]()
         for number, change in enumerate(self.changes):
             if topic in change.anew:

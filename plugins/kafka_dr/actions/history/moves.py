@@ -1,4 +1,4 @@
-"""Procedures of the pair that moved clients, and their facts in the journal."""
+"""Procedures that moved clients between the pair's clusters, and facts in the journal of the pair's procedures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ F = TypeVar("F", bound=Fact)
 
 
 def completed_moves(procedure: Run) -> list[tuple[JournalEntry, Run]]:
-    """Procedures of the pair with an open_target intent and no rollback, each with that entry, oldest first."""
+    """Other procedures of the pair that opened their target, each with its open_target intent; oldest first.
+
+    Left out are procedures that were rolled back, and the given procedure itself.
+    """
     entries = procedure.journal.entries(step=Step.OPEN_TARGET, kind=Entry.INTENT)
     first = {entry.procedure_id: entry for entry in reversed(entries) if entry.procedure_id != procedure.id}
     openings = [(entry, procedure.other(name)) for name, entry in first.items()]
@@ -26,7 +29,7 @@ def completed_moves(procedure: Run) -> list[tuple[JournalEntry, Run]]:
 
 
 class PairJournal:
-    """Facts of all procedures of the pair, including the given procedure; reads nothing before the first query."""
+    """Facts in journal entries of all procedures of the pair, including the given one; read when asked for."""
 
     def __init__(self, procedure: Run) -> None:
         self._procedure = procedure
@@ -35,10 +38,13 @@ class PairJournal:
     def facts(
         self, fact: type[F], step: Step, after: int = 0, until: int | None = None
     ) -> list[tuple[JournalEntry, Run, F]]:
-        """Facts of one class that a step wrote between two sequences (exclusive), with entry and procedure.
+        """Facts of one class that `step` wrote to the journal.
+
+        Args:
+            after, until: journal sequences, both exclusive; None for `until`: up to now.
 
         Returns:
-            (entry, procedure that wrote the entry, fact), oldest first.
+            (journal entry, procedure that wrote it, fact), oldest first.
         """
         entries = self._procedure.journal.entries(step=step, kind=fact.kind)
         within = [entry for entry in entries if after < entry.sequence and (until is None or entry.sequence < until)]
@@ -49,7 +55,11 @@ class PairJournal:
         ]
 
     def same_way(self, fact: type[F], step: Step, after: int | None = None) -> list[tuple[JournalEntry, Run, F]]:
-        """As `facts`, only of procedures in the same direction; by default since the last client move."""
+        """As `facts`, only of procedures with the given procedure's source and target.
+
+        Args:
+            after: journal sequence, exclusive; None: that of the last client move.
+        """
         if after is None:
             moved = completed_moves(self._procedure)
             after = moved[-1][0].sequence if moved else 0

@@ -1,4 +1,4 @@
-"""Seeded start offsets of a flow."""
+"""Start offsets that earlier procedures seeded for a flow, by the journal."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from kafka_dr.vocabulary import Step
 
 
 def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) -> tuple[dict[TopicPartition, int], bool]:
-    """Log ends by the oldest note of each partition, and whether any note is whole.
+    """Log end of each partition by the oldest note that lists it, and whether any note is whole.
 
-    A partition that only notes after a whole note contain was created by the flow, and is left out.
+    A note is whole if it lists all partitions that the flow may write to. Partitions that only later notes list were
+    created by the flow, and are left out.
 
     Args:
-        notes: journal sequence, log ends, and whether the note is whole: covers all partitions the flow may write to.
+        notes: per note its journal sequence, log ends, and whether it is whole.
     """
     ends: dict[TopicPartition, int] = {}
     newest_first = sorted(notes, key=itemgetter(0), reverse=True)
@@ -42,7 +43,7 @@ class SeededOffset(NamedTuple):
 
     Attributes:
         replicated: last source offset that counts as copied; -1 for none.
-        target_end: lower bound of the target's log end once all records that count as copied were there.
+        target_end: lower bound of the target's log end at the time when all these records were on the target.
     """
 
     replicated: int
@@ -50,7 +51,10 @@ class SeededOffset(NamedTuple):
 
 
 def seeded_offsets(procedure: Run) -> dict[TopicPartition, SeededOffset]:
-    """Seeded start offsets since clients moved to the flow's source; {} if no procedure moved clients there."""
+    """Source partition -> its start offset, seeded by the last client move to the source or by a failback after it.
+
+    {} if the last client move did not go to the flow's source.
+    """
     moved = completed_moves(procedure)
     if not moved or moved[-1][1].request.target != procedure.request.source:
         return {}
@@ -65,7 +69,10 @@ def seeded_offsets(procedure: Run) -> dict[TopicPartition, SeededOffset]:
 
 
 def seeded_by(failover: Run) -> dict[TopicPartition, int]:
-    """Last offsets that a failover set as copied for the flow from its target; -1 for none."""
+    """Partition of a failover's target -> last offset that it seeded as copied for the reverse flow; -1 for none.
+
+    {} if the failover seeded nothing.
+    """
     seeded = failover.progress.done(ReverseFlowSeeded)
     if seeded is None or seeded.seeds is None:
         return {}
@@ -73,7 +80,10 @@ def seeded_by(failover: Run) -> dict[TopicPartition, int]:
 
 
 def prefixed_seeded_offsets(procedure: Run, last: Run) -> dict[TopicPartition, SeededOffset]:
-    """Seeded start offsets under prefixed naming, behind stranded records; {} without seeds or noted log ends."""
+    """Source partition -> start offset behind stranded records, seeded by the failover `last` under prefixed naming.
+
+    {} if it seeded nothing, or noted no log ends before the flow ran.
+    """
     replicated, noted = seeded_by(last), last.progress.facts(EndsNoted, Step.START_REVERSE_REPLICATION)
     if not replicated or not noted:
         return {}
@@ -83,7 +93,10 @@ def prefixed_seeded_offsets(procedure: Run, last: Run) -> dict[TopicPartition, S
 
 
 def _ends_left(procedure: Run, last: Run) -> dict[TopicPartition, int]:
-    """Target offsets below which all was mirrored when clients left: the cut-off, or what this failback found."""
+    """Target partition -> offset below which all records were on the source when clients left the target.
+
+    From the failover's cut-off; after an unplanned failover from this failback's find_stranded_records, else {}.
+    """
     if last.progress.done(ProducersFenced) is not None:
         return cut_off_of(last)
     findings = procedure.progress.done(StrandedRecordsFound)

@@ -1,4 +1,4 @@
-"""The segments of both clusters' logs, as input of the translation job."""
+"""Write the segments of both clusters' logs as input of the translation job."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _NAMED = 10
 
 
 def write_lineage(procedure: Run, folder: Path, bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[str, str]:
-    """Write `segments` and `syncs_back` of a translation's input, unless every target log is one copy.
+    """Write the translation job's inputs `segments` and `syncs_back`, unless every target log is one copy.
 
     Returns:
-        Partition as text -> why the segments of its older records are unknown.
+        Source partition as text -> why the segments of its older records are unknown; {} if all are known.
     """
     history = None if names_separate_directions(procedure) else History.of(procedure)
     if history is None:
@@ -46,14 +46,14 @@ def write_lineage(procedure: Run, folder: Path, bounds: pd.DataFrame, positions:
 
 
 def tell_unknown(procedure: Run, step: str, unknown: Mapping[str, str]) -> None:
-    """Note in the journal the partitions without known older segments, and why; no note if there are none."""
+    """Note in the journal how many partitions' older segments are unknown, and why; no note if all are known."""
     if unknown:
         why = dict(list(unknown.items())[:_NAMED])
         record_fact(procedure.authority, step, OlderRecordsUnknown(older_records_unknown=len(unknown), why=why))
 
 
 def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartition, LogGrowth]:
-    """Log ends and highest position by source partition, from a translation's bounds and positions."""
+    """Source partition -> its current log ends and highest position, from a translation's bounds and positions."""
     furthest = (
         positions.groupby(PARTITION_COLUMNS)["position"]
         .max()
@@ -73,7 +73,7 @@ def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartitio
 
 
 def valid_lineage(lineage: Lineage, log: LogGrowth) -> Lineage:
-    """The lineage, if no segment ends before its begin, and none begins behind a log end; else without segments."""
+    """The lineage if every segment, closed at the log ends, begins at or below its end; else one without segments."""
     closed = [
         segment._replace(
             source_to=log.source_end if segment.source_to is None else segment.source_to,
@@ -97,5 +97,5 @@ def valid_lineage(lineage: Lineage, log: LogGrowth) -> Lineage:
 def segments_frame(
     lineages: Mapping[TopicPartition, Lineage], logs: Mapping[TopicPartition, LogGrowth]
 ) -> pd.DataFrame:
-    """Segments as rows, oldest first: topic, partition, segment, offsets (null: open), copied_back, drained."""
+    """One row per segment, oldest first, as of `segments_of`; `ends_only` stands in for unknown segments."""
     return segments_of({tp: lineage.segments or ends_only(logs[tp]) for tp, lineage in lineages.items()})

@@ -1,4 +1,4 @@
-"""Check the answers of translate_offsets for completeness, and sum up re-reads by group."""
+"""Check that the translation job answered every position, and sum up re-reads by group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
 
 
 def _same_rows(first: pd.DataFrame, second: pd.DataFrame) -> bool:
-    """Whether two frames have the same rows in any order, by 64-bit hashes: comparing tuples takes seconds."""
+    """Whether two frames have the same rows in any order, by 64-bit hashes, because comparing tuples takes seconds."""
     normalised = [
         frame.astype({"group": object, "topic": object, "partition": "int64", "position": "int64"})
         for frame in (first, second)
@@ -44,9 +44,10 @@ _GROUPS_NAMED = 20
 
 
 def rereads_by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Groups with most re-reads by MirrorMaker 2's checkpoints, with our bound; both summed over partitions.
+    """Groups that would re-read most records from MirrorMaker 2's checkpoints, with this translation's bound.
 
-    `bound` is null if a position of the group has no bound; `mirror_maker` counts only positions with a checkpoint.
+    Both figures are sums over the group's partitions. `bound` is null if any position of the group has no bound;
+    `mirror_maker` counts only positions with a checkpoint. Groups without such re-reads are left out.
     """
     codes, names = rank_names(rows["group"])
     by_group = rows.groupby(codes)

@@ -1,4 +1,4 @@
-"""Topics on the target that clients will write to and that MirrorMaker 2 does not mirror."""
+"""Topics on the target that clients will write to and that MirrorMaker 2 has not filled."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kafka_dr.vocabulary import Step
 
 
 def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, int]]:
-    """Topic -> log starts of a topic that clients will write to; 0 for a topic still to be created.
+    """Target topic that clients will write to and that is not mirrored -> log start of each partition.
 
-    Empty if clients continue on the mirrored topics and all mirrored topics exist.
+    0 for the partitions of a topic that does not exist yet. {} if all clients' topics are mirrored under their names.
     """
     topics = not_mirrored(procedure)
     if not topics:
@@ -26,7 +26,7 @@ def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, i
 
 
 def missing_topics(procedure: Run) -> dict[str, int]:
-    """Topic -> partition count of topics that clients will write to and that the target lacks."""
+    """Topic that clients will write to and that the target lacks -> number of partitions, by the plan."""
     topics = not_mirrored(procedure)
     existing = procedure.systems.target.topics(topics) if topics else {}
     planned = procedure.progress.move().planned.topics
@@ -34,7 +34,7 @@ def missing_topics(procedure: Run) -> dict[str, int]:
 
 
 def create_missing_topics(procedure: Run) -> None:
-    """Create the missing topics that clients will write to, with partitions and configs of the source's topics."""
+    """Create on the target the topics of `missing_topics`, with partitions and configs of the source's topics."""
     missing = missing_topics(procedure)
     if not missing:
         return
@@ -46,7 +46,7 @@ def create_missing_topics(procedure: Run) -> None:
 
 
 def not_mirrored(procedure: Run) -> list[str]:
-    """Clients' topics whose mirrored topic has another name, or did not exist when MirrorMaker 2 was stopped."""
+    """Clients' topics whose copy on the target has another name, or did not exist when MirrorMaker 2 was stopped."""
     plan, stopped = procedure.progress.move().planned, procedure.progress.done(MirrorMakerStopped)
     boundary = None if stopped is None else procedure.artifacts.load(stopped.boundary)
     mirrored = {planned.remote for planned in plan.topics} if boundary is None else set(boundary["topic"])
@@ -56,17 +56,17 @@ def not_mirrored(procedure: Run) -> list[str]:
 
 
 def configs_of_clients_topics(procedure: Run, topics: list[str]) -> dict[str, Settings]:
-    """Configs of the source's topics; if the source is lost, of the copies, which MirrorMaker 2 configures alike."""
+    """Topic -> its configs on the source; if the source is lost, those of its copy, which MirrorMaker 2 sets alike."""
     if not procedure.progress.without_source:
         return procedure.systems.source.configs(topics)
     remote = {topic: procedure.naming.remote(procedure.flow.source, topic) for topic in topics}
     copy_configs = procedure.systems.target.configs(list(remote.values()))
-    # A topic that never reached the target has no copy: the topic is created with the cluster's default configs.
+    # A topic that was never mirrored has no copy: it is created with the target's default configs.
     return {topic: copy_configs.get(name, Settings({})) for topic, name in remote.items()}
 
 
 def local_partitions(procedure: Run) -> list[TopicPartition]:
-    """Existing target partitions of clients' topics that are `not_mirrored`."""
+    """Partitions of the topics of `not_mirrored` that exist on the target."""
     topics = not_mirrored(procedure)
     infos = procedure.systems.target.topics(topics) if topics else {}
     return [TopicPartition(topic, p) for topic, info in sorted(infos.items()) for p in info.partitions]

@@ -1,4 +1,4 @@
-"""Positions to commit to groups without members on the target: compute, commit, and record in a ledger."""
+"""Compute groups' positions on the target, commit them to groups without members, and list them in a ledger."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from kafka_dr.vocabulary import TranslationClass
 
 
 def snapshot_taken(procedure: Run) -> Receipt | None:
-    """Receipt of the groups' target positions before the procedure's first commit; None before the snapshot."""
+    """Receipt of the positions that groups had on the target before the procedure's first commit.
+
+    None if that snapshot was not taken yet.
+    """
     return next((note.snapshot for note in procedure.progress.facts(SnapshotTaken)), None)
 
 
 class ToCommit:
-    """Every position that commit_groups writes; computing the positions changes nothing on the clusters.
+    """Every position that commit_groups writes on the target; to compute them changes nothing on the clusters.
 
     Attributes:
-        groups: groups with a position to write or a refused position.
+        groups: groups with a position to write, or with a position whose translation is `REFUSED`.
     """
 
     def __init__(self, procedure: Run) -> None:
@@ -36,33 +39,38 @@ class ToCommit:
         self.groups = list(dict.fromkeys([*self._wanted["group"].tolist(), *self._refused["group"].tolist()]))
 
     def rows(self, held: pd.DataFrame) -> pd.DataFrame:
-        """Positions to write, in order; `held`: the groups' positions on the target before the first commit."""
+        """Return the positions to write on the target, in order.
+
+        Args:
+            held: the groups' positions on the target before the procedure's first commit.
+        """
         return with_resets_for_refused(self._procedure, self._wanted, self._refused, held)
 
 
 def positions_to_commit(procedure: Run) -> pd.DataFrame:
-    """Positions that commit_groups would write now."""
+    """Positions that commit_groups would write on the target now, as `ToCommit.rows`."""
     to_commit, receipt = ToCommit(procedure), snapshot_taken(procedure)
     held = held_positions(procedure, to_commit.groups) if receipt is None else procedure.artifacts.load(receipt)
     return to_commit.rows(held)
 
 
 def translation_of(procedure: Run) -> pd.DataFrame:
-    """Rows of translate_offsets, one per position."""
+    """The translation that translate_offsets saved: one row per position."""
     return procedure.artifacts.load(procedure.progress.require(OffsetsTranslated).translation)
 
 
 def translated_positions(procedure: Run) -> pd.DataFrame:
-    """Translated positions on the target, without refused positions."""
+    """Positions on the target from the translation, without those of class `REFUSED`."""
     rows = translation_of(procedure)
     translated = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
     return translated[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
 
 
 def wanted_positions(procedure: Run) -> pd.DataFrame:
-    """Positions to write on the target, in order; the review has shown the refused and untranslated rows left out.
+    """Positions to write on the target, in order: translated ones, those of excluded groups, those in new topics.
 
-    If clients will write to topics that MirrorMaker 2 did not mirror, groups start at the beginning of these topics.
+    In topics that clients will write to and that MirrorMaker 2 did not mirror, groups start at the beginning. Refused
+    and untranslated positions are left out; review_translation has shown them.
     """
     wanted = translated_positions(procedure)
     left_alone = excluded_positions(procedure)
@@ -87,7 +95,7 @@ def wanted_positions(procedure: Run) -> pd.DataFrame:
 
 
 def refused_places(procedure: Run) -> pd.DataFrame:
-    """Group, topic and partition on the target of every refused position."""
+    """Group, target topic and partition of every position whose translation is `REFUSED`."""
     rows = translation_of(procedure)
     refused = rows[(rows["class"] == TranslationClass.REFUSED.value) & rows["target_topic"].notna()]
     return (
@@ -100,9 +108,13 @@ def refused_places(procedure: Run) -> pd.DataFrame:
 def with_resets_for_refused(
     procedure: Run, wanted: pd.DataFrame, refused: pd.DataFrame, held: pd.DataFrame
 ) -> pd.DataFrame:
-    """The wanted positions, and the log start for each refused position whose group had a later one before.
+    """The wanted positions, and the target's log start wherever a refused position would leave a later one in place.
 
-    Danger: an old position on a cluster that clients return to may lie beyond records that the group has not read.
+    Danger: on a cluster that clients return to, a group's old position may lie beyond records that it has not read.
+
+    Args:
+        refused: as of `refused_places`.
+        held: the groups' positions on the target before the procedure's first commit.
     """
     stale = with_held_position(refused, held, "held").dropna(subset=["held"])
     partitions = [
@@ -117,7 +129,7 @@ def with_resets_for_refused(
 
 
 def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], int]:
-    """(group, source topic, target partition) -> start of an excluded group by its policy; none for `fail`."""
+    """(excluded group, source topic, target partition) -> position by the group's policy; none for policy `fail`."""
     policies = {excluded.group: excluded.policy for excluded in excluded_groups(procedure) if excluded.policy != "fail"}
     if not policies:
         return {}
@@ -128,7 +140,8 @@ def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], 
     ]
     remote = remote_partitions(procedure, {tp for _, tp in places})
     starts = procedure.systems.target.starts(list(remote.values()))
-    # Originals of prefixed copies have no boundary: their current log ends, which do not move, stand in.
+    # Topics of the target itself have no boundary. A group that reads their prefixed copies on the source gets their
+    # current log ends instead, which do not move.
     by_policy = {
         "earliest": starts,
         "boundary": procedure.systems.target.ends(list(remote.values())) | boundary_of(procedure),
@@ -137,7 +150,7 @@ def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], 
 
 
 def held_positions(procedure: Run, groups: list[str]) -> pd.DataFrame:
-    """Positions of the groups on the target now; only existing groups are requested."""
+    """Positions that these groups have on the target now; no rows for groups that do not exist there."""
     existing = procedure.systems.target.groups()
     return positions_of(
         procedure.systems.target, [group for group in groups if group in existing], require_stable=False
@@ -145,19 +158,26 @@ def held_positions(procedure: Run, groups: list[str]) -> pd.DataFrame:
 
 
 def changed_positions(wanted: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
-    """Wanted positions that differ from the held ones."""
+    """The wanted positions that differ from what the groups hold, or that they do not hold at all."""
     compared = with_held_position(wanted, held, "held")
     return wanted[compared["held"].ne(compared["position"]).fillna(True).to_numpy(dtype=bool)]
 
 
 def with_held_position(rows: pd.DataFrame, held: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The rows, in order, with the position held by the same group and partition in column `name`; null if none."""
+    """The rows in their order, with an added column `name`: the position in `held` of the same group and partition.
+
+    Null if `held` has none.
+    """
     # Nullable integers: pandas would turn missing values into floats and round large offsets.
     return rows.merge(held.rename(columns={"position": name}).astype({name: "Int64"}), on=PLACE, how="left")
 
 
 def commit_positions(procedure: Run, todo: pd.DataFrame) -> dict[tuple[str, TopicPartition], str]:
-    """Commit the positions, many groups in flight; return the broker's error for each refused partition."""
+    """Commit positions on the target, many groups concurrently.
+
+    Returns:
+        (group, partition) -> the broker's error, for each position that the broker refused.
+    """
     results = procedure.systems.target.commit_many(by_group(todo))
     return {(group, tp): error for group, outcomes in results.items() for tp, error in outcomes.items() if error != OK}
 
@@ -165,7 +185,7 @@ def commit_positions(procedure: Run, todo: pd.DataFrame) -> dict[tuple[str, Topi
 def ledger_frame(
     wanted: pd.DataFrame, before: pd.DataFrame, after: pd.DataFrame, errors: Mapping[tuple[str, TopicPartition], str]
 ) -> pd.DataFrame:
-    """One row per group and partition: position before, wanted, read back, and the broker's error if any."""
+    """One row per group and target partition: position before, wanted, read back, and the broker's error if any."""
     refused = pd.DataFrame(
         [(group, *tp, error) for (group, tp), error in errors.items()], columns=[*PLACE, "error"]
     ).astype({"group": object, "topic": object, "partition": "int32"})

@@ -1,7 +1,7 @@
-"""Translate positions together with the loss assessment: clients need not wait for a second start of Spark.
+"""Translate positions within the job that assesses loss (early translation), to save a second start of Spark.
 
-Invariant: the same input gives the same rows. Of the input of a translation without the source, only the target's log
-can change after the assessment; if log start and log end are unchanged, the early rows are reused.
+Invariant: the same input gives the same rows. Of the input of a translation without the source, only the target's
+logs can change after the assessment; if their log starts and log ends are unchanged, the early rows are reused.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
-#: Limits of an early translation: more positions, or longer reading (the job's own step may read for ten minutes),
-#: would delay the approver of the loss.
+#: Limits of an early translation, which delays the approver of the loss: number of positions, and seconds of reading
+#: (in translate_offsets the job may read for ten minutes).
 MOST_POSITIONS, _MOST_READ_SECONDS = 200_000, 60
 _SUMMARY_FIELDS = ("digest", "classes", "records_read", "repeats", "holes", "cut")
 
@@ -41,7 +41,7 @@ def write_ahead(
     bounds: pd.DataFrame,
     flowed_back: bool,
 ) -> None:
-    """Write an early translation's input into the assessment's folder; no input for none or too many positions."""
+    """Write the early translation's input into the assessment's folder, unless there are no or too many positions."""
     if not 0 < len(positions) <= MOST_POSITIONS:
         return
     folder = assessment / Step.TRANSLATE_OFFSETS
@@ -76,7 +76,11 @@ def write_translation(
 
 
 def early_result(procedure: Run, assessment: Path) -> EarlyTranslation | None:
-    """Save the early translation: receipt and figures; None if the assessment job made no translation."""
+    """Save the early translation; return its receipt and figures, None if the assessment job made none.
+
+    Args:
+        assessment: output folder of the assessment job.
+    """
     output_folder = assessment / Step.TRANSLATE_OFFSETS
     if not output_folder.exists():
         return None
@@ -93,11 +97,11 @@ def early_result(procedure: Run, assessment: Path) -> EarlyTranslation | None:
 def reuse_if_target_unchanged(
     procedure: Run, early: EarlyTranslation | None, bounds: pd.DataFrame, positions: pd.DataFrame
 ) -> tuple[pd.DataFrame, dict[str, Any]] | None:
-    """Rows and summary of the early translation if the target's logs are unchanged; else None: translate again.
+    """Rows and summary of the early translation; None if there is none, or if a log of the target has changed.
 
     Args:
         early: as of `early_result`.
-        bounds, positions: as of the assessment.
+        bounds, positions: those of the loss assessment.
     """
     if not early or not bounds_at_boundary(procedure, bounds).equals(bounds_as_assessed(bounds)):
         return None
@@ -109,15 +113,15 @@ def reuse_if_target_unchanged(
 
 
 def bounds_at_boundary(procedure: Run, bounds: pd.DataFrame) -> pd.DataFrame:
-    """The inventory's bounds with the target's current log starts and the boundary; does not read the source."""
+    """The loss assessment's bounds with the boundary and the target's current log starts; does not read the source."""
     boundary = boundary_of(procedure)
-    # Retention goes on while people decide: from a position below the log start, a group's consumers would jump to
-    # wherever auto.offset.reset says.
+    # Retention deletes records while people decide: from a position below the log start, a group's consumers would
+    # jump to where auto.offset.reset says.
     return _with_target_offsets(bounds, boundary, procedure.systems.target.starts(list(boundary)))
 
 
 def bounds_as_assessed(bounds: pd.DataFrame) -> pd.DataFrame:
-    """The inventory's bounds with the target's log start and end as of the assessment."""
+    """The loss assessment's bounds as a translation uses them, with the target's log starts and ends of that time."""
     return _with_target_offsets(bounds, *(_offsets_on_target(bounds, name) for name in ("boundary", "target_start")))
 
 
@@ -135,8 +139,8 @@ def _with_target_offsets(
     current = with_partition_column(
         with_partition_column(by_remote, boundary, "boundary"), starts, "target_start"
     ).rename(columns={"topic": "target_topic", "source_topic": "topic"})
-    # Cut-off and boundary are an offset pair only if the target still ends as a continued run left it; otherwise the
-    # cut-off proves nothing about the target's records.
+    # Cut-off and boundary are an offset pair only if the target's log still ends where the continued planned run left
+    # it; otherwise the cut-off proves nothing about the target's records.
     drained = bounds["drained"] & current["boundary"].eq(bounds["boundary"].astype("Int64")).fillna(False).astype(bool)
     return current[bounds.columns].assign(
         cut_off=bounds["cut_off"].astype("Int64").where(drained), drained=drained, complete=drained
@@ -144,10 +148,14 @@ def _with_target_offsets(
 
 
 def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """Pairs by content, and offset syncs older than the first sample, in order of the target's log.
+    """Content pairs, and offset syncs about target records before the flight recorder's first sample, numbered.
 
-    An offset sync is an unchecked statement; from the first sample on, no sync is needed: between pairs the target's
-    records are counted.
+    An offset sync is an unchecked statement. From the first sample on none is needed: between content pairs the
+    target's records are counted.
+
+    Args:
+        pairs: content pairs.
+        floors: as of `recorder.history.Recorded`.
     """
     first_samples = floors.groupby(PARTITION)["target_end"].min().rename("recorded_from").reset_index()
     older_syncs = syncs.merge(first_samples, on=PARTITION, how="left")
@@ -155,7 +163,7 @@ def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame
         older_syncs["recorded_from"].isna() | (older_syncs["downstream"] < older_syncs["recorded_from"])
     ]
     names = [*PARTITION, "upstream", "downstream"]
-    # Syncs keep their own order, which reveals a rewound target; pairs follow in the order of sampling.
+    # Offset syncs keep their own order, which reveals a rewound target; content pairs follow in the order of sampling.
     ordered = pd.concat(
         [older_syncs.sort_values("sequence")[names], pairs.sort_values("sampled_at")[names]], ignore_index=True
     )

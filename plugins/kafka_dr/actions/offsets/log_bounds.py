@@ -27,15 +27,17 @@ def bounds_of(
     restamped: Collection[str] = (),
     recreated: Collection[str] = (),
 ) -> pd.DataFrame:
-    """One row per source partition; an offset that a mapping lacks is null.
+    """One row of log bounds per source partition; an offset that its mapping lacks is null.
 
     Args:
-        remote: source partition -> target partition, the key of `target_start` and `boundary`.
-        source_configs: None if the source is not asked: MirrorMaker 2 copied its topic configs to the target.
+        remote: source partition -> target partition.
+        source_start, cut_off: source partition -> log start, log end.
+        target_start, boundary: target partition -> log start, log end.
+        source_configs: topic -> configs; None if the source is not read: then the target's, as MirrorMaker 2 copied.
         drained: source partitions whose records below the cut-off are all on the target.
         other_writer: target topics that others than MirrorMaker 2 may write to.
         restamped: source topics whose records have other timestamps on the source than on the target.
-        recreated: source topics that were recreated.
+        recreated: source topics that were recreated, so that recorded offsets belong to an older log.
     """
     topics, names = (
         pd.Series([tp.topic for tp in partitions], dtype=object) for partitions in (remote, remote.values())

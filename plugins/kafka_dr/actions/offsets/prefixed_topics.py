@@ -1,7 +1,8 @@
-"""Positions on prefixed copies of the target's own topics: groups of the copies continue on the originals.
+"""Translate positions on prefixed copies to the original topics on the target, for prefixed naming.
 
-Clients that a failover moved from `orders` to `primary.orders` have read the older records in `primary.orders`; on the
-primary cluster these records are in `orders`.
+Example: a failover moved clients from `orders` on cluster `primary` to `primary.orders`, where groups have positions.
+When clients move to `primary` again, these groups continue in `orders`. A *copy* is the source's partition of
+`primary.orders`, its *original* the target's partition of `orders`.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from kafka_dr.procedure.run import Run
 
 
 def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
-    """Add bounds of copies of the target's topics; write their segments and offset syncs to the folder.
+    """Return `bounds` with a row per copy added; write the job's inputs `segments` and `syncs_back` to the folder.
 
-    The originals end where the last failover left them: a group that has read a copy to its end continues before the
-    records stranded in the original. Segments are also written for clients' own topics with kept stranded records:
-    stranded records are on no target, and no record is missing there.
+    A group that has read a copy to its end continues in the original before the records stranded there. Segments are
+    also written for clients' own topics with kept stranded records, which no target has: without segments these
+    records would count as missing.
     """
     originals, history = (
         originals_of(procedure),
@@ -57,10 +58,10 @@ def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) ->
 
 
 def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
-    """As `write_prefixed_copies` without the source: the journal names the copies' ends at clients' last arrival.
+    """As `write_prefixed_copies`, but without reading the source: log ends of the copies come from the journal.
 
     Args:
-        copies: as of `bounds_of_lost_copies`; a copy without an end in the journal has no cut-off and gets no segments.
+        copies: as of `bounds_of_lost_copies`; a copy whose log end the journal lacks has no cut-off and no segments.
     """
     if not len(copies):
         return bounds
@@ -82,7 +83,7 @@ def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies:
 
 
 def segments_around_stranded(history: History, bounds: pd.DataFrame) -> dict[TopicPartition, tuple[CopiedSegment, ...]]:
-    """Partition -> segments around kept stranded records, for partitions of `bounds` that have such records."""
+    """Source partition of `bounds` with kept stranded records -> the segments around these records."""
     by_partition = {}
     columns = ["topic", "partition", "target_topic", "cut_off", "boundary"]
     for topic, partition, name, cut_off, boundary in bounds[columns].itertuples(index=False):
@@ -98,7 +99,7 @@ def _write_copy_inputs(
     segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]],
     originals: Mapping[TopicPartition, TopicPartition],
 ) -> None:
-    """Write the job's inputs `segments` and `syncs_back` of copies."""
+    """Write the job's inputs: `segments`, and as `syncs_back` the originals' offset syncs under the copies' names."""
     write_frame(folder, "segments", segments_of(segments))
     syncs = syncs_of_the_other_flow(procedure)
     names = {original.topic: tp.topic for tp, original in originals.items()}
@@ -110,7 +111,7 @@ def _write_copy_inputs(
 
 
 def originals_of(procedure: Run) -> dict[TopicPartition, TopicPartition]:
-    """Copy on the source, by the plan -> original on the target; only if both clusters have the partition."""
+    """Copy on the source, by the plan -> its original on the target; only partitions that exist on both clusters."""
     copies = procedure.progress.move().planned.copies
     source_topics, target_topics = (
         cluster.topics(sorted(names))
@@ -136,7 +137,14 @@ def originals_of(procedure: Run) -> dict[TopicPartition, TopicPartition]:
 def segments_of_copy(
     history: History | None, copy: TopicPartition, original: TopicPartition, end: int, original_end: int
 ) -> tuple[CopiedSegment, ...]:
-    """A copy's segments around kept stranded records, then an open segment; only the latter if unknown."""
+    """A copy's segments around kept stranded records, then an open segment from both log ends on.
+
+    Only the open segment if the journal does not say up to where the original was copied.
+
+    Args:
+        end: log end of the copy.
+        original_end: log end of the original.
+    """
     open_segment = CopiedSegment(end, None, original_end, None, copied_back=False)
     if history is None or (copied_to := history.copied_up_to(original)) is None:
         return (open_segment,)
@@ -152,7 +160,7 @@ def segments_of_copy(
 
 
 def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartition]) -> pd.DataFrame:
-    """Translation bounds, one row per copy; neither log is written to."""
+    """Log bounds of copy and original as of `bounds_of`, one row per copy; neither log grows any more."""
     copies, target_partitions = list(originals), list(originals.values())
     source, target = procedure.systems.source, procedure.systems.target
     configs = source.configs(sorted({tp.topic for tp in copies}))
@@ -170,10 +178,13 @@ def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartit
 
 
 def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame:
-    """Bounds of the partitions of these copies with the originals' current log ends; does not read the source.
+    """As `bounds_of_copies`, but without reading the source: the copies' log ends are those in the journal.
 
-    No record was copied since clients last came to the source: clients write to the target's own topics only while
-    they work on the target.
+    They still hold: clients write to the originals only while they work on the target, so that nothing was copied
+    after they last left it.
+
+    Args:
+        topics: source topics; those that are no copies are left out.
     """
     copies = copies_of_target(procedure, topics)
     if not copies:
@@ -203,7 +214,7 @@ def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame
 
 
 def ends_of_copies(procedure: Run, bounds: pd.DataFrame) -> list[list[Any]]:
-    """Rows of `bounds` that are copies: [topic, partition, copy's end, original's start, original's end]."""
+    """Rows of `bounds` that are about copies: [topic, partition, copy's end, original's start, original's end]."""
     copies = copies_of_target(procedure, bounds["topic"].unique())
     rows = bounds.loc[bounds["topic"].isin(copies), ["topic", "partition", "cut_off", "target_start", "boundary"]]
     return [

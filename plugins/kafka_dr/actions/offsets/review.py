@@ -1,4 +1,4 @@
-"""When a second person must approve the translation, and checks of that approval."""
+"""When a second person must approve the translation, and whether a valid approval is there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from kafka_dr.vocabulary import Step
 
 
 def require_reviewed(procedure: Run) -> None:
-    """Require approval of the plan and, if due, of translation and increased loss, whatever the gate's outcome."""
+    """Require a valid approval of the plan and, if `digest_to_review` gives a digest, of that one.
+
+    Airflow is asked for the approvals; the gate's outcome in the journal does not suffice.
+
+    Raises:
+        ApprovalMissing: an approval is missing or invalid.
+    """
     procedure.approvals.require_plan()
     procedure.progress.outcome_entry(Step.REVIEW_TRANSLATION)
     more = loss_beyond_approval(procedure)
@@ -34,10 +40,13 @@ def require_reviewed(procedure: Run) -> None:
 
 
 def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None:
-    """Digest of the translation and of the loss beyond the approval; None if no person must approve them.
+    """Digest of the translation and of the loss in `more`; None if no person must approve them.
 
-    A person must approve if more is lost, a position is not exact, records are missing, or groups move that the plan
-    does not name.
+    A person must approve if more is lost than was approved, a position is not exact, records are missing on the
+    target, or groups move that the plan does not name.
+
+    Args:
+        more: as of `loss_beyond_approval`.
     """
     translated = procedure.progress.require(OffsetsTranslated)
     needs_review = (
@@ -47,12 +56,15 @@ def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None
 
 
 def groups_born(procedure: Run) -> list[str]:
-    """Groups that move but are not in the plan: created between the plan and the fence."""
+    """Groups that move but are not in the plan, because they were created after it; [] without the source."""
     progress = procedure.progress
     return [] if progress.without_source else list(progress.require(ConsumersDrained).groups_since_forecast)
 
 
 def require_opened(procedure: Run) -> None:
-    """Require an open target: opened with valid approvals, or manually, since a check would undo nothing then."""
+    """Require that the target is open and, unless it was opened manually, that the approvals are valid.
+
+    After a manual opening a missing approval could no longer prevent anything.
+    """
     if procedure.progress.require(TargetOpened).by_hand is None:
         require_reviewed(procedure)
