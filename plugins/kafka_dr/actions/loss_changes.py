@@ -1,4 +1,4 @@
-"""Loss after the assessment: the target's log may have shrunk, a returned source may have accepted records."""
+"""Loss after its assessment: the target's logs may have shrunk, an old source may have accepted more records."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ from kafka_dr.vocabulary import Entry, Step
 
 
 def loss_beyond_approval(procedure: Run, until: int | None = None) -> list[LossIncrease]:
-    """Partitions with more loss than approved, by entries before the opening; [] unless the source is declared lost.
+    """Partitions with more loss than was approved, by journal entries that open_target could take into account.
+
+    [] unless the source is declared lost.
 
     Args:
-        until: ignore journal entries from this sequence number on.
+        until: sequence number from which on journal entries are ignored.
     """
     if not procedure.progress.without_source:
         return []
@@ -40,7 +42,10 @@ def loss_beyond_approval(procedure: Run, until: int | None = None) -> list[LossI
 
 
 def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]:
-    """Approved rows of loss, updated by journal entries after the assessment and before sequence number `until`."""
+    """The plan's rows of loss as they are now, by what the journal says before sequence number `until`.
+
+    Considered are MirrorMaker 2's stop and records that the source accepted; None for `until` considers all entries.
+    """
     accepted_ends = _accepted_ends(procedure, until)
     stopped = procedure.progress.done(MirrorMakerStopped)
     return loss_now(
@@ -54,7 +59,13 @@ def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]
 def _evidence_of_stop(
     procedure: Run, stopped: MirrorMakerStopped, accepted: dict[TopicPartition, int]
 ) -> NewerEvidence:
-    """Target ends at the assessment and at the stop; replicated offsets of a recreated topic belong to another log."""
+    """What is known once MirrorMaker 2 is stopped: target log ends at assessment and stop, replicated offsets.
+
+    Replicated offsets of recreated topics are left out: they belong to another log.
+
+    Args:
+        accepted: as of `_accepted_ends`.
+    """
     assessed = procedure.progress.require(DataLossAssessed)
     bounds = procedure.artifacts.load(assessed.bounds)
     partitions = [TopicPartition(topic, int(p)) for topic, p in zip(bounds["topic"], bounds["partition"], strict=True)]
@@ -74,7 +85,10 @@ def _evidence_of_stop(
 
 
 def _accepted_ends(procedure: Run, until: int | None) -> dict[TopicPartition, int]:
-    """Fenced source's log ends where the source accepted records since the assessment; by the newest outcome."""
+    """Source partition -> log end behind the fence, where the source accepted records after the assessment.
+
+    From the newest outcome before sequence number `until` that lists such records; {} without one.
+    """
     outcomes = facts_of(procedure.journal.entries(procedure.id, kind=Entry.OUTCOME), StepOutcome)
     receipts = [
         fact.accepted
@@ -85,7 +99,10 @@ def _accepted_ends(procedure: Run, until: int | None) -> dict[TopicPartition, in
 
 
 def _opened_at(procedure: Run) -> int | None:
-    """First sequence number open_target did not evaluate; None before its intent. Later findings undo no opening."""
+    """Sequence number of the first journal entry that open_target did not take into account.
+
+    None before its intent. Findings of later entries undo no opening.
+    """
     intents = procedure.journal.entries(procedure.id, Step.OPEN_TARGET, Entry.INTENT)
     opening = next(facts_of(intents, TargetToOpen), None)
     if opening is None:

@@ -1,4 +1,4 @@
-"""Check proven facts again after a delay: a person decided, a process was killed, or a machine was suspended."""
+"""Check again what was proven before a delay: while a person decided, a process was dead, a machine suspended."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ from kafka_dr.procedure.entries import ConsumersDrained, MirrorMakerStopped, Sou
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
-#: A Connect worker beside a dead source may not answer; the target's log ends then show whether its tasks still mirror.
+#: Timeout of a request to a worker that may have died with its source; if it is silent, the target's log ends show
+#: whether its tasks still mirror.
 _STATUS_SECONDS = 5.0
 
 
 def recheck_preconditions(procedure: Run) -> None:
-    """Refuse if fence or cut-off of a readable source changed or, after the stop, MirrorMaker 2 or target ends."""
+    """Refuse if something changed that the procedure has proven and relies on.
+
+    Checked are fence and log ends of the source, unless it is declared lost; and, once MirrorMaker 2 was stopped, that
+    it is still stopped and the target's log ends are still the boundary.
+    """
     if not procedure.progress.without_source:
         source_still_fenced(procedure)
         source_ends_are_cut_off(procedure)
@@ -43,12 +48,16 @@ def recheck_preconditions(procedure: Run) -> None:
 
 
 def source_reopened(procedure: Run) -> bool:
-    """Whether return_to_source began to reopen the source."""
+    """Whether return_to_source has begun to let clients write on the source again, by its intent in the journal."""
     return bool(procedure.progress.facts(SourceToReopen))
 
 
 def source_still_fenced(procedure: Run) -> None:
-    """Check the source's fence by ACL entries and the probe's write; FenceNotProven names who may act."""
+    """Check the source's fence, by its ACL entries and by the probe's write. Nothing is checked without authorizer.
+
+    Raises:
+        FenceNotProven: a client may act (the error names its principal), or a broker did not refuse the probe.
+    """
     rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
     if not rules.authorizer:
         return
@@ -72,9 +81,10 @@ def source_still_fenced(procedure: Run) -> None:
 
 
 def source_ends_are_cut_off(procedure: Run) -> None:
-    """Refuse records on the source after the cut-off: a super user passes every ACL, only log ends show such writes.
+    """Refuse if the source has records from the cut-off on, or log ends below it.
 
-    The end marker of a transaction without records moves a log end, too, but is no write.
+    Only log ends show what a super user writes, whom no ACL stops. The end marker of a transaction moves a log end,
+    too, but is no record.
     """
     cut_off = cut_off_of(procedure)
     ends = procedure.systems.source.ends(partitions_of_plan(procedure))
@@ -95,7 +105,14 @@ def source_ends_are_cut_off(procedure: Run) -> None:
 
 
 def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
-    """Refuse members on these clusters and commits on the source since the freeze; return how the latter was proven."""
+    """Refuse if a group has members on these clusters, or other positions on the source than drain_consumers read.
+
+    Returns:
+        How the positions were proven to be the same, as text.
+
+    Raises:
+        FenceNotProven: a group has members, or a position has changed.
+    """
     groups = groups_of(procedure)
     for cluster in clusters:
         active = active_groups(cluster, groups)
@@ -118,7 +135,10 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
 
 
 def mirror_maker_still_stopped(procedure: Run) -> None:
-    """Refuse a running flow; if the source is declared lost, a connector that is still stopping passes as harmless."""
+    """Refuse if a connector of the flow is not STOPPED without tasks.
+
+    If the source is declared lost, it may still be stopping: no record can come from there.
+    """
     for name, status in connector_states(procedure):
         is_stopping = procedure.progress.without_source and (status.state == STOPPED or still_stopping(procedure, name))
         if not (status.stopped or is_stopping):
@@ -126,7 +146,7 @@ def mirror_maker_still_stopped(procedure: Run) -> None:
 
 
 def running_again(status: ConnectorStatus) -> Refusal:
-    """Refusal for a connector that runs after it was STOPPED, or without a request to stop."""
+    """Build the refusal for a connector that runs although it was STOPPED, or that nobody asked to stop."""
     return Refusal(
         f"{status.name} runs again",
         f"{status.state} with {len(status.tasks)} tasks",
@@ -135,13 +155,16 @@ def running_again(status: ConnectorStatus) -> Refusal:
 
 
 def still_stopping(procedure: Run, part: str) -> bool:
-    """Whether a stop request is pending and `stop_seconds` remain: Connect takes a minute to close a dead source."""
+    """Whether a part (of `parts_of`) was asked to stop less than `stop_seconds` ago, and was not STOPPED yet.
+
+    Connect takes a minute to close a task whose source is dead.
+    """
     since = stopping_since(procedure, part)
     return since is not None and time.time() < since + procedure.request.deadlines.stop_seconds
 
 
 def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
-    """States of the flow's connectors; if the source is declared lost, without connectors of a silent worker."""
+    """(name, state) of each connector of the flow; if the source is declared lost, without those of a silent worker."""
     names = parts_of(procedure.flow)
     if not procedure.progress.without_source:
         return [(name, procedure.mirror_maker(procedure.flow).status(name)) for name in names]
@@ -151,7 +174,10 @@ def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
 
 
 def connector_state(procedure: Run, name: str) -> ConnectorStatus | None:
-    """State of a connector of a lost source; None if unknown: any record still mirrored would move target ends."""
+    """State of a connector whose source is declared lost; None if its worker or stop hook is silent.
+
+    Its state may then stay unknown: any record that it still mirrored would move the target's log ends.
+    """
     hook = procedure.systems.stop_hook(procedure.flow)
     if hook is not None:
         return _processes_state(procedure, hook)
@@ -162,7 +188,7 @@ def connector_state(procedure: Run, name: str) -> ConnectorStatus | None:
 
 
 def _processes_state(procedure: Run, hook: StopHook) -> ConnectorStatus | None:
-    """Processes by the stop hook, as a connector with one task per process; None if the hook is silent."""
+    """The flow's processes in dedicated mode, shown as a connector with one task each; None if the hook is silent."""
     (name,) = parts_of(procedure.flow)
     try:
         running = hook.running(name, timeout=_STATUS_SECONDS)
@@ -172,7 +198,7 @@ def _processes_state(procedure: Run, hook: StopHook) -> ConnectorStatus | None:
 
 
 def target_ends_are_boundary(procedure: Run) -> None:
-    """Refuse if target log ends moved since MirrorMaker 2 was stopped."""
+    """Refuse if a log end of the target is no longer the one that the procedure has noted (`ends_left`)."""
     moved = boundary_moved(procedure)
     if moved:
         raise Refusal(
@@ -183,9 +209,10 @@ def target_ends_are_boundary(procedure: Run) -> None:
 
 
 def group_sync_stopped(procedure: Run, step: str) -> None:
-    """Wait until the checkpoint connector (dedicated: process) stops: its group sync could set back groups in use.
+    """Wait until the checkpoint connector stands still: its group sync could set back positions of groups in use.
 
-    A silent worker or stop hook is taken to have died with the source and is not waited for.
+    In dedicated mode, until the flow's processes do. If worker or stop hook is silent, it is taken to have died with
+    the source, and is not waited for.
 
     Raises:
         Refusal: the connector runs without a stop request since it was last STOPPED.

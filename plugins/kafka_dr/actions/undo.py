@@ -1,4 +1,4 @@
-"""Parts of a rollback: close the target, lift the source's fence, resume replication, see records flow again."""
+"""Parts of a rollback: close the target, lift the source's fence, resume replication, count records afterwards."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import Undo, left_to_undo
 from kafka_dr.vocabulary import Entry, Step
 
-#: Longest wait for a first record, written by a client or mirrored; zero counts are reported, not waited for.
+#: Longest wait for a first record written by a client and a first mirrored record; if none comes, 0 is reported.
 _FIRST_RECORD_SECONDS = 10.0
 _POLL_SECONDS = 0.2
-#: How long a connector of a source declared lost may take to run again.
+#: How long a connector whose source may be dead has to run again.
 _LOST_SOURCE_SECONDS = 20.0
 _ON_RETURNED_CLUSTER = (
     Step.FENCE_RETURNED_CLUSTER,
@@ -37,15 +37,18 @@ _ON_RETURNED_CLUSTER = (
 
 
 def left_on_returned_cluster(procedure: Run) -> list[str] | None:
-    """Steps of a failback on the returned cluster whose changes stay for the next run; None if none was begun.
+    """Begun steps of a failback whose changes to the returned cluster are not undone; None if none was begun.
 
-    Above all the fence stays: while clients work on the other cluster, no client may write here.
+    Its fence stays above all: while clients work on the new primary, none may write on the returned cluster.
     """
     return [step.value for step in _ON_RETURNED_CLUSTER if procedure.progress.began(step) is not None] or None
 
 
 def probe_refused_by(procedure: Run) -> dict[str, str]:
-    """Brokers that still refuse the probe's write at most 10 s after the fence was lifted, with their answers."""
+    """Broker -> its answer, of those that still refuse the probe's write after the fence was lifted; {} if none.
+
+    Waits up to 10 s until no broker refuses.
+    """
     ends_at = time.monotonic() + min(_FIRST_RECORD_SECONDS, procedure.request.deadlines.fence_seconds)
     while True:
         answers = probe_answers(procedure) or {}
@@ -58,12 +61,13 @@ def probe_refused_by(procedure: Run) -> dict[str, str]:
 
 
 def seen_flowing(procedure: Run, drain_answer: DrainHookAnswer) -> dict[str, Any]:
-    """Count records written by clients and mirrored since the fence was lifted, or report why the count failed.
+    """Count the records that clients write on the source after the rollback, and those that are mirrored.
 
     Args:
-        drain_answer: the drain hook's answer; only with producers running, the first records are waited for up to 10 s.
+        drain_answer: the drain hook's answer; if producers run, first records are waited for up to 10 s.
 
-    Returns {} without a forecast: no plan names the topics.
+    Returns:
+        Fields of SourceReturned: both counts, or why they failed. {} without a forecast: the topics are unknown.
     """
     if procedure.progress.done(FailoverForecast) is None:
         return {}
@@ -90,16 +94,20 @@ def _count_new_records(procedure: Run, drain_answer: DrainHookAnswer) -> dict[st
 
 
 def _sum_log_ends(procedure: Run, remote: dict[TopicPartition, TopicPartition]) -> tuple[int, int]:
-    """Sums of the log ends on the source and on the target."""
+    """Sum of all log ends on the source, and on the target.
+
+    Args:
+        remote: source partition -> target partition.
+    """
     return sum(procedure.systems.source.ends(list(remote)).values()), sum(
         procedure.systems.target.ends(list(remote.values())).values()
     )
 
 
 def list_undos(procedure: Run) -> list[Undo]:
-    """The undos of a rollback, by the intents of the run and of the watcher for it, in the order to be done.
+    """What a rollback has to undo, in order, by the intents of the run's steps and of the watcher for this run.
 
-    Outcomes do not count, so that a repeated rollback undoes everything again.
+    What an earlier try of the rollback has done does not count: a repeated rollback undoes everything again.
     """
     progress = procedure.progress
     intents, parts = progress.entries(Entry.INTENT), parts_of(procedure.flow)
@@ -107,11 +115,11 @@ def list_undos(procedure: Run) -> list[Undo]:
 
 
 def close_target(procedure: Run, denials: list[AclEntry]) -> None:
-    """Fence the target again with the denials that were removed to let clients in.
+    """Fence the target again: add the DENY entries that were removed to let clients in.
 
     Raises:
-        ReadBackFailed: the fence is not in place.
-        Refusal: the target is open, or its log ends moved past the boundary; there is no rollback then.
+        ReadBackFailed: an entry is missing afterwards.
+        Refusal: open_target is done, or clients have written on the target; then there is no rollback.
     """
     if procedure.progress.done(TargetOpened) is not None:
         raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
@@ -124,7 +132,7 @@ def close_target(procedure: Run, denials: list[AclEntry]) -> None:
             first_few(missing),
             "Clear return_to_source: it goes on from here.",
         )
-    # Brokers apply an ACL within moments; records accepted until then are in the log after this wait.
+    # Brokers apply an ACL within moments; records that they accepted before that are in the log after this wait.
     time.sleep(procedure.request.deadlines.stable_seconds)
     moved = boundary_moved(procedure)
     if moved:
@@ -132,12 +140,12 @@ def close_target(procedure: Run, denials: list[AclEntry]) -> None:
 
 
 def resume_replication(procedure: Run, names: list[str]) -> dict[str, Any]:
-    """Resume connectors this run stopped; return the fields of SourceReturned.
+    """Resume the connectors that this run stopped; return the fields of SourceReturned about them.
 
-    If the source is declared lost, in a failback, or in dedicated mode, resuming may be impossible: then report the
-    reason instead of waiting.
+    If the source is declared lost, in a failback, or in dedicated mode, resuming may be impossible: then the fields
+    say why, and no error is raised.
     """
-    # A returned cluster may fail again; a cluster without clients must not block the rollback and its lease.
+    # In a failback the returned cluster may fail again: as it has no clients, it must not block rollback and lease.
     flows_back = procedure.progress.began(Step.FENCE_RETURNED_CLUSTER) is not None
     if not procedure.progress.without_source and not flows_back and procedure.flow.connect:
         return {"connectors_resumed": _resume_connectors(procedure, names, procedure.request.deadlines.stop_seconds)}
@@ -154,7 +162,7 @@ def _resume_connectors(procedure: Run, names: list[str], seconds: float) -> list
     worker = procedure.mirror_maker(procedure.flow)
     for name in names:
         procedure.authority.hold()
-        # A checkpoint connector without groups has no tasks; neither has a source connector without its source.
+        # A checkpoint connector without groups has no tasks; nor has a source connector whose source is dead.
         worker.resume(
             name,
             deadline=seconds,
@@ -164,10 +172,10 @@ def _resume_connectors(procedure: Run, names: list[str], seconds: float) -> list
 
 
 def lift_source_fence(procedure: Run, step: str, fence: list[AclEntry]) -> int:
-    """Remove the fence's ACL entries from the source and read back; return the number of the entries.
+    """Remove the fence's ACL entries from the source and read the ACLs back; return the number of these entries.
 
     Raises:
-        ReadBackFailed: an entry is still there.
+        ReadBackFailed: an entry is still on the source.
     """
     if not fence:
         return 0

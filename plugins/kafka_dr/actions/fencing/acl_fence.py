@@ -22,10 +22,13 @@ from kafka_dr.vocabulary import PROBE_TOPIC, Entry
 
 
 def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
-    """Add the scope's missing DENY entries on the source, read them back, and return all this procedure added.
+    """Add the scope's missing DENY entries on the source and read the ACLs back.
+
+    Returns:
+        All ACL entries that this procedure has added on the source; [] without an authorizer.
 
     Raises:
-        FenceNotProven: by the rules read back some client may still act.
+        FenceNotProven: by the ACLs read back some client may still act.
     """
     rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
     if not rules.authorizer:
@@ -53,9 +56,9 @@ class WriteFence:
     """A fence against clients' writes on the source.
 
     Attributes:
-        added: number of ACL entries the procedure added on the source in all.
-        refusing: brokers that refused the probe's write; None without a probe or an authorizer.
-        authorizer: whether the source has an authorizer; without an authorizer no entry was added.
+        added: number of all ACL entries that the procedure has added on the source.
+        refusing: ids of the brokers that refused the probe's write; None without a probe or an authorizer.
+        authorizer: whether the source has an authorizer; without one no ACL entry was added.
     """
 
     added: int
@@ -64,15 +67,15 @@ class WriteFence:
 
     @property
     def proven(self) -> bool:
-        """Whether a probe's write was refused on every broker."""
+        """Whether every broker of the source refused the probe's write."""
         return self.refusing is not None and self.authorizer
 
 
 def fence_writes(procedure: Run, step: str, topics: Iterable[str]) -> WriteFence:
-    """Deny clients' writes to these topics of the source, and prove the denial on every broker.
+    """Deny clients' writes to these topics of the source by ACL, and prove the denial on every broker.
 
     Raises:
-        FenceNotProven: by the rules some client may still write.
+        FenceNotProven: by the ACLs some client may still write.
         DeadlinePassed: some broker did not refuse the probe's write in time.
     """
     added = add_fence(procedure, step, FenceScope.writes([*topics, PROBE_TOPIC]))
@@ -81,7 +84,10 @@ def fence_writes(procedure: Run, step: str, topics: Iterable[str]) -> WriteFence
 
 
 def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
-    """Wait until all source brokers refuse the probe for lack of rights; None without a probe or an authorizer."""
+    """Wait until all brokers of the source refuse the probe's write for lack of rights; return the brokers' ids.
+
+    None without a probe or an authorizer.
+    """
 
     def refused() -> list[int] | None:
         answers = probe_answers(procedure)
@@ -96,12 +102,12 @@ def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
 
 
 def added_entries(procedure: Run) -> list[AclEntry]:
-    """Every ACL entry this procedure, or the watcher of its old source for it, meant to add on the source."""
+    """ACL entries on the source that this procedure, or the watcher on its behalf, added or meant to add."""
     return list(added_acl_entries(procedure.progress.entries(Entry.INTENT), procedure.request.source))
 
 
 def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
-    """Each source broker's answer to the probe's write; None without a probe or an authorizer."""
+    """Broker id of the source -> its answer to the probe's write; None without a probe or an authorizer."""
     probe = procedure.systems.probe(procedure.request.source)
     if probe is None or not source_rules(procedure).authorizer:
         return None
@@ -117,10 +123,10 @@ def refused_by_rights(answer: WriteResult) -> bool:
 
 
 def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
-    """Broker id -> a partition of the probe's topic that the broker leads; a missing topic is created.
+    """Broker id -> a partition of the probe's topic that the broker leads; the topic is created if it is missing.
 
     Raises:
-        FenceNotProven: a broker leads no partition, so the fence cannot be proven on that broker.
+        FenceNotProven: a broker leads no partition, so that the fence cannot be proven on it.
     """
     brokers = sorted(broker.id for broker in cluster.brokers())
     if PROBE_TOPIC not in cluster.topics([PROBE_TOPIC]):
@@ -138,7 +144,7 @@ def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
 
 
 def make_probe_topic(cluster: KafkaCluster, brokers: Sequence[int], **limits: Any) -> None:
-    """Create the probe's topic with one partition on each broker; `limits` are passed to create_topic."""
+    """Create the probe's topic with one partition on each of these brokers; `limits` are passed to create_topic."""
     cluster.create_topic(
         PROBE_TOPIC,
         len(brokers),

@@ -9,7 +9,10 @@ from kafka_dr.procedure.run import Run
 
 
 def ask_fence_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
-    """Ask the fence hook to fence the source, and read the hook's state back; None without a hook."""
+    """Ask the fence hook to fence the source, and read its state back; None without a fence hook.
+
+    If the hook is silent, the answer says "not fenced" and holds the error.
+    """
     hook, source = procedure.systems.fence_hook, procedure.request.source
     if hook is None:
         return None
@@ -23,12 +26,14 @@ def ask_fence_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
 
 
 def asked_fence_hook(procedure: Run) -> bool:
-    """Whether this procedure asked the fence hook to fence the source, by its intents in the journal."""
+    """Whether this procedure asked, or meant to ask, the fence hook to fence the source, by its intents."""
     return bool(procedure.progress.facts(FenceHookToAsk))
 
 
 def lift_fence_hook(procedure: Run) -> FenceHookAnswer | None:
-    """Have the fence hook lift the fence that this procedure asked for; None if this procedure did not ask.
+    """Have the fence hook lift the fence that this procedure asked for; return its state after that.
+
+    None without a fence hook, or if this procedure did not ask for a fence.
 
     Raises:
         HookUnavailable: the hook does not answer.

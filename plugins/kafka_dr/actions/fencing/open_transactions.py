@@ -1,4 +1,4 @@
-"""Open transactions on the fenced source: name them, wait, and abort them if the approved plan says so."""
+"""Open transactions on the fenced source: describe them, wait for their end, abort them if the plan says so."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from kafka_dr.procedure.entries import TransactionsOpen, TransactionsToAbort, fa
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
 
-#: Age at which Kafka's tool is asked about a transaction: most end sooner, and each call takes a second or two.
+#: Kafka's tool is asked about a transaction only after this time: most end sooner, and a call takes a second or two.
 ASK_AFTER_SECONDS = 3.0
-#: Grace period from the first naming of a transaction, for its application or broker to end the transaction, before the
-#: procedure may abort the transaction.
+#: How long application and broker have to end a transaction, from its first description in the journal on, before the
+#: procedure may abort it.
 END_AFTER_SECONDS = 5.0
 _MOST_NAMED_PER_LOOK = 10
 _MOST_NOTED_PER_LOOK = 200
@@ -34,7 +34,7 @@ Key = tuple[str, int, int]
 
 
 def transaction_tool(procedure: Run) -> TransactionTool | None:
-    """Kafka's transaction tool for the source; None if the topology names no `kafka_tools`."""
+    """Kafka's own transaction tool, connected to the source; None if the topology states no `kafka_tools`."""
     jars, alias = procedure.topology.kafka_tools, procedure.request.source
     return (
         TransactionTool(jars, procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection), alias)
@@ -44,7 +44,7 @@ def transaction_tool(procedure: Run) -> TransactionTool | None:
 
 
 class OpenTransactions:
-    """Open transactions on the fenced source; names are kept in the journal, so that a resumed step continues."""
+    """Open transactions on the fenced source; described in the journal, so that a resumed step continues the wait."""
 
     def __init__(self, procedure: Run, step: str) -> None:
         self._procedure, self._step = procedure, step
@@ -52,11 +52,14 @@ class OpenTransactions:
         self._reports: list[str] = []
 
     def look(self, waiting: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> str:
-        """Name open transactions, abort them if allowed, and return a line that reports both.
+        """Describe open transactions in the journal, and abort them if the plan allows it and it is time.
 
         Args:
-            waiting: partition -> last stable offset, if the offset lies below the log end.
+            waiting: partition -> last stable offset, of partitions where it lies below the log end.
             ends: partition -> log end, of at least these partitions.
+
+        Returns:
+            One line about the transactions that are open, and what could not be done.
         """
         self._reports = []
         named = self._first_namings()
@@ -89,7 +92,7 @@ class OpenTransactions:
             return []
         try:
             transactions = [transaction for tp in partitions for transaction in self._tool.open_on(tp)]
-            # Listed after the partitions: includes every transaction that was open on a partition and is still open.
+            # Asked after `open_on`, so that it lists every transaction of a partition that is still open.
             by_producer: dict[int | None, KnownTransaction] = {
                 listed.producer_id: listed for listed in self._tool.known() if listed.open
             }
@@ -107,7 +110,11 @@ class OpenTransactions:
         ]
 
     def _describe_by_log(self, spans: Mapping[TopicPartition, OffsetSpan]) -> list[OpenTransaction]:
-        """Start offset of each partition's oldest open transaction, with the timestamp of its first record."""
+        """Each partition's oldest open transaction: its start offset, and the timestamp of its first record.
+
+        Args:
+            spans: partition -> offsets from its last stable offset to its log end.
+        """
         if not spans:
             return []
         try:
@@ -126,7 +133,7 @@ class OpenTransactions:
         ]
 
     def _first_namings(self) -> dict[Key, tuple[float, OpenTransaction]]:
-        """Transaction key -> time of its first naming (seconds since 1970) and its newest description."""
+        """Transaction key -> time of its first description (seconds since 1970), and its newest description."""
         named: dict[Key, tuple[float, OpenTransaction]] = {}
         notes = self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)
         for entry, note in facts_of(notes, TransactionsOpen):
@@ -136,7 +143,10 @@ class OpenTransactions:
         return named
 
     def _still_open(self, waiting: Mapping[TopicPartition, int]) -> list[tuple[float, OpenTransaction]]:
-        """Named transactions that are still open: a transaction below the last stable offset has ended."""
+        """Described transactions that are still open, each with the time of its first description.
+
+        A transaction that began below the last stable offset has ended.
+        """
         named = sorted(self._first_namings().items())
         return [
             naming
@@ -206,7 +216,7 @@ def _key(transaction: OpenTransaction) -> Key:
 
 
 def named_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
-    """Every transaction that a step named as open, in order of first naming."""
+    """Every transaction that `step` described as open, in the order of their first descriptions."""
     return _unique(
         transaction
         for note in procedure.progress.facts(TransactionsOpen, step)
@@ -215,7 +225,7 @@ def named_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
 
 
 def aborted_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
-    """Every transaction that a step aborted or meant to abort, by its intents in the journal."""
+    """Every transaction that `step` aborted or meant to abort, by its intents in the journal."""
     return _unique(
         transaction
         for intent in procedure.progress.facts(TransactionsToAbort, step)
@@ -228,7 +238,11 @@ def _unique(transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
 
 
 def transactions_can_be_ended(procedure: Run) -> None:
-    """If the run may abort transactions, try the tool on an id of our own before any fence; raises NotReady."""
+    """If the run may abort open transactions, prove before any fence that Kafka's tool can do it.
+
+    Raises:
+        NotReady: it cannot.
+    """
     tool = transaction_tool(procedure) if procedure.request.abort_open_transactions else None
     try:
         if tool is not None:

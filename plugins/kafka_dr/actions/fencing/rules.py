@@ -1,4 +1,4 @@
-"""Current ACL rules of both clusters."""
+"""Read the current ACL rules of source and target."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from kafka_dr.procedure.run import Run
 
 
 def source_rules(procedure: Run) -> AclRules:
-    """Rules of the source, by its current ACL entries."""
+    """What the source's current ACL entries allow; `authorizer` is False if the source has no authorizer."""
     return _rules(procedure, procedure.systems.source_acls, procedure.request.source)
 
 
 def target_rules(procedure: Run) -> AclRules:
-    """Rules of the target, by its current ACL entries."""
+    """What the target's current ACL entries allow; `authorizer` is False if the target has no authorizer."""
     return _rules(procedure, procedure.systems.target_acls, procedure.request.target)
 
 

@@ -1,4 +1,4 @@
-"""Stable log ends: the last proof of a fence, since a super user passes every ACL."""
+"""Stable log ends: the last proof of a fence, because a super user passes every ACL."""
 
 from __future__ import annotations
 
@@ -19,30 +19,38 @@ from kafka_dr.procedure.run import Run
 def wait_until_still(
     procedure: Run, step: str, partitions: list[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], float]:
-    """Wait for stable source log ends without open transactions; return log ends and seconds since the step began.
+    """Wait until no log end of the source moves and no transaction is open.
+
+    Returns:
+        The log ends (the cut-off), and the seconds since the step began.
 
     Raises:
-        FenceNotProven: records still arrive, or transactions stay open, beyond the deadline; the error names them.
+        FenceNotProven: records still arrive, or transactions are still open, at their deadline; the error names them.
     """
     ends = StillEnds(procedure, step, partitions)
     deadlines = procedure.request.deadlines
-    # Writes and open transactions have their own, earlier deadlines in `look`; this deadline is the sum of both.
+    # In `look`, arriving records and open transactions have earlier deadlines of their own; this one is their sum.
     stable_ends = procedure.progress.wait(
         step, "Still log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds
     )
-    # By the step's clock: a deferred step is resumed many times, and each resumption continues the same wait.
+    # The step's clock, because a deferred step is resumed many times and each time continues the same wait.
     return stable_ends, time.time() - procedure.progress.clock(step)
 
 
 class StillEnds:
-    """Compare the log ends of source partitions over a window."""
+    """Compares the log ends of source partitions at the beginning and at the end of `stable_seconds`."""
 
     def __init__(self, procedure: Run, step: str, partitions: list[TopicPartition]) -> None:
         self._procedure, self._step, self._partitions = procedure, step, partitions
         self._transactions = OpenTransactions(procedure, step)
 
     def look(self) -> dict[TopicPartition, int]:
-        """Log ends, if none moved within `stable_seconds` and no transaction is open; else NotYet or FenceNotProven."""
+        """Return the log ends if none moved within `stable_seconds` and no transaction is open.
+
+        Raises:
+            NotYet: a log end moved, or a transaction is open.
+            FenceNotProven: the same, and the deadline is over.
+        """
         source, deadlines = self._procedure.systems.source, self._procedure.request.deadlines
         before = source.ends(self._partitions)
         time.sleep(deadlines.stable_seconds)
@@ -83,7 +91,7 @@ _TRANSACTION_REMEDIES = (
 
 
 def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list[str]:
-    """Describe the newest record of each partition that was written to after these log ends.
+    """Describe the newest record of each source partition that has records from these log ends on; [] if none has.
 
     The end marker of a transaction moves a log end, too, but is no record.
     """
@@ -101,7 +109,10 @@ def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list
 
 
 def describe_record(record: Record) -> str:
-    """Describe a record to identify its writer: offset, time, size, hash of the key (may be personal data)."""
+    """Describe a record so that its writer can be found: offset, time, size, and the key's hash.
+
+    The key itself is not shown: it may be personal data.
+    """
     at = (
         "no timestamp"
         if record.timestamp is None

@@ -1,4 +1,4 @@
-"""Input of the loss assessment: last known state, log bounds and proofs, for the inventory of lost records."""
+"""Write the input of the Spark job that lists lost records: last known state, log bounds, proofs."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
 _ENDS_SECONDS, _NAMED = 10.0, 10
-#: Time limit for Spark's reading, in case the source freezes: a base, and one second more per so many records that may
-#: have to be read.
+#: Time limit of a Spark task's reading, in case the source freezes: a number of seconds, and one second more per
+#: _READ_A_SECOND records that may have to be read.
 _READ_SECONDS, _READ_A_SECOND = 30, 20_000
 
 
@@ -57,7 +57,7 @@ class SourceNow:
 
     @classmethod
     def of(cls, source: KafkaCluster, partitions: list[TopicPartition]) -> SourceNow:
-        """Read starts, ends and last stable offsets from a source that answers."""
+        """Read log starts, log ends and last stable offsets of these partitions from a source that answers."""
         with run_concurrently() as start:
             starts = start(source.starts, partitions, timeout=_ENDS_SECONDS)
             stable = start(source.ends, partitions, "read_committed", timeout=_ENDS_SECONDS)
@@ -66,7 +66,11 @@ class SourceNow:
 
 
 def known_now(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFacts]:
-    """Last known state, current source offsets (none if confirmed lost), and proofs of a continued run."""
+    """Last known state, the source's current log bounds (empty if it is lost), and proofs of a continued run.
+
+    Raises:
+        NotReady: no topic of the flow is known.
+    """
     last_known, source = what_is_known(procedure), SourceNow({}, {}, {})
     lost = found_lost(procedure)
     proven = still_proven(procedure, what_was_proven(procedure), last_ends(last_known), lost)
@@ -86,7 +90,10 @@ def known_now(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFacts]:
 
 
 def as_on_source(procedure: Run, last_known: LastKnown, source_topics: Mapping[str, TopicInfo]) -> LastKnown:
-    """The state with topics as on a readable source: adds topics missing on the target, drops deleted topics."""
+    """The last known state with exactly the topics that a readable source has now, and positions on these only.
+
+    Added are topics that are not on the target yet; topics that the source no longer has go to `gone`.
+    """
     names = {
         topic: procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored_of(procedure, source_topics)
     } | {topic: name for topic, (name, _, _) in last_known.topics.items() if topic in source_topics}
@@ -104,7 +111,7 @@ def as_on_source(procedure: Run, last_known: LastKnown, source_topics: Mapping[s
 
 
 def note_missing_target_partitions(procedure: Run, last_known: LastKnown) -> LastKnown:
-    """The state with a note in `missing` that names partitions which never reached the target."""
+    """The last known state; if the target lacks partitions of the flow, with a note in `missing` that names them."""
     remote = [TopicPartition(last_known.topics[tp.topic][0], tp.partition) for tp in partitions_of(last_known)]
     lacking = sorted(set(remote) - set(existing_partitions(procedure, remote)))
     note = f"{len(lacking)} partitions are not on the target: {first_few(lacking)}"
@@ -123,7 +130,7 @@ def refuse_without_topics(procedure: Run, last_known: LastKnown) -> None:
 
 
 def last_seen(procedure: Run, last_known: LastKnown, source: SourceNow) -> SourceLastSeen:
-    """Last signs of life of the source: by recorder, heartbeat and direct reading."""
+    """When the source last showed life: to the flight recorder, by a heartbeat, and when read directly."""
     began = procedure.progress.began(Step.CONFIRM_SOURCE_LOST)
     return SourceLastSeen(
         recorder=procedure.topology.recorder is not None,
@@ -135,14 +142,14 @@ def last_seen(procedure: Run, last_known: LastKnown, source: SourceNow) -> Sourc
 
 
 def partitions_of(last_known: LastKnown) -> list[TopicPartition]:
-    """All partitions of the flow's topics, by source topic name."""
+    """All source partitions of the flow's topics."""
     return [
         TopicPartition(topic, p) for topic, (_, count, _) in sorted(last_known.topics.items()) for p in range(count)
     ]
 
 
 def last_ends(last_known: LastKnown) -> dict[TopicPartition, int]:
-    """Source log ends of the recorder's last sample."""
+    """Source partition -> log end in the flight recorder's last sample."""
     sampled = last_known.recorded.partitions
     return {
         TopicPartition(t, int(p)): int(end)
@@ -153,11 +160,11 @@ def last_ends(last_known: LastKnown) -> dict[TopicPartition, int]:
 def write_inputs(
     procedure: Run, folder: Path, last_known: LastKnown, source: SourceNow, proven: ProvenFacts
 ) -> dict[str, Any]:
-    """Write the input files of assess_data_loss; return the content of job.json."""
+    """Write the job's input files to `folder`, those of the early translation included; return its job.json."""
     bounds, positions = bounds_now(procedure, last_known, source, proven), with_movement(last_known)
     write_frame(folder, "bounds", bounds)
     write_frame(folder, "last_seen", last_seen_frame(last_known, source, proven))
-    # Positions on prefixed copies of the target's own topics cannot lose records.
+    # Left out are positions on prefixed copies of the target's own topics: the target has all their records.
     write_frame(folder, "positions", positions[positions["topic"].isin(last_known.topics)])
     # An offset sync of a recreated copy proves nothing about the records below its offsets.
     write_frame(folder, "syncs", last_known.syncs[~last_known.syncs["topic"].isin(last_known.recorded.anew)])
@@ -174,7 +181,7 @@ def write_inputs(
             bounds,
             last_known.recorded.flowed_back,
         )
-    # A topic created since the cut-off may still be written to.
+    # A topic that was created after the cut-off is not fenced: clients may still write to it.
     final = bool(proven.cut_off) and source.ends.keys() <= proven.cut_off.keys()
     return {
         "isolation": procedure.flow.isolation,
@@ -185,7 +192,7 @@ def write_inputs(
 
 
 def reading_seconds(last_known: LastKnown, source: SourceNow) -> int:
-    """Seconds one Spark task may read, by the number of possibly stranded records on a readable source."""
+    """Seconds that one Spark task may read, by the number of records on the source that may not be replicated."""
     recorded = last_known.recorded.partitions[[*PARTITION, "replicated"]].dropna()
     replicated = {
         TopicPartition(t, int(p)): int(n) for t, p, n in recorded.itertuples(index=False)
@@ -197,7 +204,10 @@ def reading_seconds(last_known: LastKnown, source: SourceNow) -> int:
 
 
 def bounds_now(procedure: Run, last_known: LastKnown, source: SourceNow, proven: ProvenFacts) -> pd.DataFrame:
-    """One row per source partition: current target bounds; source bounds as read, recorded or proven."""
+    """Log bounds as of `bounds_of`, one row per source partition.
+
+    The target's are read now; the source's are read now, recorded, or proven by the continued run.
+    """
     remote = {tp: TopicPartition(last_known.topics[tp.topic][0], tp.partition) for tp in partitions_of(last_known)}
     target, existing = procedure.systems.target, existing_partitions(procedure, remote.values())
     ends, names = target.ends(existing), {tp.topic for tp in existing}
@@ -220,7 +230,10 @@ def bounds_now(procedure: Run, last_known: LastKnown, source: SourceNow, proven:
 
 
 def recreated_since_sample(procedure: Run, last_known: LastKnown) -> set[str]:
-    """Topics recreated on source or target since the last sample: recorded offsets belong to another log."""
+    """Source topics that were recreated on source or target after the flight recorder's last sample.
+
+    Their recorded offsets belong to another log.
+    """
     target_topics = procedure.systems.target.topics(sorted({name for name, _, _ in last_known.topics.values()}))
     recorded_ids = (
         last_known.recorded.partitions[["topic", "topic_id", "target_topic_id"]]
@@ -239,10 +252,10 @@ def recreated_since_sample(procedure: Run, last_known: LastKnown) -> set[str]:
 
 
 def without_other_logs(procedure: Run, last_known: LastKnown) -> LastKnown:
-    """Drop recorded rows of topics recreated since the last sample: their replication state is unknown.
+    """The last known state without offsets that belong to the old log of a recreated topic; a note says so.
 
-    If the recorder saw the recreated topic on the target, later samples describe the new topic; offsets stored by
-    Connect do not.
+    If a topic was recreated after the last sample, all its recorded offsets are dropped. If its copy was recreated
+    while the flight recorder ran, later samples describe the new copy, and only Connect's offsets are dropped.
     """
     recreated = recreated_since_sample(procedure, last_known)
     doubtful = recreated | copied_anew(last_known)
@@ -274,7 +287,10 @@ def without_other_logs(procedure: Run, last_known: LastKnown) -> LastKnown:
 
 
 def copied_anew(last_known: LastKnown) -> set[str]:
-    """Topics whose copy on the target was recreated while recorded: records of the old copy may be missing."""
+    """Source topics whose copy on the target was recreated while the flight recorder ran.
+
+    What had been mirrored to the old copy may be missing on the target.
+    """
     return {*last_known.recorded.anew} & {*last_known.topics}
 
 
@@ -283,14 +299,17 @@ def _differ(first: str | None, second: str | None) -> bool:
 
 
 def existing_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """The partitions that exist on the target."""
+    """Those of these target partitions that exist on the target."""
     wanted = list(partitions)
     topics = procedure.systems.target.topics(sorted({tp.topic for tp in wanted}))
     return [tp for tp in wanted if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
 
 
 def last_seen_frame(last_known: LastKnown, source: SourceNow, proven: ProvenFacts) -> pd.DataFrame:
-    """One row per partition, sampled or not; a cut-off counts as the partition's last sample."""
+    """What was last seen of each source partition, one row each: source_end, replicated, sampled_at, stable_end.
+
+    The cut-off of a continued run counts as the partition's last sample. Unknown values are null.
+    """
     frame = pd.DataFrame(partitions_of(last_known), columns=PARTITION).astype({"topic": object, "partition": "int32"})
     sampled = last_known.recorded.partitions
     recorded = {
@@ -300,7 +319,7 @@ def last_seen_frame(last_known: LastKnown, source: SourceNow, proven: ProvenFact
         }
         for name in ("source_end", "replicated", "sampled_at")
     }
-    # Connect's current offset is never below the sampled offset.
+    # Connect's stored offset, read now, is never below the sampled one.
     fenced_at = dict.fromkeys(proven.cut_off, epoch_milliseconds(proven.fenced_at))
     columns: dict[str, Mapping[TopicPartition, int | None]] = {
         "source_end": recorded["source_end"] | proven.cut_off,

@@ -1,4 +1,4 @@
-"""The plan of an unplanned failover."""
+"""Build the plan of an unplanned failover, which the approver of the loss sees."""
 
 from __future__ import annotations
 
@@ -45,7 +45,14 @@ def plan_of(
     last_seen: SourceLastSeen,
     continues: dict[str, Any] | None = None,
 ) -> LossPlan:
-    """The plan: lost records, groups and topics that move, and entries to remove on the target."""
+    """The plan: lost records, groups and topics that move, and ACL entries to remove on the target.
+
+    Args:
+        summary: figures of the loss assessment's job.
+        loss: the lost records, one row per range of offsets of a source partition.
+        ahead: positions above the records that the target has.
+        continues: as of `takeover.plan_section`.
+    """
     confirmed = procedure.progress.require(SourceConfirmedLost)
     window = f"{confirmed.verdict.rounds} rounds in {confirmed.window_seconds:.0f} s"
     return LossPlan(
@@ -84,12 +91,12 @@ def plan_of(
 def with_rereads(
     plan: LossPlan, figures: dict[str, Any], by_group: pd.DataFrame, translated: pd.DataFrame | None
 ) -> LossPlan:
-    """The plan with bounds of re-reads per group, as far as known before MirrorMaker 2 is stopped.
+    """The plan with each group's bound of re-reads, as far as known before MirrorMaker 2 is stopped.
 
     Args:
-        figures: of the assessment for `rereads`, to which the largest bound is added.
-        by_group: largest possible re-reads of each group, whatever its translated position.
-        translated: rows of an early translation, None without; they apply if the target's logs do not grow any more.
+        figures: the assessment's figures for the plan's `rereads`; the largest bound is added to them.
+        by_group: rows with each group's largest possible re-reads, whatever its translated position.
+        translated: rows of the early translation, which hold if the target's logs no longer grow; None without one.
     """
     bounds = bounds_by_group(by_group)
     early_bounds = {} if translated is None else bounds_by_group(translated[translated["target_position"].notna()])
@@ -99,13 +106,17 @@ def with_rereads(
 
 
 def bounds_by_group(rows: pd.DataFrame) -> dict[str, int]:
-    """Group -> its largest bound; without groups that have a row without bound."""
+    """Group -> the largest bound in its rows; groups with a row whose bound is unknown are left out."""
     largest = rows["bound"].groupby(rows["group"], sort=False).agg(lambda bounds: bounds.max(skipna=False))
     return {str(group): int(bound) for group, bound in largest.dropna().items()}
 
 
 def groups_of(procedure: Run, last_known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:
-    """The groups that move, each in its last known state."""
+    """The groups that move, each with its last known state.
+
+    Args:
+        ahead: positions above the records that the target has; they are counted per group.
+    """
     ahead_counts = ahead.groupby("group").size()
     return tuple(
         LastKnownGroup(
@@ -121,7 +132,7 @@ def groups_of(procedure: Run, last_known: LastKnown, ahead: pd.DataFrame) -> tup
 
 
 def opening_without_source(procedure: Run, topics: Iterable[str], groups: Iterable[str]) -> list[Any]:
-    """DENY entries of the target to remove for clients that, but for these entries, have the right there."""
+    """DENY entries to remove on the target: they alone keep clients from these topics and groups."""
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     scopes = (FenceScope.writes(topics), FenceScope.group_reads(groups))
     return [

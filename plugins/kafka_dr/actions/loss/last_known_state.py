@@ -1,4 +1,4 @@
-"""Last known state of a flow without its source: by the archive, MirrorMaker 2's topics and Connect."""
+"""What is known of a flow without asking its source: from the archive, MirrorMaker 2's topics and Connect."""
 
 from __future__ import annotations
 
@@ -25,28 +25,29 @@ from kafka_dr.recorder.history import PARTITION, Recorded, last_known, read_samp
 
 NO_POSITION = "no position of any group is known: none is moved"
 _CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0
-#: Sampling intervals by which groups' rows may lag behind the source's last answer: the source may die within a sample,
-#: and a sample may be slow.
+#: Number of sampling intervals by which groups' samples may be older than the source's last answer: the source may die
+#: within a sample, and a sample may be slow.
 _LATE_INTERVALS = 3
-#: A heartbeat may be newer than the last sample by so much without showing a gap in the recording.
+#: If a heartbeat is newer than the last sample by more than this, the flight recorder missed samples.
 _HEARTBEAT_LATE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class LastKnown:
-    """Last known state: frames of `recorder.history.Recorded`, completed by the target's topics.
+    """Last known state of a flow: what the flight recorder sampled, and what Connect and the target say.
 
     Attributes:
+        recorded: the archive's samples.
         topics: source topic -> target topic, partition count, last recorded topic id (None if not recorded).
-        syncs: offset syncs, archived and from the target.
-        positions: positions of groups, recorded or by checkpoint (then `position_at` is 0).
-        replicated: partition -> last replicated offset that Connect stores.
+        syncs: offset syncs, from the archive and from the target.
+        positions: groups' positions on the source, recorded or from checkpoints (`position_at` is 0 for the latter).
+        replicated: source partition -> last replicated offset that Connect stores.
         heartbeat_at: source timestamp of the newest mirrored heartbeat in milliseconds since 1970; None without a
             heartbeat.
-        active: moving groups that had members in their last sample.
-        moving: groups that may have committed since their positions were sampled.
+        active: groups with known positions that had members in their last sample.
+        moving: groups that may have committed after their positions were sampled.
         missing: systems and facts that were not available, each with the reason.
-        gone: topics that were deleted on the source in the last sample; they do not move.
+        gone: topics that the last sample found deleted on the source; they are not moved.
     """
 
     recorded: Recorded
@@ -62,7 +63,7 @@ class LastKnown:
 
 
 def what_is_known(procedure: Run) -> LastKnown:
-    """Ask archive, target and Connect; a system that does not answer is named in `missing`."""
+    """Ask the archive, the target and Connect for the last known state; `missing` names those that do not answer."""
     (recorded, replicated, checkpoints, on_target), heartbeat_at, missing = asked_side_by_side(procedure)
     syncs = all_syncs(recorded, on_target)
     topics = topics_of_flow(
@@ -93,15 +94,16 @@ def what_is_known(procedure: Run) -> LastKnown:
 
 
 def copies_with_positions(procedure: Run, recorded: Recorded) -> dict[str, str]:
-    """Source topics with positions that are prefixed copies -> their originals on the target."""
+    """Source topic with recorded positions that is a prefixed copy of a target topic -> that target topic."""
     copies = copies_of_target(procedure, recorded.positions["topic"].unique())
     return existing_originals(copies, procedure.systems.target.topics(sorted(set(copies.values())))) if copies else {}
 
 
 def asked_side_by_side(procedure: Run) -> tuple[list[Any], int | None, list[str]]:
-    """Ask archive, Connect, checkpoints, offset syncs and newest heartbeat; list the systems that did not answer.
+    """Ask archive, Connect and target concurrently: several may be silent, and their timeouts would add up.
 
-    Concurrently: near a dead source several systems may be silent, and their timeouts would add up.
+    Returns:
+        [samples, replicated offsets, checkpoints, offset syncs]; time of the newest heartbeat; what was not available.
     """
     calls = [(call, list[str]()) for call in (from_archive, from_connect, checkpoints_with_origin, from_target)]
     with run_concurrently() as start:
@@ -115,7 +117,11 @@ def asked_side_by_side(procedure: Run) -> tuple[list[Any], int | None, list[str]
 
 
 def from_archive(procedure: Run, missing: list[str]) -> Recorded:
-    """The flight recorder's archive of the flow."""
+    """What the archive holds of the flow; no samples if there is no archive or it cannot be read.
+
+    Args:
+        missing: list to which the reason is added if something is missing.
+    """
     if procedure.topology.recorder is None:
         missing.append("there is no flight recorder: nobody wrote down where the source's logs ended")
         return read_samples([])
@@ -130,13 +136,17 @@ def from_archive(procedure: Run, missing: list[str]) -> Recorded:
 
 
 def archive_of(procedure: Run, recorder: Recorder) -> Archive:
-    """The archive of the procedure's flow; ArchiveUnavailable if its file system is unknown."""
+    """Open the archive of the procedure's flow.
+
+    Raises:
+        ArchiveUnavailable: the archive's file system is unknown.
+    """
     options = procedure.systems.connections.archive_options(recorder.connection) if recorder.connection else {}
     return Archive(recorder.archive, f"{procedure.flow.source}-to-{procedure.flow.target}", options)
 
 
 def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int]:
-    """Last replicated offset that Connect stores for each partition; {} if the worker does not answer."""
+    """Source partition -> last replicated offset that Connect stores; {} if the Connect worker does not answer."""
     flow = procedure.flow
     try:
         offsets = procedure.mirror_maker(flow).offsets(flow.connectors.source, _CONNECT_SECONDS).of(flow.source)
@@ -147,7 +157,7 @@ def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int
 
 
 def from_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
-    """Offset syncs on the target; empty if no configuration confirms that these belong to this flow."""
+    """Offset syncs of the flow that the target holds; empty if it is unknown where MirrorMaker 2 keeps them."""
     if syncs_location(procedure) is None:
         missing.append(
             "nobody says where MirrorMaker 2 keeps its offset syncs: its worker is silent, and the topology does not"
@@ -165,12 +175,15 @@ def newest_heartbeat(procedure: Run) -> int | None:
 
 
 def groups_last_seen_active(recorded: Recorded) -> frozenset[str]:
-    """Groups that had members in their last sample."""
+    """Groups that had members in the flight recorder's last sample of them."""
     return frozenset(recorded.groups.loc[recorded.groups["members"].fillna(0) > 0, "group"])
 
 
 def groups_recently_sampled(procedure: Run, recorded: Recorded, heartbeat_at: int | None) -> frozenset[str]:
-    """Groups sampled just before the source's last sign of life: groups without members are taken as still empty."""
+    """Groups, if they were sampled shortly before the source's last sign of life; else an empty set.
+
+    Those without members in that sample are taken to have had none until the source died.
+    """
     if procedure.topology.recorder is None or recorded.groups_at is None or recorded.source_at is None:
         return frozenset()
     # A heartbeat shows that the source was alive after the last sample.
@@ -181,18 +194,21 @@ def groups_recently_sampled(procedure: Run, recorded: Recorded, heartbeat_at: in
 
 
 def with_movement(last_known: LastKnown) -> pd.DataFrame:
-    """Positions with `may_have_moved`: the group may have committed since; always true of checkpointed positions."""
+    """Positions with an added column `may_have_moved`: the group may have committed a later one on the source.
+
+    Always true of positions from checkpoints.
+    """
     rows = last_known.positions
     return rows.assign(may_have_moved=(rows["group"].isin(last_known.moving) | (rows["position_at"] == 0)).astype(bool))
 
 
 def partitions_in(frame: pd.DataFrame) -> set[TopicPartition]:
-    """Partitions named in the rows."""
+    """All partitions that the rows' columns topic and partition name."""
     return {TopicPartition(topic, int(p)) for topic, p in frame[PARTITION].drop_duplicates().itertuples(index=False)}
 
 
 def all_syncs(recorded: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
-    """Archived offset syncs and newer syncs on the target; without an archive all syncs still on the target."""
+    """The archive's offset syncs, and newer ones from the target; without an archive all that the target still has."""
     newest = recorded.syncs["sequence"].max() if len(recorded.syncs) else -1
     both = pd.concat([recorded.syncs, on_target[on_target["sequence"] > newest]], ignore_index=True)
     return both.astype(
@@ -201,15 +217,16 @@ def all_syncs(recorded: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
 
 
 def newer_checkpoints(procedure: Run, recorded: Recorded, checkpoints: pd.DataFrame) -> pd.DataFrame:
-    """Checkpoints that may be newer than the recorder's positions: written since its last listing of all groups.
+    """Checkpoints written after the flight recorder last listed all groups; all checkpoints if it never did.
 
-    An older checkpoint may belong to a deleted group or to a deleted predecessor: the checkpoints topic is compacted.
+    An older checkpoint may belong to a group that was deleted, or deleted and created again: the checkpoints topic is
+    compacted and keeps it.
     """
     return checkpoints if recorded.groups_at is None else checkpoints_with_origin(procedure, None, recorded.read_to)
 
 
 def all_positions(recorded: Recorded, checkpoints: pd.DataFrame, topics: Iterable[str]) -> pd.DataFrame:
-    """Positions on these topics: last recorded ones, else by checkpoint."""
+    """Positions on these source topics: the last recorded ones; where there is none, from checkpoints."""
     both = pd.concat([recorded.positions, checkpoints.assign(position_at=0)], ignore_index=True).drop_duplicates(
         ["group", *PARTITION], keep="first"
     )
@@ -218,7 +235,10 @@ def all_positions(recorded: Recorded, checkpoints: pd.DataFrame, topics: Iterabl
 
 
 def selected_topics(procedure: Run, target_topics: Mapping[str, TopicInfo]) -> set[str]:
-    """Target topics that the source connector selects under identity naming; empty if the filter is unknown."""
+    """Target topics whose names the source connector's topic filter selects, under identity naming.
+
+    Empty if the filter is unknown.
+    """
     flow, naming = procedure.flow, procedure.naming
     try:
         worker = procedure.mirror_maker(flow)
@@ -233,15 +253,15 @@ def selected_topics(procedure: Run, target_topics: Mapping[str, TopicInfo]) -> s
 def topics_of_flow(
     procedure: Run, recorded: Recorded, spoken: Iterable[TopicPartition], missing: list[str]
 ) -> dict[str, tuple[str, int, str | None]]:
-    """The flow's topics: recorded ones, and target topics that MirrorMaker 2 names or whose name is a copy's.
+    """The flow's topics, as of `LastKnown.topics`, without topics that were deleted on the source.
 
-    If the source was not recorded and names tell nothing, all topics that the flow's filter selects: no sync or offset
-    names an empty copy, but its producers move, too.
-
-    Topics deleted on the source are left out: MirrorMaker 2 still names them, and the target keeps their copies.
+    They are recorded ones, and target topics that are copies by their prefix or by MirrorMaker 2's offsets. If the
+    source was never recorded, also all target topics that the flow's topic filter selects: an empty copy has no
+    offsets, but its producers move, too.
 
     Args:
-        spoken: source partitions named by MirrorMaker 2.
+        spoken: source partitions in Connect's offsets, offset syncs and checkpoints.
+        missing: list to which a note is added if topics are taken by the filter alone.
     """
     naming, source, target_topics = procedure.naming, procedure.flow.source, procedure.systems.target.topics()
     ids = dict(zip(recorded.partitions["topic"], recorded.partitions["topic_id"], strict=True))

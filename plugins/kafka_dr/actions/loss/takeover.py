@@ -1,10 +1,10 @@
-"""Continue a planned failover whose source died as an unplanned failover: take over its lease and proofs.
+"""An unplanned failover continues a planned failover whose source died: it takes over its lease and its proofs.
 
 Invariants
-1. One of both runs holds the lease; each transfer is an entry in the planned run's journal, written in the same
+1. One of the two runs holds the lease; each transfer is an entry in the planned run's journal, written in the same
    transaction.
 2. return_to_source writes its intent to reopen the source before it lifts a fence, under the run's lease. So a planned
-   run that lost its lease without that intent never lifts its fence, even if processes of the run are still alive.
+   run that lost its lease without that intent never lifts its fence, even if some of its processes are still alive.
 3. A step's proof counts only while no later fact contradicts it; in doubt the proof is dropped and the doubt reported.
 """
 
@@ -60,11 +60,13 @@ _CONTRADICTING_ERRORS = frozenset({FenceNotProven.__name__, Contradiction.__name
 
 
 def take_over(procedure: Run) -> None:
-    """Take over the lease of the planned run that this run continues; no-op without one, or if already taken.
+    """Take over the lease from the planned run that this run continues.
+
+    Nothing is done if this run continues none, or holds the lease already.
 
     Raises:
         Refusal: the planned run cannot be continued.
-        LeaseLost: the planned run appended an entry meanwhile.
+        LeaseLost: the planned run wrote a journal entry during the transfer.
     """
     continued, lease = procedure.progress.continues, procedure.journal.lease(procedure.pair)
     if continued is None or (lease is not None and lease.holder == procedure.id):
@@ -85,7 +87,11 @@ _UNKNOWN_PROCEDURE = ("the journal knows no procedure of this name", "Its id is 
 
 
 def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str] | None:
-    """Why the earlier run cannot be continued, and what to do instead; None if the run can be continued."""
+    """Why the earlier run cannot be continued, and what to do instead; None if it can be continued.
+
+    Args:
+        holder: id of the run that holds the pair's lease; None if nobody does.
+    """
     earlier_request, request = earlier.request, procedure.request
     if (earlier.identity.dag_id, earlier_request.source, earlier_request.target) != (
         PLANNED_FAILOVER.dag_id,
@@ -110,7 +116,7 @@ def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, 
 
 
 def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
-    """The same error; if a planned run in the same direction holds the pair, with how to continue that run."""
+    """The error; if a planned run that this run could continue holds the lease, with advice how to continue it."""
     lease = procedure.journal.lease(procedure.pair)
     if lease is None or lease.released_at is not None or lease.holder == procedure.id:
         return error
@@ -126,7 +132,7 @@ def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
 
 
 def give_back(procedure: Run, earlier: Run, outcome: str) -> None:
-    """Return the lease to the planned run, whose own return_to_source then lifts the fence."""
+    """Give the lease back to the planned run `earlier`, whose own return_to_source then lifts its fence."""
     passed = _journal_entry(earlier, LeasePassed(continued_by=None, given_back_by=procedure.id, outcome=outcome))
     procedure.journal.pass_lease(procedure.pair, procedure.id, earlier.id, outcome, passed)
 
@@ -136,7 +142,7 @@ def _journal_entry(earlier: Run, passed: LeasePassed) -> tuple[str, str, str, di
 
 
 def what_is_continued(procedure: Run) -> ContinuedRun | None:
-    """The continued planned run, and whether it had begun to fence the source; None without a continued run."""
+    """The planned run that this run continues, and whether it had begun to fence the source; None without one."""
     if procedure.progress.continues is None:
         return None
     earlier = procedure.require_other(procedure.progress.continues)
@@ -148,16 +154,17 @@ def what_is_continued(procedure: Run) -> ContinuedRun | None:
 
 @dataclass(frozen=True)
 class ProvenFacts:
-    """Proofs of a continued planned run that still count; empty without a continued run.
+    """Proofs of the continued planned run that still count; all empty if this run continues none.
 
     Attributes:
-        topics: of the plan: source topic -> target topic, partition count, topic id.
-        cut_off: source partition -> final log end; empty if the log may have grown since.
+        procedure_id: of the planned run.
+        topics: by its plan, source topic -> target topic, partition count, topic id.
+        cut_off: source partition -> log end behind the fence; {} if logs may have grown beyond the cut-off.
         fenced_at: when the fence on the source was proven, ISO 8601 UTC.
-        positions: the groups' frozen positions; None if not frozen.
-        boundary: source partition -> target log end, below which all records under the cut-off are on the target.
+        positions: the groups' positions on the source once the groups were fenced; None if they were not.
+        boundary: source partition -> target log end below which the target has all records below the cut-off.
         missing: records that the planned run's translation did not find: `holes` and `cut`, as of OffsetsTranslated.
-        active: groups that had members before the drain.
+        active: groups that had members before drain_consumers.
         doubts: proofs that were not taken over, each with the reason.
     """
 
@@ -172,7 +179,7 @@ class ProvenFacts:
     doubts: tuple[str, ...] = ()
 
     def without_proofs(self, why: str) -> ProvenFacts:
-        """A copy without all proofs that depend on the fence, with `why` among the doubts."""
+        """The same facts without the proofs that depend on the source's fence; `why` is added to the doubts."""
         return ProvenFacts(
             self.procedure_id,
             self.topics,
@@ -181,7 +188,7 @@ class ProvenFacts:
         )
 
     def drained(self, ends: Mapping[TopicPartition, int]) -> set[TopicPartition]:
-        """Source partitions that are fully on the target and whose target log still ends at the boundary.
+        """Source partitions with all records on the target, and a target log that still ends at the boundary.
 
         Args:
             ends: source partition -> current target log end.
@@ -190,7 +197,7 @@ class ProvenFacts:
 
 
 def what_was_proven(procedure: Run) -> ProvenFacts:
-    """Proofs by journal and files of the continued run; does not read either cluster."""
+    """Proofs of the continued run, from its journal entries and files; reads neither cluster."""
     if procedure.progress.continues is None:
         return ProvenFacts()
     earlier = procedure.require_other(procedure.progress.continues)
@@ -207,7 +214,11 @@ def what_was_proven(procedure: Run) -> ProvenFacts:
 
 
 def _valid_outcomes(earlier: Run) -> list[JournalEntry]:
-    """Newest outcomes of the proving steps, up to the first step that is not done or was begun again since."""
+    """Newest outcomes of the steps in `_PROVING`, up to the first step without a valid one.
+
+    An outcome is not valid if it is older than the outcome of the step before, or if the step was begun again or
+    failed after it.
+    """
     outcomes: list[JournalEntry] = []
     for step in _PROVING:
         entries = [
@@ -223,7 +234,11 @@ def _valid_outcomes(earlier: Run) -> list[JournalEntry]:
 
 
 def _doubt(earlier: Run, entry: JournalEntry, fenced: ProducersFenced) -> str:
-    """Why the source's log may grow beyond the cut-off; empty if no entry indicates growth."""
+    """Why the source's logs may have grown beyond the cut-off; empty if no journal entry says so.
+
+    Args:
+        entry, fenced: outcome of fence_producers.
+    """
     if fenced.fenced_at is None:
         return "its fence was not proven on every broker"
     if source_reopened(earlier):
@@ -245,7 +260,7 @@ def _doubt(earlier: Run, entry: JournalEntry, fenced: ProducersFenced) -> str:
 def _with_files(
     earlier: Run, plan_facts: ProvenFacts, fenced: ProducersFenced, outcomes: list[JournalEntry]
 ) -> ProvenFacts:
-    """Add the files of the done steps; a file whose digest differs from the journal's becomes a doubt."""
+    """The facts with the files that the done steps saved; a file that is missing or changed becomes a doubt."""
     doubts: list[str] = []
 
     def load_file(step: Step, receipt: Receipt | None) -> pd.DataFrame | None:
@@ -280,17 +295,17 @@ def _with_files(
 def _ends_by_source(
     earlier: Run, cut_off: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Target ends by source partition; stop_mirror_maker itself checked that the cut-off was drained."""
+    """Source partition -> boundary of its target partition; stop_mirror_maker itself proved that all are drained."""
     return {tp: ends[target_tp] for tp, target_tp in remote_partitions(earlier, cut_off).items() if target_tp in ends}
 
 
 def still_proven(
     procedure: Run, proven: ProvenFacts, sampled_ends: Mapping[TopicPartition, int], lost: bool
 ) -> ProvenFacts:
-    """The proofs, or a copy without them if later facts about the source contradict them.
+    """The proofs, or none of those that depend on the fence if later facts about the source contradict them.
 
     Args:
-        sampled_ends: source log ends of the recorder's last sample.
+        sampled_ends: source log ends in the flight recorder's last sample.
         lost: whether the source was confirmed lost; if not, its fence and log ends are checked again.
     """
     if proven.procedure_id is None or not proven.cut_off:
@@ -319,7 +334,11 @@ def _recheck_source(procedure: Run, procedure_id: str) -> None:
 
 
 def with_what_was_proven(procedure: Run, last_known: LastKnown, proven: ProvenFacts) -> LastKnown:
-    """Add the plan's topics and groups active before the drain; frozen positions replace those last sampled."""
+    """The last known state with what the continued run has proven.
+
+    Added are the topics of its plan and the groups that were active before drain_consumers. Positions that it read
+    once the groups were fenced replace sampled ones.
+    """
     if proven.procedure_id is None:
         return last_known
     counts = {topic: count for topic, (_, count, _) in last_known.topics.items()}
@@ -346,7 +365,11 @@ def with_what_was_proven(procedure: Run, last_known: LastKnown, proven: ProvenFa
 
 
 def _final_positions(sampled: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.DataFrame:
-    """Only frozen positions for groups that were frozen; last known positions for all other groups."""
+    """Positions of all groups: from `frozen` for the groups that it contains, from `sampled` for all others.
+
+    Args:
+        frozen: positions that the continued run read once the groups were fenced; None if it did not.
+    """
     if frozen is None:
         return sampled
     others = sampled[~sampled["group"].isin(set(frozen["group"]))]
@@ -366,10 +389,10 @@ def _unfenced_loss(procedure: Run, proven: ProvenFacts) -> Iterable[str]:
 
 
 def plan_section(proven: ProvenFacts, drained: int) -> dict[str, Any] | None:
-    """The plan's section on the continued run and its proofs; None without a continued run.
+    """The plan's section on the continued run and its proofs; None if this run continues none.
 
     Args:
-        drained: number of partitions that are drained by the continued run's proof.
+        drained: number of partitions that the continued run proved to be drained.
     """
     if proven.procedure_id is None:
         return None

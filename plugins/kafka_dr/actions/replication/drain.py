@@ -1,4 +1,4 @@
-"""Prove that MirrorMaker 2 has drained each partition: the tail below the cut-off is on the target."""
+"""Prove that each partition is drained: the records before the cut-off are on the target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_RECORDS_READ = 200_000
 
 
 class Drain:
-    """Compare source and target of every partition that is not proven to be drained yet."""
+    """Compares the last records on source and target, for every partition that is not proven to be drained yet."""
 
     def __init__(self, procedure: Run) -> None:
         self.procedure = procedure
@@ -37,7 +37,11 @@ class Drain:
         self._seeds = seeded_offsets(procedure)
 
     def look(self) -> dict[TopicPartition, Proof]:
-        """All proofs by partition; raises NotYet with the partitions that lack a proof."""
+        """Return source partition -> proof, once every partition has one.
+
+        Raises:
+            NotYet: partitions lack a proof; the error says why.
+        """
         pending = [tp for tp in self.cut_off if tp not in self.proofs]
         views = self._views(pending)
         self.proofs |= {view.partition: proof for view in views if (proof := proof_of(view)) is not None}
@@ -79,7 +83,10 @@ class Drain:
         return None if last is None else (last.offset, last.fingerprint(self.compare_timestamps[tp.topic]))
 
     def _with_shared(self, views: list[TailView]) -> list[TailView]:
-        """The same views, with `shared`: no record was written since clients came to the source."""
+        """The same views with `shared`: whether clients wrote no record to the partition since they came to the source.
+
+        Then all its records came from the target, or were seeded as copied.
+        """
         seeds = {
             view.partition: self._seeds[view.partition]
             for view in views
@@ -97,7 +104,7 @@ class Drain:
         return [replace(view, shared=view.partition in shared) for view in views]
 
     def _with_records_since_sync(self, views: list[TailView]) -> list[TailView]:
-        """The same views with the records since each partition's last offset sync, read from source and target."""
+        """The same views with fingerprints of the records from the last offset sync on, on source and target."""
         if not views:
             return []
         syncs = offset_syncs_of(self.procedure).groupby(["topic", "partition"]).last()

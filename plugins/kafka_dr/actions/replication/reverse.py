@@ -1,4 +1,4 @@
-"""Log ends and proofs for the reverse flow: does it copy only records written since the opening?"""
+"""Log ends and proofs for the reverse flow: does it copy only records that clients wrote after open_target?"""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ _LOST_WORKER_SECONDS = 5.0
 
 
 def ends_at_opening(procedure: Run) -> dict[TopicPartition, int]:
-    """Ends of clients' topics on the target: the boundary, or under prefixed naming the ends of local topics."""
+    """Log ends of clients' topics on the target before clients wrote there, by partition.
+
+    Under identity naming these are the boundary; under prefixed naming the log ends of the topics without prefix.
+    """
     procedure.progress.require(GroupsCommitted)
     names = set(topics_of(procedure))
     return {tp: end for tp, end in ends_left(procedure).items() if tp.topic in names}
 
 
 def refuse_loop(procedure: Run) -> None:
-    """Refuse to resume the forward flow unless the reverse flow is STOPPED, or prefixed names prevent loops."""
+    """Refuse to resume the flow source -> target unless the reverse flow is STOPPED, or prefixes prevent loops."""
     flow = procedure.reverse_flow
     if flow is None or procedure.topology.naming.policy == "default":
         return
-    # The worker of the reverse flow runs beside the source and may have died with the source.
+    # The reverse flow's worker runs beside the source and may have died with it.
     worker, limits = (
         procedure.mirror_maker(flow),
         {"timeout": _LOST_WORKER_SECONDS} if procedure.progress.without_source else {},
@@ -50,50 +53,53 @@ def refuse_loop(procedure: Run) -> None:
 
 
 def mirrored_ends(procedure: Run, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Source log ends of all topics the flow mirrors and of these copies; 0 for missing partitions."""
+    """Source log ends, by partition, of all topics that the flow mirrors and of `copies`; 0 for missing partitions."""
     infos = procedure.systems.source.topics()
     mirrored = {TopicPartition(topic, p) for topic in mirrored_of(procedure, infos) for p in infos[topic].partitions}
     return existing_ends(procedure, sorted({*mirrored, *copies}))
 
 
 def ends_are_noted(procedure: Run, step: str) -> bool:
-    """Whether a step has noted log ends before it resumed the flow that writes to these logs."""
+    """Whether `step` has noted the log ends before the reverse flow first wrote to these logs."""
     return bool(procedure.progress.facts(EndsNoted, step))
 
 
 def note_ends(procedure: Run, step: str, ends: dict[TopicPartition, int]) -> None:
-    """Note all log ends before the flow first resumes: a partition without a noted end was created afterwards."""
+    """Note in the journal the log ends before the reverse flow first runs: of all partitions that it may write to.
+
+    A partition that is not in the note was created later.
+    """
     receipt = procedure.artifacts.save("ends_before_flow", partitions_frame(ends, "offset"))
     record_fact(procedure.authority, step, EndsNoted(ends_before=receipt, all_noted=True))
 
 
 def noted_ends(procedure: Run, step: str, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Log ends of the copies as a step first noted them; 0 for copies that did not exist."""
+    """Log ends of `copies` as `step` first noted them; 0 for partitions that did not exist at that time."""
     receipt = procedure.progress.facts(EndsNoted, step)[0].ends_before
     ends = frame_partitions(procedure.artifacts.load(receipt), "offset")
     return {copy: ends.get(copy, 0) for copy in copies}
 
 
 def copy_of(procedure: Run, flow: Flow, tp: TopicPartition) -> TopicPartition:
-    """Partition on the old primary to which the reverse flow copies a partition of the new primary."""
+    """Partition of the old primary to which the reverse flow `flow` copies the new primary's partition `tp`."""
     return TopicPartition(procedure.naming.remote(flow.source, tp.topic), tp.partition)
 
 
 def existing_ends(procedure: Run, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Ends of copies on the old primary; 0 for partitions that MirrorMaker 2 has not created yet."""
+    """Log ends of `copies` on the procedure's source; 0 for partitions that MirrorMaker 2 has not created yet."""
     topics = procedure.systems.source.topics({tp.topic for tp in copies})
     existing = [tp for tp in copies if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
     return dict.fromkeys(copies, 0) | (procedure.systems.source.ends(existing) if existing else {})
 
 
 class ReverseCopies:
-    """Partitions that clients write to on the new primary, compared with their copies on the old primary.
+    """Partitions that clients write to on the target (new primary), compared with their copies on the source.
 
     Args:
-        before: log ends of the copies before the flow was resumed.
-        since: partition -> first offset on the new primary to be copied; by default the log ends at the opening. If
-            given, first records may be deleted or compacted after the copying: such a partition's first record is then
-            not compared with its copy.
+        flow: the reverse flow, target -> source.
+        before: partition of the source -> log end before the reverse flow ran.
+        since: partition of the target -> first offset to be copied; None: `ends_at_opening`. If given, first records
+            may have been deleted or compacted after they were copied; these are not compared.
     """
 
     def __init__(
@@ -111,13 +117,13 @@ class ReverseCopies:
         self._copies = procedure.systems.reader(procedure.request.source)
 
     def flowing(self) -> int:
-        """Count partitions written to since the opening; the first new record of each must be its first copy.
+        """Count the partitions with new records, if the first new record of each is the first that was copied.
 
         Raises:
-            NotYet: a new record has no copy yet.
-            Contradiction: a first copy differs from the first new record, or clients wrote no record at all.
+            NotYet: a partition's first new record has no copy yet.
+            Contradiction: the first copy is another record, or clients wrote nothing that could be copied.
         """
-        # Read the copies before the originals: a record that is already copied is certainly in the original.
+        # The copies are read before the originals: what is already copied is certainly in the original.
         copied = existing_ends(self._procedure, list(self._copy.values()))
         first_copies = first_records(
             self._copies, {tp: OffsetSpan(start, copied[tp]) for tp, start in self._before.items()}
@@ -143,7 +149,7 @@ class ReverseCopies:
         return len(firsts)
 
     def _cleaned_partitions(self, partitions: list[TopicPartition]) -> set[TopicPartition]:
-        """Partitions whose first new record may be deleted or compacted by now."""
+        """Those of these target partitions whose first new record may be deleted or compacted by now."""
         if not self._may_be_cleaned:
             return set()
         cluster = self._procedure.systems.target
@@ -152,5 +158,5 @@ class ReverseCopies:
 
 
 def first_records(reader: RecordReader, spans: dict[TopicPartition, OffsetSpan]) -> dict[TopicPartition, str]:
-    """Fingerprint of the first record of each span that is not empty."""
+    """Partition -> fingerprint of the first record in its span; spans without records are left out."""
     return {tp: records[0].fingerprint() for tp, records in reader.ranges(spans, limit=1).items() if records}

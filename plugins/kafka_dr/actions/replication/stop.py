@@ -32,7 +32,10 @@ _POLL_SECONDS = 0.2
 
 
 def parts_of(flow: Flow) -> tuple[str, ...]:
-    """Names, as in the journal, of the parts to stop: source and checkpoint connector; in dedicated mode the flow."""
+    """Names of the flow's parts that can be stopped, as in the journal.
+
+    The source connector and the checkpoint connector; in dedicated mode one part, `source->target`.
+    """
     return (
         (f"{flow.source}->{flow.target}",)
         if flow.connect is None
@@ -43,16 +46,16 @@ def parts_of(flow: Flow) -> tuple[str, ...]:
 def stop_flow(
     procedure: Run, step: str, flow: Flow, ask_seconds: float, stop_seconds: float, trusted: bool = True
 ) -> dict[str, str]:
-    """Stop all parts of a flow at once; a part already stopped is not asked and gets no journal entry.
+    """Ask all parts of a flow to stop, and wait; a part that is stopped already gets no request and no intent.
 
-    The answer of a worker or stop hook does not prove that writing has ended: the target's stable log ends do.
+    What a worker or stop hook answers does not prove that writing has ended; the target's stable log ends do.
 
     Args:
         ask_seconds: timeout of each status request and of each stop request.
-        stop_seconds: how long to wait for all parts together after the requests; 0 to not wait.
-        trusted: whether a worker's answer STOPPED is believed. False for a worker that may have been frozen: it reports
-            its state before the freeze and then executes earlier requests, so all connectors are asked, as the last
-            request.
+        stop_seconds: how long to wait for all connectors together after the requests; 0: do not wait.
+        trusted: whether a worker's answer STOPPED is believed. False for a worker that may have been frozen: it answers
+            with its state before the freeze and then executes older requests. All its connectors are therefore asked,
+            so that the request to stop is the last.
 
     Returns:
         Part (connector, or flow in dedicated mode) -> `STOPPED`, or the last state seen.
@@ -77,7 +80,7 @@ def stop_flow(
 def _ask_connectors(
     procedure: Run, step: str, worker: MirrorMaker, names: list[str], running: list[str], seconds: float
 ) -> None:
-    """Ask the named connectors to stop; resume the `running` ones if the lease was lost meanwhile."""
+    """Ask the named connectors to stop; if this process lost the lease while asking, resume those in `running`."""
     new = [name for name in names if stopping_since(procedure, name) is None]
     if new:
         record_fact(procedure.authority, step, ConnectorsToStop(stops_connectors=new))
@@ -95,7 +98,7 @@ def _ask_connectors(
 
 
 def _wait_for_states(worker: MirrorMaker, names: list[str], ask_seconds: float, stop_seconds: float) -> dict[str, str]:
-    """States of the connectors once all are STOPPED without tasks, or after `stop_seconds`."""
+    """Wait until all connectors are STOPPED without tasks, at most `stop_seconds`; return connector -> state."""
     ends_at = time.monotonic() + stop_seconds
     while True:
         statuses = {name: worker.status(name, timeout=ask_seconds) for name in names}
@@ -105,7 +108,10 @@ def _wait_for_states(worker: MirrorMaker, names: list[str], ask_seconds: float, 
 
 
 def stopping_since(procedure: Run, part: str) -> float | None:
-    """When a part (of `parts_of`) was asked to stop, in seconds since 1970; None if never asked or STOPPED since."""
+    """When a part (of `parts_of`) was asked to stop, in seconds since 1970, by the journal.
+
+    None if it was never asked, or was STOPPED after it was asked.
+    """
     entries = [
         entry
         for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE)
@@ -136,10 +142,10 @@ def _end_processes(procedure: Run, step: str, hook: StopHook, flow: Flow, second
 def still_target_ends(
     procedure: Run, step: str, remote: Sequence[TopicPartition] | None = None
 ) -> dict[TopicPartition, int]:
-    """Wait until the target's log ends are stable for a window, and return them: the boundary.
+    """Wait until no log end of the target moves for `stable_seconds`, and return the log ends: the boundary.
 
     Args:
-        remote: the mirrored partitions; by default all of the plan's.
+        remote: target partitions to watch; None: those to which the plan's partitions are mirrored.
     """
     watched = sorted(remote_partitions(procedure, partitions_of_plan(procedure)).values()) if remote is None else remote
 
