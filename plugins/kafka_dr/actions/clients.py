@@ -1,4 +1,4 @@
-"""Canary write on the target, ACL entries of the opening, and requests to the application's drain hook."""
+"""Let clients in on the target: remove DENY entries, write a canary record, tell the application's drain hook."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ from kafka_dr.vocabulary import CANARY_TOPIC, Entry
 
 
 def removed_entries(procedure: Run) -> list[AclEntry]:
-    """DENY entries of the target that this procedure removed or meant to remove, by its intents in the journal."""
+    """DENY entries on the target that this procedure removed or meant to remove, by its intents in the journal."""
     return list(removed_acl_entries(procedure.progress.entries(Entry.INTENT)))
 
 
 def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[str]]]) -> list[AclEntry]:
-    """The target's denials to remove so that these principals may do these operations.
+    """DENY entries to remove on the target, so that clients may act there.
+
+    Args:
+        scopes: per scope (operation and resources), the principals that may act in it.
 
     Raises:
-        Refusal: the approved plan does not name one of the denials.
+        Refusal: the approved plan does not list one of these entries.
     """
     denials = [e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)]
     unplanned = sorted({str(e) for e in denials} - set(procedure.progress.move().planned.opening))
@@ -47,10 +50,13 @@ def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[st
 def remove_denials(
     procedure: Run, denials: list[AclEntry], scopes: Sequence[tuple[FenceScope, frozenset[str]]]
 ) -> list[str]:
-    """Remove denials from the target and read back; return operations that are still refused to clients.
+    """Remove DENY entries from the target and read the ACLs back.
+
+    Returns:
+        What is still refused to the principals of `scopes` (as of `plan_opening`), as text.
 
     Raises:
-        ReadBackFailed: a denial is still there.
+        ReadBackFailed: one of the entries is still on the target.
     """
     with acting_under(procedure.authority, lambda: procedure.systems.target_acls.add(denials)):
         procedure.systems.target_acls.remove(denials)
@@ -68,7 +74,11 @@ def remove_denials(
 
 
 def write_canary(procedure: Run) -> dict[str, Any]:
-    """Write one record to the canary topic on the target and read the record back; raises ReadBackFailed."""
+    """Write one record to the canary topic on the target and read it back; return its topic and offset.
+
+    Raises:
+        ReadBackFailed: the record was not accepted, or not read back.
+    """
     procedure.systems.target.create_topic(CANARY_TOPIC, partitions=1, configs={"retention.ms": "604800000"})
     answer = procedure.systems.writer(procedure.request.target).write(
         CANARY_TOPIC, 0, procedure.now().encode(), key=procedure.id.encode()
@@ -89,7 +99,10 @@ def write_canary(procedure: Run) -> dict[str, Any]:
 
 
 def tell_to_resume(procedure: Run) -> DrainHookAnswer:
-    """Tell the application's drain hook to follow the routing record; a silent hook is reported, not fatal."""
+    """Tell the application's drain hook that clients may start again where the routing record sends them.
+
+    A silent hook raises no error; the answer says so.
+    """
     answer = drain_hook_answer(procedure, lambda hook: hook.tell_to_resume(procedure.id))
     return replace(answer, told=answer.answered is not None)
 
@@ -98,7 +111,10 @@ _STOP_GRACE_SECONDS = 5.0
 
 
 def ask_to_stop(procedure: Run) -> DrainHookAnswer:
-    """Ask the drain hook to stop clients and wait up to 5 s for producers; the fence refuses remaining writes."""
+    """Ask the application's drain hook to stop clients, wait up to 5 s until no producer runs; return its answer.
+
+    Writes of producers that still run are refused by the fence.
+    """
 
     def stopping(hook: ApplicationDrain) -> DrainState:
         hook.ask_to_stop(procedure.id)
@@ -114,7 +130,10 @@ def ask_to_stop(procedure: Run) -> DrainHookAnswer:
 
 
 def drain_hook_answer(procedure: Run, send: Callable[[ApplicationDrain], DrainState]) -> DrainHookAnswer:
-    """Send a request to the drain hook and return its answer: `answered` is None without a hook, False on failure."""
+    """Send a request to the drain hook and return its answer.
+
+    `answered` is None without a drain hook, and False if it failed.
+    """
     if procedure.systems.drain is None:
         return DrainHookAnswer()
     try:

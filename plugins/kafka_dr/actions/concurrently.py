@@ -13,13 +13,16 @@ T = TypeVar("T")
 
 @contextmanager
 def run_concurrently() -> Iterator[Callable[..., Future[Any]]]:
-    """Yield `submit` of a thread pool for calls that wait for different systems; `result()` re-raises errors."""
+    """Yield `submit` of a thread pool, for calls that wait for different systems; at the end all have ended.
+
+    `result()` of a submitted call returns its result or raises its error.
+    """
     with ThreadPoolExecutor(8, thread_name_prefix="observe") as pool:
         yield pool.submit
 
 
 def run_in_background(call: Callable[[], T]) -> Future[T]:
-    """Run a call on a daemon thread: neither the caller nor the end of the process has to wait for the call."""
+    """Run a call on a daemon thread and return its future; neither caller nor end of process must wait for it."""
     future: Future[T] = Future()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Evidence of a procedure, whatever its outcome, and the journal entry that closes the procedure."""
+"""Write the evidence of a procedure, whatever its outcome, and the journal entry that closes it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from kafka_dr.vocabulary import Entry, Outcome, Step
 
 
 def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
-    """Write a procedure's evidence files and append the closing entry to the journal.
+    """Write a procedure's evidence files, and append the closing entry to the journal and return it.
 
     Args:
-        epoch: of the lease, 0 without a lease; a continued planned run is closed under the lease of the unplanned run
-            that continues the planned run.
+        epoch: of the lease, 0 without a lease. If an unplanned run has continued `procedure`, a planned run, the epoch
+            is that of the unplanned run.
     """
     closing_at = _closing_at(procedure, epoch)
     earlier_closings = [
@@ -51,7 +51,10 @@ def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
 
 
 def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
-    """Append or find the entry up to which evidence is assembled: two closing processes write identical evidence."""
+    """Find or append the journal entry up to which evidence is assembled.
+
+    Because it is found again, two closing processes write identical evidence.
+    """
     entries = procedure.journal.entries(procedure.id)
     last = max((entry.sequence for entry in entries if entry.step != Step.CLOSE_PROCEDURE), default=0)
     closing_intents = [
@@ -66,7 +69,11 @@ def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
 
 
 def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest: str | None) -> dict[str, Any]:
-    """Assemble the evidence of a procedure from its journal entries before `closing_at`."""
+    """Assemble the evidence of a procedure from its journal entries before `closing_at`.
+
+    Args:
+        previous_digest: digest of the evidence that was closed before this one; None for the first.
+    """
     entries = [
         entry
         for entry in procedure.journal.entries(procedure.id)
@@ -79,7 +86,7 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         "reason": procedure.request.reason,
     }
     problems: list[str] = []
-    # Without its source a procedure has only the cut-off that a continued planned run had proven, if any.
+    # If the source is declared lost, the only cut-off is that of a continued planned run, if any.
     progress = procedure.progress
     fenced = progress.done(DataLossAssessed) if progress.without_source else progress.done(ProducersFenced)
     stopped = progress.done(MirrorMakerStopped)
@@ -110,7 +117,10 @@ def _offsets(procedure: Run, receipt: Receipt | None, problems: list[str]) -> li
 
 
 def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | None:
-    """Loss known before the closing began; None without a readable inventory: then the approved loss stands."""
+    """The loss as known from journal entries before sequence number `until`.
+
+    None if loss was not assessed, or its files cannot be read: then the evidence shows the approved loss.
+    """
     if procedure.progress.done(DataLossAssessed) is None:
         return None
     try:
@@ -123,7 +133,11 @@ def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | 
 
 
 def close_run_with_bad_params(context: Any, error: BadInput) -> str:
-    """Write evidence and closing entry of a run that was refused for its params; return the run's outcome as text."""
+    """Close a run that was refused because of its params, with evidence; return its outcome as text.
+
+    Nothing is written if the run had opened a procedure, is closed already, or if its id has evidence that this
+    journal does not explain.
+    """
     procedure, refused = run_with_bad_params(context), f"{Outcome.REFUSED.value}: {Step.OPEN_PROCEDURE.value}: {error}"
     if procedure is None:
         return refused
@@ -133,7 +147,7 @@ def close_run_with_bad_params(context: Any, error: BadInput) -> str:
     if journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
         return refused
     if journal.last(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL) is None:
-        # Evidence without entries in this journal may document a run that did act: never overwrite such evidence.
+        # Evidence of which this journal knows nothing may be that of a run that did act: never overwrite it.
         if (procedure.artifacts.folder / "evidence.json").exists():
             return refused
         journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL, 0, not_done(error).payload())

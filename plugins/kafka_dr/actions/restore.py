@@ -1,9 +1,11 @@
 """Restore groups' positions on a cluster to their values before a procedure committed its own.
 
+The *undone procedure* is that earlier procedure; the restore's own procedure has the same source and target.
+
 Invariants
-1. Only groups without members are touched, and in these groups only positions that are as the procedure left them,
-   unless the operator chose to overwrite.
-2. Every written position was approved under one digest; positions changed by another writer are left alone and named.
+1. Only groups without members are touched, and in these groups only positions that are as the undone procedure left
+   them, unless the operator chose to overwrite.
+2. Every written position was approved under one digest; positions that another writer changed are left alone and named.
 3. A position that already has its old value is done: a second try, or a second process, writes the remaining ones.
 """
 
@@ -24,18 +26,19 @@ from kafka_dr.procedure.entries import GroupsCommitted, RestorePlanned, Snapshot
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: Action for a position: nothing to do, restore, delete with its group, leave, changed since by another writer.
+#: Action for a position: has its old value already; write the old value; delete with its group; had no old value, but
+#: its group stays, so leave it; was changed by another writer after the undone procedure, so leave it.
 SAME, WRITE, DELETE, LEFT, SINCE = "same", "write", "delete", "left", "since"
 _GROUP_SYNC = "sync.group.offsets.enabled"
 _NAMED = 10
 
 
 def undone_procedure(procedure: Run) -> Run:
-    """Find the procedure whose commit is undone: the named procedure, or the last in this direction.
+    """Find the procedure whose commit is to be undone: the one named by param undo_procedure, else the last one.
 
     Raises:
-        NotReady: no procedure in this direction committed positions.
-        Refusal: the named procedure moves clients in another direction.
+        NotReady: no procedure with this run's source and target (and of this name) began to commit positions.
+        Refusal: the named procedure has another source or target.
     """
     named, request = procedure.request.choices.get("undo_procedure"), procedure.request
     notes = facts_of(procedure.journal.entries(step=Step.COMMIT_GROUPS), SnapshotTaken)
@@ -65,12 +68,12 @@ def undone_procedure(procedure: Run) -> Run:
 
 
 def snapshot_of(undone: Run) -> pd.DataFrame:
-    """Positions of the groups on the cluster before the undone procedure's first commit."""
+    """Positions that the groups had on the target before the undone procedure's first commit."""
     return undone.artifacts.load(undone.progress.facts(SnapshotTaken)[0].snapshot)
 
 
 def committed_by(undone: Run) -> pd.DataFrame:
-    """Positions the procedure committed, or was to commit if its step died before the outcome."""
+    """Positions that the undone procedure committed on the target; if it died before the outcome, was to commit."""
     done = undone.progress.done(GroupsCommitted)
     if done is not None and done.ledger is not None:
         return undone.artifacts.load(done.ledger)[[*PLACE, "wanted"]].set_axis(COLUMNS, axis=1).astype(TYPES)
@@ -78,7 +81,10 @@ def committed_by(undone: Run) -> pd.DataFrame:
 
 
 def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataFrame:
-    """One row per position: group, topic, partition, before, wanted (as committed), now, action."""
+    """One row per position on the target: group, topic, partition, before, wanted, now, action.
+
+    `before` and `wanted` are the values before and after the undone procedure's commit; null if there is no position.
+    """
     before, wanted = snapshot_of(undone).astype(TYPES), committed_by(undone)
     groups = sorted({*before["group"], *wanted["group"]})
     now = held_positions(procedure, groups)
@@ -106,13 +112,13 @@ def choose_actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
         .mask(ours & rows["before"].isna(), LEFT)
         .mask(same, SAME)
     )
-    # A group is deleted if it had no position before and has none now that another writer committed.
+    # A group is deleted if it had no position before, and no other writer has changed one of its positions.
     kept_groups = set(rows.loc[rows["before"].notna() | (actions == SINCE), "group"])
     return actions.mask((actions == LEFT) & ~rows["group"].isin(kept_groups), DELETE)
 
 
 def groups_with(rows: pd.DataFrame, action: str) -> list[str]:
-    """Groups with at least one position of this action."""
+    """Groups with at least one position that has this action, sorted."""
     return sorted(set(rows.loc[rows["action"] == action, "group"]))
 
 
@@ -132,7 +138,7 @@ def changed_groups(rows: pd.DataFrame) -> list[str]:
 
 
 def digest_of_rows(rows: pd.DataFrame) -> str:
-    """Digest over every position to write and every group to delete."""
+    """Digest of all positions to write, with their values, and of all groups to delete; this is what is approved."""
     written = rows.loc[rows["action"] == WRITE, [*PLACE, "before"]]
     return digest_of(
         {
@@ -143,7 +149,7 @@ def digest_of_rows(rows: pd.DataFrame) -> str:
 
 
 def refuse_living(procedure: Run, groups: list[str]) -> None:
-    """Refuse if a group to be written or deleted has a member on the cluster."""
+    """Refuse if one of these groups, which are to be written or deleted, has a member on the target."""
     active = active_groups(procedure.systems.target, groups)
     if active:
         raise Refusal(
@@ -154,7 +160,7 @@ def refuse_living(procedure: Run, groups: list[str]) -> None:
 
 
 def group_sync_runs(procedure: Run) -> bool | None:
-    """Whether MirrorMaker 2's group offset sync runs towards the cluster; None if unknown."""
+    """Whether MirrorMaker 2's group offset sync to the target runs and could overwrite positions; None if unknown."""
     flow = procedure.flow
     try:
         worker, name = procedure.mirror_maker(flow), flow.connectors.checkpoint
@@ -164,7 +170,11 @@ def group_sync_runs(procedure: Run) -> bool | None:
 
 
 def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
-    """The plan and its rows; Contradiction if either does not match its digest."""
+    """The planned restore and its rows (as of `compare_positions`), from the journal.
+
+    Raises:
+        Contradiction: plan or rows do not match the digest in the journal.
+    """
     planned = procedure.progress.require(RestorePlanned)
     plan, rows = (
         restore_plan_of(planned.plan),
@@ -180,13 +190,13 @@ def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
 
 
 class Left:
-    """Remaining work of a plan.
+    """What a planned restore still has to do.
 
     Attributes:
-        wanted: positions to be read back at the end.
+        wanted: positions that must be on the target at the end, and are then read back.
         todo: rows of `wanted` that are not committed yet.
-        doomed: groups still on the cluster that are to be deleted.
-        since: group -> number of positions changed since the plan; these are left alone.
+        doomed: groups to delete that still exist on the target.
+        since: group -> number of positions that changed after the plan was made; these are left alone.
     """
 
     def __init__(self, wanted: pd.DataFrame, todo: pd.DataFrame, doomed: list[str], since: dict[str, int]) -> None:
@@ -194,7 +204,7 @@ class Left:
 
     @classmethod
     def of(cls, rows: pd.DataFrame, held: pd.DataFrame, overwrites: bool) -> Left:
-        """Compare the planned rows with the positions committed now."""
+        """Compare the plan's rows with the positions that the groups have on the target now (`held`)."""
         rows_now = with_held_position(rows.rename(columns={"now": "planned"}), held, "now")
         writes, deletes = (rows_now[rows_now["action"] == action] for action in (WRITE, DELETE))
         done, as_planned = (
@@ -205,7 +215,7 @@ class Left:
         wanted = writes.assign(position=writes["before"]).astype({"position": "int64"})[COLUMNS]
         changed_deletes = deletes["now"].notna() & deletes["now"].ne(deletes["planned"]).fillna(True)
         existing_groups = set(deletes.loc[deletes["now"].notna(), "group"])
-        # A position that is not in the plan was committed after the plan.
+        # If a group to delete has a position that is not in the plan, it was committed after the plan was made.
         regrown_groups = new_groups(deletes, held)
         spared_groups = set() if overwrites else {*deletes.loc[changed_deletes, "group"], *regrown_groups}
         changed = pd.concat([writes[~may_write], deletes[deletes["group"].isin(spared_groups)]]).assign(action=SINCE)
@@ -218,7 +228,7 @@ class Left:
 
 
 def new_groups(deletes: pd.DataFrame, held: pd.DataFrame) -> set[str]:
-    """Groups to be deleted that have a position which is not in the plan."""
+    """Groups to be deleted that now have a position which the plan does not list."""
     planned_places = set(zip(*(deletes[name].tolist() for name in PLACE), strict=True))
     doomed = set(deletes["group"])
     return {
@@ -229,7 +239,12 @@ def new_groups(deletes: pd.DataFrame, held: pd.DataFrame) -> set[str]:
 
 
 def refuse_unlike(ledger: pd.DataFrame, doomed: list[str], after: pd.DataFrame, refused: dict[str, str]) -> None:
-    """Raise ReadBackFailed unless every position is as wanted and every deleted group has no position."""
+    """Raise ReadBackFailed unless all positions were read back as wanted and groups to delete have none left.
+
+    Args:
+        after: positions on the target after the restore.
+        refused: group that could not be deleted -> the broker's error.
+    """
     wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
     remaining_groups = sorted(set(after["group"]) & set(doomed) | set(refused))
     if len(wrong) or remaining_groups:

@@ -1,4 +1,4 @@
-"""Submit Spark jobs: files in, files out; client settings are passed by environment variables only."""
+"""Submit Spark jobs, which read and write files; they get the clusters' logins by environment variables only."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from kafka_dr.errors import Contradiction, SparkFailed
 from kafka_dr.procedure.run import Run
 
 _INPUT_SECONDS = 300.0
-#: Marker file: the job will get no input.
+#: Name of the file that tells the job that no input will come.
 _FAILED = "failed"
 
 
 def run_spark_job(
     procedure: Run, context: Any, job: str, write: Callable[[Path], dict[str, Any]], failure_reason: str
 ) -> Path:
-    """Run one of `spark/jobs` and return its folder; the input is written while Spark starts, to save seconds.
+    """Run one of `spark/jobs` and return its output folder; its input is written while Spark starts, to save time.
 
     Args:
         job: the job's name, also the stem of its file.
@@ -39,7 +39,7 @@ def run_spark_job(
     Raises:
         SparkFailed: the job ended without a result.
     """
-    # Each try has its own folders, by epoch: an orphaned process of an earlier try may still read and write.
+    # Each try has folders of its own, named after its epoch: an orphaned job of an earlier try may still use its own.
     input_folder, output_folder = (
         procedure.artifacts.folder / f"{job}-{procedure.lease.epoch}{part}" for part in (".input", "")
     )
@@ -49,7 +49,7 @@ def run_spark_job(
         try:
             submit_job(procedure, context, job, input_folder, output_folder, failure_reason)
         except SparkFailed:
-            # A job without input reports only the missing input: raise the error of the input itself.
+            # If writing the input failed, the job only reports that it is missing: raise the error of the writing.
             if inputs.done() or (input_folder / _FAILED).exists():
                 inputs.result()
             raise
@@ -57,14 +57,18 @@ def run_spark_job(
 
 
 def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
-    """Write one input file; text columns are typed explicitly, since pandas gives empty text columns no type."""
+    """Write a frame as the input file `name`.parquet; an empty frame's text columns, which have no type, get one.
+
+    Raises:
+        Contradiction: a topic's name is illegal in Kafka.
+    """
     _refuse_illegal_topics(frame)
     texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
     (frame if len(frame) else frame.astype(texts)).to_parquet(folder / f"{name}.parquet", index=False)
 
 
 def _refuse_illegal_topics(frame: pd.DataFrame) -> None:
-    """Refuse illegal topic names: jobs name files after topics, and a forged name could lead out of the folder."""
+    """Refuse topic names that are illegal in Kafka: jobs name files after topics, and a name could be a path."""
     for column in ("topic", "target_topic"):
         for name in sorted(set(frame[column].dropna())) if column in frame else ():
             if problem := topic_problem(name):
@@ -77,12 +81,16 @@ def _refuse_illegal_topics(frame: pd.DataFrame) -> None:
 
 
 def contract_frame(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
-    """Cast a frame of the archive to the types of the jobs' contract."""
+    """Cast a frame of archived rows to the types that the Spark jobs expect.
+
+    Args:
+        never_null: columns of integers without null.
+    """
     return frame.astype({"topic": object, "partition": "int32", **dict.fromkeys(never_null, "int64")})
 
 
 def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
-    """Write a job's input, job.json last; on failure touch the marker file for missing input."""
+    """Write a job's input, job.json last; if that fails, create the file that tells the job that none will come."""
     try:
         (folder / "writing").write_text(json.dumps(write(folder)), encoding="utf-8")
         (folder / "writing").replace(folder / "job.json")
@@ -95,7 +103,11 @@ def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
 def submit_job(
     procedure: Run, context: Any, job: str, input_folder: Path, output_folder: Path, failure_reason: str
 ) -> None:
-    """Submit a job and wait until its end, `spark_seconds` at most; SparkFailed if the job fails or is killed."""
+    """Submit a job and wait for its end.
+
+    Raises:
+        SparkFailed: the job failed, or was killed after `spark_seconds`.
+    """
     procedure.systems.connections.check_spark(procedure.topology.spark.connection)
     home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))
     secrets = {
@@ -139,7 +151,10 @@ def submit_job(
 
 @contextmanager
 def killed_after(seconds: float, submission: SparkSubmitOperator) -> Iterator[Event]:
-    """Kill a job that lasts longer and set the event; by a timer thread, since signals reach only the main thread."""
+    """Kill the job after `seconds` and set the event that this yields, unless the `with` block has ended before.
+
+    By a timer thread, because signals reach only the main thread.
+    """
     killed = Event()
 
     def kill() -> None:
@@ -156,6 +171,6 @@ def killed_after(seconds: float, submission: SparkSubmitOperator) -> Iterator[Ev
 
 
 def _input_seconds(procedure: Run) -> float:
-    """How long Spark waits for its input: at most until the fence's deadline, after which the result is useless."""
+    """How many seconds the job waits for its input: at most until the fence's deadline, when its result is useless."""
     deadline = procedure.progress.fence_deadline()
     return _INPUT_SECONDS if deadline is None else max(1.0, min(_INPUT_SECONDS, deadline - time.time()))

@@ -15,8 +15,7 @@ from kafka_dr.procedure.run import Run
 
 
 def groups_of_source(procedure: Run, topics: Iterable[str]) -> list[str]:
-    """Groups of the new primary with positions on these topics of it; the fence keeps them off the returned cluster.
-    """
+    """Groups with positions on these topics of the new primary; the fence keeps them off the returned cluster."""
     flow = procedure.flow
     config = procedure.mirror_maker(flow).config(flow.connectors.checkpoint)
     return sorted(

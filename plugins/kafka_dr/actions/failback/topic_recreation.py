@@ -145,8 +145,7 @@ class TopicRecreation:
             )
 
     def _recreated_earlier(self, old: list[str]) -> set[str]:
-        """Topics recreated by the earlier run that wrote the export; they hold only copies. Empty without such a run.
-        """
+        """Topics recreated by the earlier run that wrote the export, if any; they hold only copies."""
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()

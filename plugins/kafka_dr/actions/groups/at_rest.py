@@ -20,7 +20,7 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import COMMITS_TOPIC
 
 _COMMITS_SECONDS = 5.0
-#: Up to so many positions are read again, in a second; for more, an unchanged commits topic is proof enough.
+#: Up to this number positions are read again, which takes a second; of more, an unchanged __consumer_offsets is proof.
 READ_AGAIN_UP_TO = 50_000
 
 
@@ -36,13 +36,17 @@ def excluded_now(procedure: Run) -> list[ExcludedNow]:
 
 
 def active_groups(cluster: KafkaCluster, groups: list[str]) -> dict[str, GroupInfo]:
-    """Name -> description of the groups that have members now."""
+    """Name -> description of those of these groups that have members on the cluster now."""
     descriptions = cluster.groups()
     return {name: descriptions[name] for name in groups if name in descriptions and not descriptions[name].empty}
 
 
 def wait_until_empty(procedure: Run, step: str, groups: list[str]) -> None:
-    """Wait until no group has a member on the source; DeadlinePassed names remaining groups and a remedy."""
+    """Wait until none of these groups has a member on the source.
+
+    Raises:
+        DeadlinePassed: groups still have members; the error names them and says what to do.
+    """
     remaining: list[str] = []
 
     def empty() -> None:
@@ -75,9 +79,10 @@ def _remedy(remaining: list[str]) -> str:
 
 
 def commits_end(procedure: Run) -> dict[str, int]:
-    """Log ends of the source's __consumer_offsets, by partition: unchanged ends prove unchanged positions.
+    """Partition (as text) of the source's topic __consumer_offsets -> log end.
 
-    Other groups' commits move the ends, too. Empty if the topic is not visible, as on some hosted clusters.
+    While no log end moves, no position changes; commits of other groups move them, too. {} if the topic is not
+    visible, as on some hosted clusters.
     """
     try:
         topics = procedure.systems.source.topics([COMMITS_TOPIC], timeout=_COMMITS_SECONDS)
@@ -91,9 +96,13 @@ def commits_end(procedure: Run) -> dict[str, int]:
 
 
 def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since: Mapping[str, int]) -> str | None:
-    """Proof that positions, read after commit log ends `since`, are unchanged; None if a position changed.
+    """How the groups' positions on the source were proven to be unchanged, as text; None if one has changed.
 
-    A commits topic without any record is no proof: this source must store its commits elsewhere.
+    A topic __consumer_offsets without any record is no proof: such a source must store its commits elsewhere.
+
+    Args:
+        positions: as of `positions_frame`.
+        since: as of `commits_end`, read before `positions`.
     """
     if len(positions) > READ_AGAIN_UP_TO and any(since.values()) and commits_end(procedure) == since:
         return "no commit since"
@@ -102,7 +111,10 @@ def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since
 
 
 def positions_frame(procedure: Run, groups: list[str]) -> pd.DataFrame:
-    """Stable committed positions of the groups on the plan's topics, sorted: one row per group, topic, partition."""
+    """Committed positions of these groups on the plan's topics of the source; pending transactions are waited for.
+
+    One row per group, topic and partition, sorted; `position_at` is the time of reading, in ms since 1970.
+    """
     read_at = int(time.time() * 1000)
     committed = positions_of(procedure.systems.source, groups)
     committed = committed[committed["topic"].isin(topics_with_positions(procedure))].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""Groups that a flow's filter selects, and their positions on the flow's topics."""
+"""Groups that the group filter of a flow's checkpoint connector selects, and their positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOVED_TYPES = ("classic", "consumer")
 
 
 def group_views(cluster: KafkaCluster) -> dict[str, GroupView]:
-    """Name -> view of every group of a cluster."""
+    """Name -> state, type and members of every group of a cluster."""
     return {
         group.name: GroupView(
             group.state,
@@ -32,7 +32,12 @@ def group_views(cluster: KafkaCluster) -> dict[str, GroupView]:
 def held_in_scope(
     procedure: Run, groups: Mapping[str, GroupView], scope: Iterable[str], config: Mapping[str, str]
 ) -> pd.DataFrame:
-    """Committed positions on the scope's topics of the groups that the flow's filter selects."""
+    """Committed positions on the source's topics in `scope`, of the groups that the flow's group filter selects.
+
+    Args:
+        groups: all groups of the source.
+        config: the checkpoint connector's configuration, which has the group filter.
+    """
     selects = group_filter_of(config)
     candidates = [group for group, view in groups.items() if selects(group) and view.group_type.lower() in _MOVED_TYPES]
     committed = positions_of(procedure.systems.source, candidates, require_stable=False)
@@ -40,7 +45,7 @@ def held_in_scope(
 
 
 def groups_now(procedure: Run) -> list[str]:
-    """The plan's groups, and groups the flow now selects with positions on its topics; no excluded groups."""
+    """The plan's groups, and all groups that would be in a plan made now; without the groups that the plan excludes."""
     worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
     positions = held_in_scope(
         procedure, group_views(procedure.systems.source), topics_with_positions(procedure), worker.config(name)

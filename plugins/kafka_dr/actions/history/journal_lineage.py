@@ -87,10 +87,10 @@ def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
 
 
 def recreated_by(journal: PairJournal, after: int, until: int | None) -> frozenset[str]:
-    """Topics that prepare_topics created between two journal sequences (exclusive); they are mirrored from scratch.
+    """Topics that prepare_topics created between two client moves; they are mirrored from their beginning.
 
     Args:
-        after, until: sequences at which two successive client moves opened their targets; None: up to now.
+        after, until: journal sequences at which the two moves opened their targets; None for `until`: up to now.
     """
     intents = journal.facts(TopicsToCreate, Step.PREPARE_TOPICS, after, until)
     return frozenset(name for *_, intent in intents for name in intent.creates_topics)

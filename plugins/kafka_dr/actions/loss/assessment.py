@@ -66,7 +66,7 @@ class SourceNow:
 
 
 def known_now(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFacts]:
-    """Last known state, the source's current log bounds (empty if it is lost), and proofs of a continued run.
+    """Last known state, the source's current log bounds (empty if lost or silent), and proofs of a continued run.
 
     Raises:
         NotReady: no topic of the flow is known.

@@ -28,7 +28,7 @@ _CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0
 #: Number of sampling intervals by which groups' samples may be older than the source's last answer: the source may die
 #: within a sample, and a sample may be slow.
 _LATE_INTERVALS = 3
-#: If a heartbeat is newer than the last sample by more than this, the flight recorder missed samples.
+#: Seconds by which a heartbeat may be newer than the last sample although the flight recorder missed none.
 _HEARTBEAT_LATE_SECONDS = 10.0
 
 
@@ -157,7 +157,7 @@ def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int
 
 
 def from_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
-    """Offset syncs of the flow that the target holds; empty if it is unknown where MirrorMaker 2 keeps them."""
+    """Offset syncs of the flow that the target holds; empty if they are on the source, or nobody knows where."""
     if syncs_location(procedure) is None:
         missing.append(
             "nobody says where MirrorMaker 2 keeps its offset syncs: its worker is silent, and the topology does not"

@@ -1,4 +1,4 @@
-"""Arm a fence: the watcher fences the source as soon as the source answers."""
+"""Arm a fence: have the watcher fence a source as soon as that source answers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ from kafka_dr.procedure.entries import FenceToArm, SourceToFence
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: A watcher without a sign of life for so long counts as dead; a live watcher writes a sign every few seconds.
+#: If the watcher's last sign of life is older, it counts as dead; it writes one every few seconds.
 _SILENT_SECONDS = 60.0
 
 
 def arm_fence(procedure: Run, step: str, topics: Iterable[str]) -> WatchedSource:
-    """Have the watcher fence the source as soon as the source answers; read the armed fence back from the journal."""
+    """Arm a fence for the source on these topics, by a journal entry that the watcher reads; read it back.
+
+    Raises:
+        ReadBackFailed: the armed fence is not in the journal.
+    """
     source = SourceToFence(procedure.request.source, procedure.request.target, sorted(topics))
     record_fact(procedure.authority, step, FenceToArm(arms_fence=source))
     armed = watched_sources(telling_entries(procedure.journal)).get(procedure.id)
@@ -33,7 +37,7 @@ def watcher_seen(procedure: Run) -> str:
     """Time of the watcher's last sign of life, ISO 8601 UTC.
 
     Raises:
-        NotReady: no sign for a minute: without a watcher no process would execute an armed fence or measure its window.
+        NotReady: it gave no sign for a minute; without a watcher nobody would set an armed fence.
     """
     last, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), datetime.now(UTC)
     if last is None or (now - last).total_seconds() > _SILENT_SECONDS:
@@ -54,14 +58,14 @@ def watcher_seen(procedure: Run) -> str:
 
 
 def expected_fence_method(procedure: Run) -> str:
-    """Method by which the source will probably be fenced: by ACL, by hook, or armed."""
+    """How the source will probably be fenced: by ACL if it was not found lost, else by fence hook, else armed."""
     if not found_lost(procedure):
         return BY_ACL
     return ARMED if procedure.systems.fence_hook is None else BY_HOOK
 
 
 def telling_entries(journal: Journal) -> list[JournalEntry]:
-    """Journal entries of all procedures that arm, execute or lift armed fences, in order."""
+    """Journal entries, of all procedures, that arm, set or lift armed fences; in the order of the journal."""
     if not journal.entries(step=Step.FENCE_SOURCE):
         return []
     return sorted((entry for step in TELLING for entry in journal.entries(step=step)), key=lambda entry: entry.sequence)

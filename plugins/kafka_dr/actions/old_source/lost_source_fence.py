@@ -1,4 +1,4 @@
-"""Fence a source that may be unreachable: by ACLs, within a time limit; also topics created since the failover."""
+"""Fence a source that may not answer: by ACLs, within a time limit, also on topics that the plan does not know."""
 
 from __future__ import annotations
 
@@ -22,35 +22,36 @@ from kafka_dr.vocabulary import Entry
 
 T = TypeVar("T")
 
-#: A source confirmed lost gets only a second to answer: if the source is back but slow, the watcher fences it.
+#: How long a source has to answer, in seconds. One that was confirmed lost gets only one second: if it is back but
+#: slow, the watcher fences it.
 ANSWER_SECONDS, LOST_ANSWER_SECONDS = 5.0, 1.0
-#: Restarted brokers lead no partition for a moment: a fence that cannot be proven on such a broker is no refusal yet.
+#: How long, and how often, to try again if a fence cannot be proven: restarted brokers lead no partition for a moment.
 _COMING_BACK_SECONDS, _LOOK_AGAIN_SECONDS = 5.0, 0.5
 
 
 class TimedFenceAttempt:
-    """Authority for a call that may hang with the source: after give_up the call can neither act nor write."""
+    """The authority of a call that may hang with its source: after `give_up` the call can neither act nor write."""
 
     def __init__(self, authority: Authority) -> None:
         self._authority, self._abandoned, self._writing = authority, False, Lock()
 
     def hold(self) -> None:
-        """Check the authority; also refuse after give_up."""
+        """Check that the run still holds its lease; raise Superseded after `give_up`."""
         self._refuse_abandoned()
         self._authority.hold()
 
     def may_undo(self) -> bool:
-        """As of the wrapped authority."""
+        """Return what the run's own authority returns."""
         return self._authority.may_undo()
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
-        """Append one entry; raises Superseded after give_up."""
+        """Append one entry to the journal; raise Superseded after `give_up`."""
         with self._writing:
             self._refuse_abandoned()
             self._authority.write(step, kind, payload)
 
     def give_up(self) -> None:
-        """End the attempt, after any entry that is just being written."""
+        """End the attempt; if it is writing a journal entry, wait for that."""
         with self._writing:
             self._abandoned = True
 
@@ -62,10 +63,10 @@ class TimedFenceAttempt:
 
 
 def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> T:
-    """Run work for the procedure with separate clients on a thread that is abandoned after `seconds`.
+    """Run `work` for the procedure, with Kafka clients of its own, on a thread that is abandoned after `seconds`.
 
     Raises:
-        DeadlinePassed: time is over; any entry added to the source by then has an intent in the journal.
+        DeadlinePassed: the time is over; ACL entries that `work` may have added have their intents in the journal.
     """
     authority, systems = TimedFenceAttempt(procedure.authority), procedure.systems.anew()
     attempt = Run(procedure.identity, procedure.request, procedure.journal, systems, authority)
@@ -82,7 +83,7 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
 
 
 def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
-    """As `fence_by_acl`; for a source confirmed lost that answers again, a missing proof is retried for 5 s."""
+    """As `fence_by_acl`; if the source was confirmed lost and answers again, an unproven fence is retried for 5 s."""
     ends_at = time.monotonic() + (_COMING_BACK_SECONDS if found_lost(procedure) else 0.0)
     while True:
         try:
@@ -94,7 +95,10 @@ def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval:
 
 
 def fence_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
-    """Fence an answering source and list records accepted since the failover; None without an authorizer."""
+    """Fence a source that answers, and list the records that it accepted after clients left.
+
+    None if the source has no authorizer.
+    """
     fence, fenced_topics = fence_old_source(procedure, step, topics)
     if not fence.authorizer:
         return None
@@ -123,9 +127,9 @@ def source_answers(procedure: Run, seconds: float = ANSWER_SECONDS) -> bool:
 
 
 def fence_old_source(procedure: Run, step: str, topics: Iterable[str]) -> tuple[WriteFence, list[str]]:
-    """Fence clients' writes on an answering source: on these topics at once, then on topics created since.
+    """Fence clients' writes on a source that answers: first on `topics`, then on all others that the flow mirrors.
 
-    Topics created after the source was last read, or after its return, are not in `topics`. Returns all fenced topics.
+    The others were created when the procedure could not read the source. Returns the fence and all fenced topics.
     """
     planned = set(topics)
     fence = fence_writes(procedure, step, sorted(planned))
@@ -135,7 +139,7 @@ def fence_old_source(procedure: Run, step: str, topics: Iterable[str]) -> tuple[
 
 
 def topics_left(procedure: Run) -> list[str]:
-    """Topics of the inventory that clients leave on a lost source, including topics without a known log end."""
+    """Topics that clients leave on a lost source, by the loss assessment; also those without a known log end."""
     assessed = procedure.progress.done(DataLossAssessed)
     planned = {topic.topic for topic in assessed.planned.topics} if assessed else set()
     return sorted({tp.topic for tp in known_ends(procedure)} | planned)

@@ -1,10 +1,12 @@
-"""State of the source by three views: from the orchestrator, the target's Connect worker, the application.
+"""Observe whether the source lives, from three places: orchestrator, the target's Connect worker, application.
+
+Each place is a *view*; one observation from one view is a *look*.
 
 Invariants
 1. A look raises no error of an outside system and never exceeds its time: a hanging call is abandoned on a daemon
    thread.
-2. Only records to the probe's topic, a topic of our own, are written.
-3. From the orchestrator the source is gone only if the target answered meanwhile: else our own network may be broken.
+2. On the source, only the probe's topic, which is Switchback's own, is written to.
+3. The orchestrator reports GONE only if the target answered during the look: otherwise its own network may be broken.
 """
 
 from __future__ import annotations
@@ -45,36 +47,37 @@ T = TypeVar("T")
 Tell = Callable[[Sight, str], None]
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 3, 100
-#: A look lasts longer than the limit of a slow answer: else slow and gone could not be distinguished.
+#: A look lasts this many times as long as an answer may take before it counts as slow; a shorter look could not tell
+#: slow from gone.
 _LOOK_PER_SLOW_LIMIT = 1.5
-#: Share of a look's time passed to hooks as timeout; the rest lets the hooks notice the timeout.
+#: Share of a look's time that hooks get as timeout, so that they fail before the look ends.
 _HOOKS_SHARE = 0.9
 _MOST_WRITES = 8
 _BEAT_SECONDS = 0.5
-#: Local errors of the Kafka client that only a living broker can cause.
+#: Errors reported by the Kafka client itself that only a living broker can cause.
 _ACCESS_DENIED_ERRORS = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"})
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Number of rounds, and seconds that each look may last; the product is the window."""
+    """Number of rounds of looks, and seconds per round; their product is the time within which a loss is confirmed."""
 
     rounds: int
     seconds: float
 
 
 def pace_of(deadlines: Deadlines) -> Pace:
-    """Fit at least three rounds into `confirm_seconds`; each round is longer than a slow answer."""
+    """Divide `confirm_seconds` into rounds: at least three, each longer than an answer that counts as slow."""
     shortest = _LOOK_PER_SLOW_LIMIT * deadlines.slow_seconds
     rounds = min(_MOST_ROUNDS, max(_LEAST_ROUNDS, int(deadlines.confirm_seconds / shortest)))
     return Pace(rounds, max(shortest, deadlines.confirm_seconds / rounds))
 
 
 def confirm_source_state(procedure: Run, tell: Callable[[str], object] = str) -> LossVerdict:
-    """Ask all views in rounds over the window; a view to which the source answers ends the rounds at once.
+    """Look from all views in rounds, and return the verdict; it is early if the source answers one of them.
 
     Args:
-        tell: called with a line of progress after each round.
+        tell: called after each round with a line of text about it.
     """
     pace, began, looks = pace_of(procedure.request.deadlines), time.monotonic(), list[Look]()
     for number in range(pace.rounds):
@@ -95,13 +98,18 @@ def confirm_source_state(procedure: Run, tell: Callable[[str], object] = str) ->
 
 
 def one_round(procedure: Run, seconds: float) -> list[Look]:
-    """One look of every view, concurrently; ends with the slowest look, within the time of one look."""
+    """One look from each view, concurrently, within `seconds`."""
     views = (view_from_here, view_from_connect, view_from_application)
     return [future.result() for future in [run_in_background(partial(view, procedure, seconds)) for view in views]]
 
 
 def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[[Tell], None]) -> Look:
-    """Run `see` for some seconds and return its last report; a failing system counts as UNKNOWN."""
+    """Run `see` for at most `seconds` and return its last report as a look; an error counts as UNKNOWN.
+
+    Args:
+        at_first: the report if `see` makes none.
+        see: gets a function that it calls with each report.
+    """
     reports, began, at = [at_first], time.monotonic(), datetime.now(UTC).isoformat()
     future = run_in_background(lambda: see(lambda sight, words: reports.append((sight, words))))
     try:
@@ -118,7 +126,7 @@ def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[
 
 
 def view_from_here(procedure: Run, seconds: float) -> Look:
-    """Ask the source for metadata with a fresh client, then write to the probe topic as the orchestrator."""
+    """Look from the orchestrator: ask the source for metadata with a new client, then write to the probe's topic."""
     allowed, target = _HOOKS_SHARE * seconds, procedure.request.target
     control = run_in_background(lambda: procedure.systems.cluster(target).metadata(allowed))
     look = _look(
@@ -158,7 +166,10 @@ def _see_from_here(procedure: Run, seconds: float, tell: Tell) -> None:
 
 
 def _judge_missing_metadata(cluster: KafkaCluster, error: KafkaUnavailable) -> tuple[Sight, str]:
-    """ANSWERS if any broker answered, even by denying access; UNKNOWN if TLS fails; else GONE."""
+    """Judge a source that gave no metadata.
+
+    ANSWERS if a broker answered at all, even by denying access; UNKNOWN if TLS failed; else GONE.
+    """
     complaints = cluster.complaints()
     if error.from_broker or complaints & _ACCESS_DENIED_ERRORS:
         return Sight.ANSWERS, f"a broker answered, with an error: {error.seen}"
@@ -168,7 +179,10 @@ def _judge_missing_metadata(cluster: KafkaCluster, error: KafkaUnavailable) -> t
 
 
 def _probe_partitions(cluster: KafkaCluster, metadata: Metadata, seconds: float) -> dict[int, int | None]:
-    """Partition -> leader of the probe's topic, created if missing; {} if creation fails."""
+    """Partition of the probe's topic -> its leader, None without one; the topic is created if it is missing.
+
+    {} if it could not be created.
+    """
     if PROBE_TOPIC in metadata.leaders:
         return metadata.leaders[PROBE_TOPIC]
     try:
@@ -195,7 +209,7 @@ def _try_write(
 
 
 def _write_probes(writer: RecordWriter, partitions: Sequence[int], seconds: float) -> list[tuple[WriteResult, float]]:
-    """Answers of the leaders that came in time, each with its seconds."""
+    """Write to these partitions of the probe's topic; return the answers within `seconds`, each with its duration."""
     began = time.monotonic()
 
     def written(partition: int) -> tuple[WriteResult, float]:
@@ -207,7 +221,7 @@ def _write_probes(writer: RecordWriter, partitions: Sequence[int], seconds: floa
 
 
 def _judge_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) -> tuple[Sight, str]:
-    """Judge write results: one accepting partition suffices; a refusal for lack of rights proves a living broker."""
+    """Judge the answers to writes: one accepted write, or one refused for lack of rights, proves a living broker."""
     living = [
         (seconds, answer)
         for answer, seconds in answers
@@ -232,11 +246,11 @@ def _judge_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) ->
 
 
 def view_from_connect(procedure: Run, seconds: float) -> Look:
-    """Watch for a heartbeat that was written on the source and mirrored since the look began.
+    """Look from the target's Connect worker: is a heartbeat mirrored that is newer than those before the look?
 
-    A running connector proves nothing: MirrorMaker 2's tasks keep polling a dead source. A newer heartbeat on the
-    target, by the heartbeats' own timestamps, proves that the source lives. Missing heartbeats mean something only if
-    heartbeats came often enough before.
+    A newer heartbeat, by its own timestamp, proves that the source lives. A running connector proves nothing:
+    MirrorMaker 2's tasks keep polling a dead source. That no heartbeat comes means something only if they came often
+    enough before the look.
     """
     return _look(
         FROM_CONNECT,
@@ -248,8 +262,8 @@ def view_from_connect(procedure: Run, seconds: float) -> Look:
 
 def _see_from_connect(procedure: Run, seconds: float, tell: Tell) -> None:
     ends_at = time.monotonic() + seconds
-    # In dedicated mode task states are unknown: an arriving heartbeat still proves a living source, silence proves
-    # nothing.
+    # In dedicated mode the states of tasks are unknown: a heartbeat that comes still proves a living source; if none
+    # comes, that proves nothing.
     status = (
         procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source, seconds)
         if procedure.flow.connect
@@ -286,7 +300,7 @@ def _judge_silence(heartbeats: Sequence[int], seconds: float, status: ConnectorS
 
 
 def newest_heartbeats(procedure: Run, seconds: float) -> list[int]:
-    """Source timestamps of mirrored heartbeats (ms since 1970), sorted; at most the newest two per partition."""
+    """Source timestamps (ms since 1970) of the newest heartbeats on the target, sorted; at most two per partition."""
     topic = procedure.naming.remote(procedure.flow.source, procedure.naming.heartbeats_topic)
     topics = procedure.systems.target.topics([topic], timeout=seconds)
     partitions = [TopicPartition(topic, partition) for partition in topics[topic].partitions] if topic in topics else []
@@ -300,7 +314,7 @@ def newest_heartbeats(procedure: Run, seconds: float) -> list[int]:
 
 
 def view_from_application(procedure: Run, seconds: float) -> Look:
-    """Ask the application's own source probe."""
+    """Look from the application: ask the HTTP hook by which it says whether it reaches the source."""
     return _look(
         FROM_APPLICATION,
         seconds,

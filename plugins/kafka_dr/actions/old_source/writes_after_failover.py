@@ -1,4 +1,4 @@
-"""Records an old source accepted after clients left: fenced log ends above the inventory's log ends."""
+"""Which records an old source accepted after clients left: those from the loss assessment's log ends on."""
 
 from __future__ import annotations
 
@@ -21,20 +21,24 @@ from kafka_dr.procedure.run import Run
 
 _STABLE_CHECKS = 5
 _NAMED = 10
-#: Kafka's tool takes a second or two for each partition.
+#: Kafka's transaction tool takes a second or two per partition.
 _MOST_PARTITIONS_ASKED = 3
-#: Added if topics without ACL entries are open to every principal: only the fence closes such topics.
+#: Added to the list of writers if the cluster lets every principal use topics without ACL entries.
 _EVERY_PRINCIPAL = "anybody, where a topic had no entries"
 
 
 def known_ends(procedure: Run) -> dict[TopicPartition, int]:
-    """Source log ends of the procedure's inventory; empty without an inventory."""
+    """Source partition -> log end known to the loss assessment; {} if loss was not assessed."""
     assessed = procedure.progress.done(DataLossAssessed)
     return frame_partitions(procedure.artifacts.load(assessed.source_ends), "offset") if assessed else {}
 
 
 def writes_after_failover(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
-    """Records accepted since clients left: stable log ends of the fenced source above the inventory's ends."""
+    """Records that the fenced source accepted after clients left: from `known_ends` to its stable log ends now.
+
+    Raises:
+        FenceNotProven: records still arrive.
+    """
     ends = _stable_ends(procedure, list(topics))
     inventory_ends, problem = _known_ends(procedure)
     rows = accepted_ranges(inventory_ends, ends)
@@ -58,7 +62,10 @@ def writes_after_failover(procedure: Run, topics: Iterable[str]) -> AcceptedReco
 
 
 def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
-    """Client principals with write rights but for the fence, since no record names its writer; no super users."""
+    """Client principals that may write to these topics if the fence is left aside; without super users.
+
+    They may be the writers; a record does not name its writer.
+    """
     if not topics:
         return []
     rules = source_rules(procedure)
@@ -67,12 +74,13 @@ def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
 
 
 def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | None:
-    """Producers of the partitions that accepted most, as brokers report them; None without records or tool.
+    """Producers that wrote to the partitions with most accepted records, as brokers report them; takes seconds.
 
-    Takes seconds. Producers are distinguished by id; only a transactional producer has a name.
+    None without accepted records or without `kafka_tools`. A producer is known by its id; only a transactional one
+    has a name.
 
     Args:
-        receipt: of the list of accepted ranges.
+        receipt: of the accepted ranges of offsets, `AcceptedRecords.accepted`.
     """
     tool, rows = transaction_tool(procedure), procedure.artifacts.load(receipt)
     if tool is None or rows.empty:
@@ -96,7 +104,10 @@ def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | No
 
 
 def _known_ends(procedure: Run) -> tuple[dict[TopicPartition, int], str | None]:
-    """The inventory's ends and None; without its file {} and the reason: then all records count as accepted since."""
+    """`known_ends`, and None; if its file is missing or changed, {} and the reason.
+
+    With {} all records count as accepted after clients left.
+    """
     try:
         return known_ends(procedure), None
     except Contradiction as error:
@@ -104,10 +115,10 @@ def _known_ends(procedure: Run) -> tuple[dict[TopicPartition, int], str | None]:
 
 
 def _stable_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]:
-    """Source log ends that are stable for a window.
+    """Log ends of these source topics, once none moved for `stable_seconds`.
 
     Raises:
-        FenceNotProven: records still arrive; the watcher repeats the check.
+        FenceNotProven: log ends still move after five attempts.
     """
     before = log_ends(procedure, topics)
     for _ in range(_STABLE_CHECKS):
@@ -124,7 +135,7 @@ def _stable_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]
 
 
 def log_ends(procedure: Run, topics: Iterable[str], seconds: float = 30.0) -> dict[TopicPartition, int]:
-    """Log ends of these topics of the source; missing topics are left out."""
+    """Current log ends of these topics on the source, by partition; missing topics are left out."""
     infos = procedure.systems.source.topics(topics, timeout=seconds)
     return procedure.systems.source.ends(
         [TopicPartition(name, partition) for name, info in infos.items() for partition in info.partitions],

@@ -1,4 +1,4 @@
-"""Build an observation of both clusters and the flow from the hooks; domain/readiness judges the observation."""
+"""Read the state of both clusters and the flow (an observation); domain/readiness judges it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ _MOST_SAMPLES = 15
 def observe_pair(
     procedure: Run, known_topic_ids: Mapping[str, str], apart: float = 1.0, held: pd.DataFrame | None = None
 ) -> Observation:
-    """Observe both clusters and the flow; sample log ends twice, `apart` seconds apart (0: only once).
+    """Read the state of both clusters and the flow, with two samples of the log ends.
 
     Args:
-        held: committed positions in scope, read a moment ago; None to read them now.
+        known_topic_ids: as of `topic_ids.known_topic_ids`.
+        apart: seconds between the two samples; 0: take only one.
+        held: committed positions in scope that were read a moment ago; None: read them now.
     """
     with run_concurrently() as start:
         reverse_view = start(flow_view, procedure, procedure.reverse_flow) if procedure.reverse_flow else None
@@ -79,9 +81,9 @@ def observe_pair(
 def two_samples(
     procedure: Run, partitions: list[TopicPartition], target: ClusterView, apart: float
 ) -> tuple[Sample, Sample]:
-    """Two samples of the log ends; the second is repeated while some partition grows only on the source.
+    """Two samples of the log ends; the second is repeated while some partition grows on the source only.
 
-    While MirrorMaker 2 catches up after a restart, a healthy partition may not grow on the target for some seconds.
+    A partition may be healthy all the same: after a restart MirrorMaker 2 may need some seconds to write to it.
     """
     first = last = sample_ends(procedure, partitions, target)
     for _ in range(_MOST_SAMPLES if apart else 0):
@@ -93,7 +95,11 @@ def two_samples(
 
 
 def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[str]) -> ClusterView:
-    """Current view of a cluster; topic configs only of the topics in `configured`."""
+    """Read a cluster's state: brokers, topics, groups, users; topic configs only of the topics in `configured`.
+
+    Args:
+        rules: the cluster's ACL rules, which become part of the result.
+    """
     topics = cluster.topics()
     configs = cluster.configs([topic for topic in dict.fromkeys(configured) if topic in topics])
     views = {
@@ -109,7 +115,7 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
 
 
 def flow_view(procedure: Run, flow: Flow) -> FlowView:
-    """Worker, connectors and the last replicated offsets that the flow's source connector reports."""
+    """Read a flow's state: its Connect worker, its connectors, and the last replicated offsets that Connect stores."""
     worker = procedure.mirror_maker(flow)
     worker_info, existing = worker.worker(), set(worker.connectors())
     views = {
@@ -131,7 +137,7 @@ def flow_view(procedure: Run, flow: Flow) -> FlowView:
 
 
 def connector_view(worker: MirrorMaker | DedicatedMirrorMaker, name: str) -> ConnectorView:
-    """One connector's state, tasks and configuration."""
+    """Read one connector's state, tasks and configuration; state `UNKNOWN` if Connect does not give its status."""
     try:
         status = worker.status(name)
     except ConnectUnavailable as error:
@@ -140,7 +146,7 @@ def connector_view(worker: MirrorMaker | DedicatedMirrorMaker, name: str) -> Con
 
 
 def sample_ends(procedure: Run, partitions: list[TopicPartition], target: ClusterView) -> Sample:
-    """Log ends of the scope on source and target, by source partition."""
+    """Read the log ends of these source partitions, and of their target partitions if these exist."""
     remote = remote_partitions(procedure, partitions)
     existing = [
         tp for tp in remote.values() if tp.topic in target.topics and tp.partition < target.topics[tp.topic].partitions
@@ -155,12 +161,12 @@ def sample_ends(procedure: Run, partitions: list[TopicPartition], target: Cluste
     )
 
 
-#: How long Connect may take for a rebalance, and how often its state is read meanwhile.
+#: How long Connect may take for a rebalance, and how often its state is read during that time; in seconds.
 _SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 20.0, 0.5
 
 
 def observed_at_rest(procedure: Run, known_topic_ids: dict[str, str]) -> Observation:
-    """Observe both clusters and the flow; repeat for up to 20 s while Connect rebalances."""
+    """As `observe_pair`; repeated for up to 20 s while Connect rebalances."""
     ends_at = time.monotonic() + _SETTLED_SECONDS
     while is_settling(observation := observe_pair(procedure, known_topic_ids)) and time.monotonic() < ends_at:
         time.sleep(_LOOK_AGAIN_SECONDS)

@@ -1,4 +1,4 @@
-"""Forecast a planned move: lag, expected translation classes, re-reads, entries to remove on the target."""
+"""Forecast a planned move: lag, expected translation classes, re-reads, ACL entries to remove on the target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _FRESH_SECONDS = 60.0
 
 
 def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> dict[str, Any]:
-    """Receipt of positions for a forecast that follows at once; {} for few positions, which are read again."""
+    """Save many positions for the forecast that follows: field `positions` with their receipt, and `read_at`.
+
+    {} for up to READ_AGAIN_UP_TO positions: the forecast reads these again.
+    """
     return (
         {"positions": procedure.artifacts.save("positions_at_readiness", positions), "read_at": read_at}
         if len(positions) > READ_AGAIN_UP_TO
@@ -31,7 +34,10 @@ def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> 
 
 
 def positions_read_just_now(procedure: Run) -> pd.DataFrame | None:
-    """Positions of check_readiness if at most a minute old, else None: rereading ten thousand groups takes long."""
+    """Positions that check_readiness saved, if they are less than a minute old; else None.
+
+    They are reused because to read ten thousand groups again takes long.
+    """
     ready = procedure.progress.require(ReadinessChecked)
     if ready.read_at is None or ready.positions is None:
         return None
@@ -40,7 +46,7 @@ def positions_read_just_now(procedure: Run) -> pd.DataFrame | None:
 
 
 def refuse_unknown_groups(procedure: Run, observation: Observation) -> None:
-    """Refuse if exclude_groups names a group that does not move: the operator must have meant another group."""
+    """Refuse if the param exclude_groups names a group that would not move: the operator must have meant another."""
     unknown = unknown_groups(procedure.request.exclude_groups, observation.groups)
     if unknown:
         raise Refusal(
@@ -51,7 +57,7 @@ def refuse_unknown_groups(procedure: Run, observation: Observation) -> None:
 
 
 def target_opening(observation: Observation) -> list[Any]:
-    """DENY entries that the opening will remove on the target."""
+    """DENY entries that open_target will remove on the target, for clients that have the rights on the source."""
     exempt = observation.exempt[observation.source.alias]
     return [
         entry
@@ -63,7 +69,7 @@ def target_opening(observation: Observation) -> list[Any]:
 
 
 def lag_of(observation: Observation) -> int:
-    """Records not replicated yet: an upper bound, since offsets without a record count too."""
+    """Upper bound of the number of source records not replicated yet; offsets without a record count, too."""
     replicated = {tp: -1 if last is None else last for tp, last in observation.flow.replicated.items()}
     return sum(
         max(0, end - 1 - max(replicated.get(tp, -1), observation.source_starts[tp] - 1))
@@ -72,7 +78,7 @@ def lag_of(observation: Observation) -> int:
 
 
 def records_per_second(observation: Observation) -> float:
-    """Growth of the target between the two samples in records per second; 0 without growth or second sample."""
+    """Growth of the target's logs between the two samples, in records per second; 0 if there is only one sample."""
     grown = sum(observation.last.target_ends.values()) - sum(observation.first.target_ends.values())
     return (
         round(grown / (observation.last.at - observation.first.at), 1)
@@ -82,12 +88,12 @@ def records_per_second(observation: Observation) -> float:
 
 
 def compared_positions(observation: Observation, checkpoints: pd.DataFrame, syncs: pd.DataFrame) -> pd.DataFrame:
-    """Positions on the scope's topics with lag, expected class and expected re-reads.
+    """Positions in scope with lag, expected translation class, and re-reads from MirrorMaker 2's checkpoints.
 
     Returns:
-        Columns group, topic, partition, position, others, and: lag (records to the source's log end); class
-        (expected); mirror_maker_rereads, the records from MirrorMaker 2's position to the target's log end less the
-        lag: an estimate before the drain, null without a checkpoint.
+        One row per position. Columns group, topic, partition, position, others, and: lag (number of offsets to the
+        source's log end); class; mirror_maker_rereads (number of offsets from the checkpoint to the target's log end,
+        minus lag: an estimate as long as the partition is not drained; null without a checkpoint).
     """
     rows = with_partition_column(
         with_partition_column(observation.positions, observation.last.source_ends, "end"),

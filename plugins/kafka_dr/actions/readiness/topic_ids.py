@@ -1,4 +1,4 @@
-"""Topic ids of earlier readiness checks, and of topics that failbacks recreated since."""
+"""Topic ids that are known from the last readiness check, and from failbacks that recreated topics after it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from kafka_dr.vocabulary import Step
 
 
 def known_topic_ids(procedure: Run) -> dict[str, str]:
-    """Topic -> id at the last readiness check in this direction, with ids of topics that failbacks recreated since."""
+    """Source topic -> its id at the last readiness check with this source and target; {} without such a check.
+
+    Of topics that a failback recreated after that check, the id that they got from the failback.
+    """
     request = procedure.request
     checked = [*facts_of(procedure.journal.entries(step=Step.CHECK_READINESS), ReadinessChecked)]
     for entry, ready in reversed(checked):
@@ -19,7 +22,11 @@ def known_topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def recreated_by_failbacks(procedure: Run, sequence: int) -> dict[str, str]:
-    """Topic -> id of topics that failbacks recreated on the source; MirrorMaker 2's data on old topics is deleted."""
+    """Source topic that a failback recreated -> its new id; what MirrorMaker 2 kept about the old topic is deleted.
+
+    Args:
+        sequence: journal sequence before which failbacks are ignored.
+    """
     ids: dict[str, str] = {}
     for entry, prepared in facts_of(procedure.journal.entries(step=Step.PREPARE_TOPICS), TopicsPrepared):
         if entry.sequence < sequence or not prepared.recreated.rows:

@@ -1,1 +1,1 @@
-"""What a run is about: topics, groups, positions, and MirrorMaker 2's internal topics."""
+"""What a run is about: its topics, groups and positions, and MirrorMaker 2's internal topics."""

@@ -1,4 +1,4 @@
-"""Topics that a flow replicates, and the target partitions with a source partition's records."""
+"""Which topics a flow replicates, and which target partition has a source partition's records."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from kafka_dr.procedure.run import Run
 
 
 def scope_now(procedure: Run, topics: Iterable[str], **timeout: float) -> dict[str, str]:
-    """As `scope_of`, with the current configuration and version of the flow's worker."""
+    """As `scope_of`, with the configuration and version that the flow's Connect worker has now."""
     worker = procedure.mirror_maker(procedure.flow)
     config = worker.config(procedure.flow.connectors.source, **timeout)
     return scope_of(procedure, topics, config, worker.worker(**timeout).version)
 
 
 def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], version: str = "") -> dict[str, str]:
-    """Source topics that the flow replicates -> their names on the target; heartbeats are not clients' topics.
+    """Source topic that the flow replicates -> its name on the target; topics with heartbeats are left out.
 
     Args:
-        config: the source connector's configuration.
-        version: the worker's version; empty if unknown.
+        topics: topics of the source to choose from.
+        config: the source connector's configuration, which has the topic filter.
+        version: the Connect worker's version; empty if unknown.
     """
     naming, flow = procedure.naming, procedure.flow
     selects = topic_filter_of(config, naming, flow.target, version)
@@ -34,10 +35,10 @@ def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], v
 
 
 def copies_of_target(procedure: Run, topics: Iterable[str]) -> dict[str, str]:
-    """Source topics that are prefixed copies of the target's topics -> these topics of the target.
+    """Source topic that is a prefixed copy of a target topic -> that target topic (the original).
 
-    Groups that came with an earlier failover read older records in the copies; on the target the same records are in
-    the original topics.
+    Groups that an earlier failover moved from the target to the source read older records in the copies; on the target
+    the same records are in the originals.
     """
     naming, alias = procedure.naming, procedure.flow.target
     return {
@@ -49,13 +50,21 @@ def copies_of_target(procedure: Run, topics: Iterable[str]) -> dict[str, str]:
 
 
 def existing_originals(copies: Mapping[str, str], there: Iterable[str]) -> dict[str, str]:
-    """The copies whose original topic still exists on the target (`there`)."""
+    """The copies whose original still exists on the target.
+
+    Args:
+        copies: as of `copies_of_target`.
+        there: topics of the target.
+    """
     existing = set(there)
     return {copy: topic for copy, topic in copies.items() if topic in existing}
 
 
 def remote_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
-    """Source partition -> target partition with the same records: its copy; for a copy, its original."""
+    """Source partition -> target partition with the same records.
+
+    That is its copy or, if the source partition itself is a prefixed copy of a target topic, its original.
+    """
     alias, partitions = procedure.flow.source, list(partitions)
     topics = {tp.topic for tp in partitions}
     names = {topic: procedure.naming.remote(alias, topic) for topic in topics} | copies_of_target(procedure, topics)
@@ -71,12 +80,12 @@ _CONFIG_SECONDS = 2.0
 
 
 def mirrored_now(procedure: Run) -> set[str]:
-    """The source's current topics that the flow mirrors."""
+    """Topics that the source has now and that the flow mirrors."""
     return mirrored_of(procedure, procedure.systems.source.topics())
 
 
 def mirrored_of(procedure: Run, topics: Iterable[str]) -> set[str]:
-    """The given source topics that the flow mirrors, by its worker's configuration, else by the topology file."""
+    """Those of the given source topics that the flow mirrors, by its Connect worker, else by the topology file."""
     topics = list(topics)
     try:
         return set(scope_now(procedure, topics, timeout=_CONFIG_SECONDS))

@@ -1,4 +1,4 @@
-"""MirrorMaker 2's internal topics, read whole: offset syncs and checkpoints of a flow."""
+"""Read MirrorMaker 2's internal topics from their beginning: offset syncs and checkpoints of a flow."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ from kafka_dr.hooks.brokers.record import key_and_value, record_of
 from kafka_dr.procedure.run import Run
 
 _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
-#: Largest share of unreadable records in an internal topic; above this share the readable records are not trusted.
+#: If a larger share of an internal topic's records is unreadable, the readable ones are not trusted either.
 _FOREIGN = 0.001
 
 
 def offset_syncs_of(procedure: Run) -> pd.DataFrame:
-    """All offset syncs in the topic, in the order written: topic, partition, upstream, downstream, sequence."""
+    """All offset syncs of the flow, in the order written: topic, partition, upstream, downstream, sequence.
+
+    `topic` is the source's; upstream is the source offset, downstream the target offset.
+    """
     return _syncs_in(procedure, *syncs_place(procedure, procedure.flow))
 
 
@@ -47,12 +50,12 @@ def _syncs_topic(procedure: Run, flow: Flow, location: str) -> tuple[str, str]:
 
 
 def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
-    """Offset syncs on the target, columns as of `offset_syncs_of`; empty if MirrorMaker 2 stores them on the source.
+    """Offset syncs of the flow, as of `offset_syncs_of`, if MirrorMaker 2 stores them on the target; else empty.
 
-    A topic of this name may exist nevertheless: the opposite flow stores its own offset syncs under the same name.
+    The target may have a topic of that name all the same, with the offset syncs of the opposite flow.
 
     Args:
-        missing: gets a line with the number of unreadable records, if any.
+        missing: list to which a line with the number of unreadable records is added, if there are any.
 
     Raises:
         Contradiction: too many records are unreadable.
@@ -64,10 +67,10 @@ def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
 
 
 def syncs_of_the_other_flow(procedure: Run) -> pd.DataFrame:
-    """Offset syncs of the flow target->source, as of `offset_syncs_of`; upstream is the target's offset.
+    """Offset syncs of the flow target -> source, as of `offset_syncs_of`; upstream is the target's offset.
 
-    Empty if there is no such flow, the location of its syncs is unknown, only the lost source has them, or this flow
-    stores its own syncs in the same topic.
+    Empty if there is no such flow, if it is unknown where it stores its offset syncs, if they are on a source that is
+    declared lost, or if the flow source -> target stores its own in the same topic.
     """
     reverse, nothing = procedure.reverse_flow, _syncs_frame([], [])
     if reverse is None:
@@ -85,7 +88,10 @@ def syncs_of_the_other_flow(procedure: Run) -> pd.DataFrame:
 
 
 def syncs_location(procedure: Run) -> str | None:
-    """Where the flow stores offset syncs (source or target), by worker, else by topology; None if unknown."""
+    """Cluster on which the flow stores offset syncs, "source" or "target"; None if it is unknown.
+
+    By its Connect worker; if that does not answer, by the topology file.
+    """
     flow = procedure.flow
     try:
         return (
@@ -108,7 +114,15 @@ def _syncs_in(procedure: Run, alias: str, topic: str, missing: list[str] | None 
 
 
 def tell_foreign(topic: str, foreign: int, read: int, missing: list[str]) -> None:
-    """Report unreadable records of an internal topic in `missing`; raises as of `syncs_on_target`."""
+    """Add a line about an internal topic's unreadable records to `missing`, if there are any.
+
+    Args:
+        foreign: number of unreadable records.
+        read: number of all records.
+
+    Raises:
+        Contradiction: too many records are unreadable.
+    """
     if foreign > _FOREIGN * read:
         raise Contradiction(
             f"{topic} holds too much that MirrorMaker 2 did not write",
@@ -129,17 +143,17 @@ def _syncs_frame(syncs: list[OffsetSync], sequence: list[int]) -> pd.DataFrame:
 
 
 def checkpoints_of(procedure: Run) -> pd.DataFrame:
-    """Newest checkpoint by group and target partition: group, topic, partition, mirror_maker_position."""
+    """Newest checkpoints, one row per group and target partition: group, topic, partition, mirror_maker_position."""
     return checkpoints_frame(_newest_checkpoints(procedure, None, {}))
 
 
 def checkpoints_with_origin(
     procedure: Run, missing: list[str] | None, read_to: Mapping[RowPlace, int] | None = None
 ) -> pd.DataFrame:
-    """Source positions stated by the newest checkpoints: group, topic (of the source), partition, position.
+    """Source positions that the newest checkpoints state: group, topic (of the source), partition, position.
 
     Args, Raises: as of `syncs_on_target`, and:
-        read_to: partition of the checkpoints topic -> first offset to read (up to there the recorder has read).
+        read_to: partition of the checkpoints topic -> first offset to read; the flight recorder has read those below.
     """
     checkpoints = _newest_checkpoints(procedure, missing, read_to or {})
     frame = position_rows((checkpoints.group, checkpoints.topic, checkpoints.partition, checkpoints.upstream))
@@ -154,7 +168,7 @@ def checkpoints_with_origin(
 
 
 def origin_of(procedure: Run, topic: str) -> str | None:
-    """A target topic's name on the source; None if the topic is not the flow's, as the target's own topics."""
+    """Name on the source of a target topic; None if the flow does not write it, like the target's own topics."""
     naming, source = procedure.naming, procedure.flow.source
     upstream = naming.upstream(topic)
     return upstream if upstream is not None and naming.remote(source, upstream) == topic else None
@@ -163,7 +177,7 @@ def origin_of(procedure: Run, topic: str) -> str | None:
 def _newest_checkpoints(
     procedure: Run, missing: list[str] | None, read_to: Mapping[RowPlace, int]
 ) -> CheckpointColumns:
-    """Newest checkpoint of each group and partition; empty if the topic does not exist."""
+    """Newest checkpoint of each group and target partition; empty if the checkpoints topic does not exist."""
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
     info = procedure.systems.target.topics([topic]).get(topic)
     if info is None:
@@ -177,6 +191,6 @@ def _newest_checkpoints(
 
 
 def checkpoints_frame(checkpoints: CheckpointColumns) -> pd.DataFrame:
-    """Checkpoints as a frame."""
+    """Checkpoints as a frame: group, target topic, partition, mirror_maker_position (the target offset)."""
     frame = position_rows((checkpoints.group, checkpoints.topic, checkpoints.partition, checkpoints.downstream))
     return frame.rename(columns={"position": "mirror_maker_position"}).astype({"mirror_maker_position": "Int64"})

@@ -25,36 +25,42 @@ def topics_of(procedure: Run) -> list[str]:
 
 
 def topics_with_positions(procedure: Run) -> set[str]:
-    """Source topics whose positions move: the plan's topics, and copies of the target's topics."""
+    """Source topics whose positions are translated: the plan's topics, and prefixed copies of the target's topics."""
     return {*topics_of(procedure), *procedure.progress.move().planned.copies}
 
 
 def cut_off_of(procedure: Run) -> dict[TopicPartition, int]:
-    """The cut-off: the source's stable log ends behind the fence, by partition."""
+    """The cut-off that fence_producers saved: source partition -> stable log end behind the fence."""
     return frame_partitions(procedure.artifacts.load(procedure.progress.require(ProducersFenced).cut_off), "offset")
 
 
 def boundary_of(procedure: Run) -> dict[TopicPartition, int]:
-    """The boundary: the target's log ends after MirrorMaker 2 stopped, by partition."""
+    """The boundary that stop_mirror_maker saved: target partition -> log end after MirrorMaker 2 stopped."""
     return frame_partitions(procedure.artifacts.load(procedure.progress.require(MirrorMakerStopped).boundary), "offset")
 
 
 def ends_left(procedure: Run) -> dict[TopicPartition, int]:
-    """The boundary; once groups are committed, also the log ends of the topics that clients will write to."""
+    """Target partition -> log end at which clients find it: the boundary, and from commit_groups on also local ends.
+
+    Local ends are log ends of topics that clients will write to and that MirrorMaker 2 does not mirror.
+    """
     committed = procedure.progress.done(GroupsCommitted)
     local = None if committed is None else procedure.artifacts.load(committed.local_ends)
     return boundary_of(procedure) | ({} if local is None else frame_partitions(local, "offset"))
 
 
 def boundary_moved(procedure: Run) -> list[str]:
-    """Target partitions, clients' future topics included, whose log ends moved since `ends_left`, as text."""
+    """Target partitions whose log ends are no longer those of `ends_left`, as text; [] if none moved."""
     noted = ends_left(procedure)
     ends = procedure.systems.target.ends(list(noted))
     return [f"{tp}: {noted[tp]} -> {ends[tp]}" for tp in sorted(noted) if ends[tp] != noted[tp]]
 
 
 def groups_of(procedure: Run) -> list[str]:
-    """Groups to wait for: the plan's, after the freeze also groups created since; no excluded groups."""
+    """Groups that move: the plan's; once drain_consumers is done, also those created after the plan.
+
+    Without the groups that the plan excludes.
+    """
     frozen = procedure.progress.done(ConsumersDrained)
     return list(frozen.groups) if frozen else planned_groups(procedure)
 
@@ -65,17 +71,17 @@ def planned_groups(procedure: Run) -> list[str]:
 
 
 def excluded_groups(procedure: Run) -> Sequence[PlannedExclusion]:
-    """The groups that the plan excludes: fenced, but not waited for."""
+    """The groups that the plan excludes: they are fenced, but the procedure does not wait for them."""
     return procedure.progress.move().planned.excluded
 
 
 def fenced_groups(procedure: Run) -> list[str]:
-    """All groups whose reads are fenced on the source: groups to wait for, and excluded groups."""
+    """All groups whose reads are fenced on the source: those that move, and excluded ones."""
     return sorted({*groups_of(procedure), *(exclusion.group for exclusion in excluded_groups(procedure))})
 
 
 def refuse_changed_topics(procedure: Run) -> None:
-    """Refuse unless the flow replicates the plan's topics: same names, ids and partition counts."""
+    """Refuse unless the flow now replicates exactly the plan's topics, with the same ids and numbers of partitions."""
     planned = {row.topic: (row.topic_id, row.partitions) for row in procedure.progress.move().planned.topics}
     infos = procedure.systems.source.topics()
     now = {t: (infos[t].topic_id, len(infos[t].partitions)) for t in scope_now(procedure, infos)}

@@ -1,4 +1,4 @@
-"""Topic settings that matter for mirroring: compaction, timestamps, settings valid on another cluster."""
+"""Topic settings that matter for mirroring: compaction, timestamps, and which settings hold on another cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_dr.procedure.run import Run
 
 
 def timestamps_comparable(procedure: Run) -> dict[str, bool]:
-    """Source topic -> whether copies keep their timestamps (the target topic does not use LogAppendTime)."""
+    """Source topic of the plan -> whether copies keep the records' timestamps: the target topic uses CreateTime."""
     topics = topics_of(procedure)
     names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
     append_time = append_time_in(procedure.systems.target.configs(list(names.values())))
@@ -18,17 +18,25 @@ def timestamps_comparable(procedure: Run) -> dict[str, bool]:
 
 
 def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """The compacted topics among those with these settings."""
+    """Those of these topics that are compacted.
+
+    Args:
+        configs: topic -> settings.
+    """
     return {topic for topic, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")}
 
 
 def append_time_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Topics with LogAppendTime among those with these settings; their copies have other timestamps."""
+    """Those of these topics that use LogAppendTime, so that records copied to them get new timestamps.
+
+    Args:
+        configs: topic -> settings.
+    """
     return {topic for topic, config in configs.items() if uses_append_time(config)}
 
 
 def uses_append_time(config: Mapping[str, str]) -> bool:
-    """Whether a topic with these settings uses LogAppendTime: the broker sets timestamps."""
+    """Whether a topic with these settings uses LogAppendTime: the broker replaces records' timestamps."""
     return config.get("message.timestamp.type", "CreateTime") != "CreateTime"
 
 
@@ -36,7 +44,7 @@ _NOT_PORTABLE = ("replicas", "min.insync.replicas", "unclean.leader.election.ena
 
 
 def portable_configs(configs: Settings) -> dict[str, str]:
-    """A topic's overridden settings that mean the same on another cluster."""
+    """Settings that were set on the topic itself, without those that depend on the cluster (replicas and the like)."""
     return {
         k: v
         for k, v in configs.items()
