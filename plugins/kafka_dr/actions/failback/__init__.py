@@ -1,1 +1,1 @@
-"""Bring the logs of a returned cluster up to date."""
+"""Failback: find and replay stranded records, and mirror the new primary's records to the returned cluster."""

@@ -1,1 +1,1 @@
-"""Records lost with a source, and the state known without the source."""
+"""Records that are lost with a source, and what is known of it although it does not answer."""

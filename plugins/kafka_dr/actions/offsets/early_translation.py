@@ -148,7 +148,7 @@ def _with_target_offsets(
 
 
 def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """Content pairs, and offset syncs about target records before the flight recorder's first sample, numbered.
+    """Offset syncs about target records older than the flight recorder's first sample, then content pairs.
 
     An offset sync is an unchecked statement. From the first sample on none is needed: between content pairs the
     target's records are counted.
