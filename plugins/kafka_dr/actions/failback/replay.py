@@ -62,10 +62,7 @@ class ReplayProof(NamedTuple):
 
 
 class Replay:
-    """Writes the stranded records of one export to the new primary, as decided, and proves that they are there.
-
-    A part's *place* is the partition of the new primary that receives its records.
-    """
+    """Writes an export's stranded records to their places on the new primary, and proves that they are there."""
 
     def __init__(self, procedure: Run, parts: list[ReplayPart], step: str, log: Callable[[str], None]) -> None:
         self._procedure, self._parts, self._step, self._log = procedure, parts, step, log
@@ -212,11 +209,7 @@ class Replay:
             )
 
     def _clients_since(self, place: TopicPartition) -> int:
-        """Offset in the new primary's log from which on clients have written since the failover, or the log start.
-
-        Raises:
-            Contradiction: the failover that stranded the records is not in the journal.
-        """
+        """Offset in the new primary's log from which on clients have written since the failover, or the log start."""
         after = self._procedure.progress.require(StrandedRecordsFound).after
         failover = self._procedure.other(after)
         if failover is None:
@@ -235,10 +228,7 @@ class Replay:
         return [proof for parts in in_batches(self._parts, _AT_ONCE) for proof in self._prove_parts(parts, spans)]
 
     def _spans(self) -> dict[TopicPartition, OffsetSpan]:
-        """Offsets to read back, by place: from the log end before the replay to the current log end.
-
-        In a compacted topic, from the first offset that clients wrote since the failover.
-        """
+        """Offsets to read back, by place: from the noted end (compacted: `_clients_since`) to the current log end."""
         noted, ends = self._ends_noted(), self._ends()
         starts = self._procedure.systems.source.starts(list(ends))
         begin = {
@@ -306,10 +296,7 @@ class LaterKeys:
         self._written_later: set[bytes | None] = set()
 
     def look(self) -> set[bytes | None]:
-        """Return the marks of the keys that clients wrote below the current log end.
-
-        Reads only records that the last call did not read; waits for open transactions to end.
-        """
+        """Marks of the keys that clients wrote below the current log end; waits for open transactions to end."""
         end = self._procedure.systems.source.ends([self._place])[self._place]
         if end > self._read_to:
             spans = {self._place: OffsetSpan(self._read_to, end)}

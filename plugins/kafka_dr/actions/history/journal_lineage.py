@@ -87,11 +87,7 @@ def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
 
 
 def recreated_by(journal: PairJournal, after: int, until: int | None) -> frozenset[str]:
-    """Topics that prepare_topics created between two client moves; they are mirrored from their beginning.
-
-    Args:
-        after, until: journal sequences at which the two moves opened their targets; None for `until`: up to now.
-    """
+    """Topics that prepare_topics created between two journal sequences; they are mirrored from their beginning."""
     intents = journal.facts(TopicsToCreate, Step.PREPARE_TOPICS, after, until)
     return frozenset(name for *_, intent in intents for name in intent.creates_topics)
 
@@ -159,8 +155,7 @@ class ClientMove:
         """The offsets of this client move for one partition.
 
         Args:
-            doubted: whether the source topic was recreated, but the journal does not say when; then the source's end
-                is unknown.
+            doubted: whether the source topic was recreated at a time that the journal does not say.
         """
         contradicts = self._receipts_contradict(tp)
         source_end = None if doubted or contradicts else self.source_end(tp)
@@ -212,11 +207,7 @@ def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[Top
 
 
 def begun_then(procedure: Run, moved: Run) -> dict[TopicPartition, SeededOffset]:
-    """Start offsets that the procedure `moved` seeded under prefixed naming; {} if none, or if a file is missing.
-
-    Args:
-        procedure: a run whose source is the target of `moved`.
-    """
+    """Start offsets that the procedure `moved` seeded under prefixed naming; {} if none, or if a file is missing."""
     try:
         return prefixed_seeded_offsets(procedure, moved)
     except Contradiction:
@@ -230,11 +221,7 @@ def source_topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def found_by_failback(moved: Run, journal: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:
-    """`ClientMove.found`: outcome of the last search for stranded records after the move; None if it is unknown.
-
-    Args:
-        opened: journal sequence at which the move opened its target.
-    """
+    """`ClientMove.found`: outcome of the last search for stranded records after the move; None if it is unknown."""
     searches = journal.facts(StrandedRecordsFound, Step.FIND_STRANDED_RECORDS, opened)
     frontiers = [(finder, found.frontier) for _, finder, found in searches if found.after == moved.id]
     if not frontiers:
@@ -244,11 +231,7 @@ def found_by_failback(moved: Run, journal: PairJournal, opened: int) -> dict[Top
 
 
 def noted_ends(journal: PairJournal, opened: int, until: int | None) -> dict[TopicPartition, int]:
-    """`ClientMove.noted`, by partition; of several notes the oldest counts.
-
-    Args:
-        opened, until: journal sequences at which this move and the next one opened their targets; None for the last.
-    """
+    """`ClientMove.noted`, by partition, from notes between two journal sequences; the oldest note counts."""
     notes = [
         (entry.sequence, offsets_in(writer, note.ends_before, "offset"), note.all_noted)
         for step in EndsNoted.steps
@@ -318,12 +301,7 @@ class History:
         return self._last_move_from_target is not None and self._last_move_from_target.drained(tp)
 
     def copies_end(self, copy: TopicPartition, tp: TopicPartition) -> int | None:
-        """Log end of a copy on the source when clients last left the target; None if unknown.
-
-        Args:
-            copy: the source's partition.
-            tp: the target's partition that it copies.
-        """
+        """Log end of `copy` (of the target's `tp`) on the source when clients last left the target; else None."""
         if (
             self._last_move_from_target is None
             or self._last_move_from_target.boundary is None
@@ -378,13 +356,10 @@ class History:
     def _segments_around_stranded(
         self, home: str, tp: TopicPartition, copy: TopicPartition
     ) -> tuple[list[CopiedSegment], tuple[int, int]]:
-        """Closed segments, each of which ends before kept stranded records, and where the open last segment begins.
+        """Closed segments, each of which ends before kept stranded records, and where the open last one begins.
 
         Args:
             home: alias of the cluster where clients write `tp`; `copy` is the partition's copy on the other cluster.
-
-        Returns:
-            The closed segments; the first offset of the open segment in the log of `tp` and in that of `copy`.
         """
         doubted, last_ids = self._topic_ids_at_moves(tp.topic)
         begin, segments = (0, 0), list[CopiedSegment]()
@@ -407,11 +382,7 @@ class History:
         return segments, begin
 
     def _topic_ids_at_moves(self, topic: str) -> tuple[set[int], dict[str, str]]:
-        """Client moves before which the source topic was recreated unrecorded, by the topic's ids in the plans.
-
-        Returns:
-            Numbers of these client moves in `changes`; cluster alias -> the topic's last id in a plan.
-        """
+        """Numbers of the moves before which the topic was recreated unrecorded; cluster -> its last id in a plan."""
         doubted, last_ids = set[int](), dict[str, str]()
         for number, change in enumerate(self.changes):
             if topic in change.anew:

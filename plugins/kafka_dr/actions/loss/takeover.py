@@ -60,9 +60,7 @@ _CONTRADICTING_ERRORS = frozenset({FenceNotProven.__name__, Contradiction.__name
 
 
 def take_over(procedure: Run) -> None:
-    """Take over the lease from the planned run that this run continues.
-
-    Nothing is done if this run continues none, or holds the lease already.
+    """Take over the lease from the planned run that this run continues, if any, unless this run holds it already.
 
     Raises:
         Refusal: the planned run cannot be continued.
@@ -87,11 +85,7 @@ _UNKNOWN_PROCEDURE = ("the journal knows no procedure of this name", "Its id is 
 
 
 def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str] | None:
-    """Why the earlier run cannot be continued, and what to do instead; None if it can be continued.
-
-    Args:
-        holder: id of the run that holds the pair's lease; None if nobody does.
-    """
+    """Why the earlier run cannot be continued, and what to do instead; None if it can. `holder`: who has the lease."""
     earlier_request, request = earlier.request, procedure.request
     if (earlier.identity.dag_id, earlier_request.source, earlier_request.target) != (
         PLANNED_FAILOVER.dag_id,
@@ -214,11 +208,7 @@ def what_was_proven(procedure: Run) -> ProvenFacts:
 
 
 def _valid_outcomes(earlier: Run) -> list[JournalEntry]:
-    """Newest outcomes of the steps in `_PROVING`, up to the first step without a valid one.
-
-    An outcome is not valid if it is older than the outcome of the step before, or if the step was begun again or
-    failed after it.
-    """
+    """Newest outcomes of the steps in `_PROVING`, up to the first step without outcome, or begun again after it."""
     outcomes: list[JournalEntry] = []
     for step in _PROVING:
         entries = [
@@ -234,11 +224,7 @@ def _valid_outcomes(earlier: Run) -> list[JournalEntry]:
 
 
 def _doubt(earlier: Run, entry: JournalEntry, fenced: ProducersFenced) -> str:
-    """Why the source's logs may have grown beyond the cut-off; empty if no journal entry says so.
-
-    Args:
-        entry, fenced: outcome of fence_producers.
-    """
+    """Why the source's logs may have grown beyond the cut-off; empty if no journal entry says so."""
     if fenced.fenced_at is None:
         return "its fence was not proven on every broker"
     if source_reopened(earlier):
@@ -334,11 +320,7 @@ def _recheck_source(procedure: Run, procedure_id: str) -> None:
 
 
 def with_what_was_proven(procedure: Run, last_known: LastKnown, proven: ProvenFacts) -> LastKnown:
-    """The last known state with what the continued run has proven.
-
-    Added are the topics of its plan and the groups that were active before drain_consumers. Positions that it read
-    once the groups were fenced replace sampled ones.
-    """
+    """The last known state with the continued run's topics, active groups, and positions in place of sampled ones."""
     if proven.procedure_id is None:
         return last_known
     counts = {topic: count for topic, (_, count, _) in last_known.topics.items()}
@@ -365,11 +347,7 @@ def with_what_was_proven(procedure: Run, last_known: LastKnown, proven: ProvenFa
 
 
 def _final_positions(sampled: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.DataFrame:
-    """Positions of all groups: from `frozen` for the groups that it contains, from `sampled` for all others.
-
-    Args:
-        frozen: positions that the continued run read once the groups were fenced; None if it did not.
-    """
+    """Positions of all groups: from `frozen` for the groups that it contains, from `sampled` for all others."""
     if frozen is None:
         return sampled
     others = sampled[~sampled["group"].isin(set(frozen["group"]))]
