@@ -1,4 +1,4 @@
-"""Canonical JSON and its SHA-256, equal for equal content everywhere; and reading foreign JSON."""
+"""Canonical JSON and its SHA-256, equal for equal content on every machine; and a safe reader of foreign JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys, no white space, and non-ASCII characters as they are."""
+    """Return a value as JSON with sorted keys, no white space between tokens, and non-ASCII characters unescaped."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -21,5 +21,5 @@ def read_json(text: str | bytes) -> Any:
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 of a value's canonical JSON, in hexadecimal."""
+    """Return the SHA-256 of a value's canonical JSON, in hexadecimal digits."""
     return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()

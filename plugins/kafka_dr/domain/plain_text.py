@@ -1,4 +1,4 @@
-"""Numbers, times and figures as a person reads them."""
+"""Numbers, times and figures as text for people, shortened where long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 _LONGEST_TEXT = 1_500
 _ITEMS_LISTED = 5
-#: Control characters and direction marks: a name must not hide or mirror the text beside it.
+#: Control characters and direction marks, with which a name could hide or reverse the text beside it on a page.
 _HIDDEN_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -19,7 +19,7 @@ _WORDS = {True: "yes", False: "no", None: "none"}
 
 @dataclass(frozen=True)
 class Shown:
-    """The first rows of many, and the number of all rows."""
+    """The rows of a list that a page shows, and the number of all rows of the list."""
 
     rows: list[Any]
     total: int
@@ -31,13 +31,13 @@ class Shown:
 
 
 def first_of(rows: Iterable[Any], limit: int) -> Shown:
-    """The first `limit` rows."""
+    """Return the first `limit` rows with the number of all rows."""
     all_rows = list(rows)
     return Shown(all_rows[:limit], len(all_rows))
 
 
 def first_few(names: Sequence[object], most: int = 10, separator: str = ", ") -> str:
-    """The first names, and the number of the others: `a, b and 3 more`."""
+    """Return the first `most` names as text, with the number of the others: `a, b and 3 more`."""
     return separator.join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -49,12 +49,12 @@ def format_number(value: Any) -> str:
 
 
 def count_of(count: int, thing: str) -> str:
-    """`1 group`, `2 groups`."""
+    """Return a number with its noun, which takes an s unless the number is 1: `1 group`, `2 groups`."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def format_duration(seconds: float) -> str:
-    """`0 s`, `0.004 s`, `43.1 s`, `90 s`, `12 min 04 s`, `2 h 05 min`."""
+    """Return a length of time as text, such as `0 s`, `0.004 s`, `43.1 s`, `90 s`, `12 min 04 s`, `2 h 05 min`."""
     if seconds < 100 and float(seconds).is_integer():
         return f"{int(seconds)} s"
     if seconds < 99.95:
@@ -65,7 +65,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_clock(seconds: float) -> str:
-    """`1:43`, `1:02:03`: whole seconds, as a stop watch shows them."""
+    """Return a length of time in whole seconds, as a stop watch shows it: `1:43`, `1:02:03`."""
     minutes, rest = divmod(max(0, int(seconds)), 60)
     hours, minutes_left = divmod(minutes, 60)
     return f"{hours}:{minutes_left:02d}:{rest:02d}" if hours else f"{minutes_left}:{rest:02d}"
@@ -108,7 +108,7 @@ def shorten_text(text: Any, limit: int = _LONGEST_TEXT) -> str:
 
 
 def figure_lines(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Figures of a step as name and text; of a file the name, of a long list the first items and a count."""
+    """Return a step's figures as (name, text): of a file its name, of a long list its first items and a count."""
     return [(str(name).replace("_", " "), shorten_text(_figure(value), 400)) for name, value in figures.items()]
 
 

@@ -6,9 +6,9 @@ Invariants
    `target_end`.
 3. A row is written when it differs from the newest row of its kind and key; a whole sample repeats all rows, so that
    older files may be deleted.
-4. A value that could not be read has no row; the sample's own row says why. No row never means zero.
-5. A position that a group no longer has is a row without a number. Group rows from before a whole listing of groups do
-   not count: a group or position that the listing lacks is gone.
+4. A value that could not be read has no row; the sample's own row says why. A missing row never means zero.
+5. A position that a group no longer has is a row whose position is null. Once a sample lists all groups, older rows of
+   groups count no longer: a group or position that the newer listing lacks is gone.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from kafka_dr.errors import ArchiveUnavailable
 _K = TypeVar("_K", str, TopicPartition)
 _V = TypeVar("_V")
 
-#: The replicated offset of a partition that Connect has no offset for: not begun, or deleted. None means not read.
+#: Stands for the replicated offset if Connect has no offset of a partition: replication has not begun there, or the
+#: offset was deleted. None means that Connect's offsets could not be read.
 NONE_KEPT = -1
 
 
 class Kind(StrEnum):
-    """The kind of a row."""
+    """What a row of the archive is about."""
 
     SAMPLE = "sample"
     TOPIC = "topic"
@@ -42,10 +43,10 @@ class Kind(StrEnum):
 
 
 class PartitionSeen(NamedTuple):
-    """One partition of the flow on source and target; None is a value that could not be read, or does not exist.
+    """One partition of the flow on source and target; a value is None if it could not be read or does not exist.
 
     Attributes:
-        topic_id, target_topic_id: another id under the same name is a recreated topic, with a new history.
+        topic_id, target_topic_id: a topic with the same name but another id was recreated, and its log began anew.
         replicated: the last replicated offset in Connect's offsets, up to a minute old; `NONE_KEPT` if Connect has no
             offset.
     """
@@ -63,7 +64,7 @@ class PartitionSeen(NamedTuple):
 
 
 class RowPlace(NamedTuple):
-    """A partition of which MirrorMaker 2's own records are read; a recreated topic has another id."""
+    """A partition of an internal topic of MirrorMaker 2 that the recorder reads; a recreated topic has another id."""
 
     topic_id: str
     topic: str
@@ -71,13 +72,13 @@ class RowPlace(NamedTuple):
 
 
 class NewestRows(Generic[_K, _V]):
-    """The newest value that the recorder wrote, by key."""
+    """Remembers, by key, the newest value that the recorder wrote."""
 
     def __init__(self) -> None:
         self._known: dict[_K, _V] = {}
 
     def differing(self, seen: Mapping[_K, _V], whole: bool = False) -> dict[_K, _V]:
-        """Return changes since the last call (everything if `whole`), and remember them as written."""
+        """Return the values that differ from those last written (all if `whole`), and remember them as written."""
         changed = {key: value for key, value in seen.items() if whole or self._known.get(key) != value}
         self._known |= changed
         return changed
@@ -88,7 +89,7 @@ class NewestRows(Generic[_K, _V]):
         return self._known
 
     def gone(self, seen: Iterable[_K]) -> list[_K]:
-        """Keys that were written but are not in `seen`, sorted; their values are forgotten."""
+        """Return the keys that were written but are not in `seen`, sorted, and forget their values."""
         missing = sorted(set(self._known).difference(seen))
         for key in missing:
             del self._known[key]
@@ -96,7 +97,7 @@ class NewestRows(Generic[_K, _V]):
 
 
 class Positions:
-    """The newest positions that the recorder wrote, by group, topic and partition."""
+    """Remembers, by group, topic and partition, the newest position that the recorder wrote."""
 
     def __init__(self) -> None:
         self._known: dict[str, Mapping[tuple[str, int], int]] = {}
@@ -108,11 +109,11 @@ class Positions:
     def differing(
         self, group: str, held: Mapping[tuple[str, int], int], whole: bool = False
     ) -> dict[tuple[str, int], int | None]:
-        """Return a group's positions to write, and remember them as written; None is a deleted position.
+        """Return a group's positions to write, and remember them as written; None for a position that was deleted.
 
         Args:
-            held: all positions of the group, by topic and partition.
-            whole: return all positions, not only changes.
+            held: all positions that the group has now, by topic and partition.
+            whole: return all of these positions, not only those that differ from the written ones.
         """
         written, self._known[group] = self._known.get(group, {}), held
         changed = {place: position for place, position in held.items() if whole or written.get(place) != position}
@@ -124,10 +125,10 @@ class Positions:
 
 
 def commits_partition(group: str, partitions: int) -> int:
-    """Find a group's partition of __consumer_offsets, as `GroupMetadataManager.partitionFor` does.
+    """Return the partition of __consumer_offsets that holds a group, as Kafka's `partitionFor` computes it.
 
     Args:
-        partitions: the topic's number of partitions (`offsets.topic.num.partitions`).
+        partitions: number of partitions of __consumer_offsets (`offsets.topic.num.partitions`).
     """
     code = 0
     for unit in _units(group):
@@ -143,13 +144,13 @@ def _units(text: str) -> list[int]:
 
 
 class RecorderRows:
-    """A sample's rows as columns; columns that a kind of row does not use are null."""
+    """Collects a sample's rows, as columns; a column that a kind of row does not use is null in its rows."""
 
     def __init__(self, at: int) -> None:
         """Begin a sample.
 
         Args:
-            at: start of the sample, in milliseconds since 1970; stands in every row.
+            at: start of the sample, in milliseconds since 1970; written into every row.
         """
         self.at = at
         self.columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
@@ -195,7 +196,7 @@ COLUMNS = {
 
 
 def sample_details(details: str) -> dict[str, Any]:
-    """Parse the details in a sample's own row.
+    """Parse the JSON in the column `details` of a sample's own row.
 
     Raises:
         ArchiveUnavailable: the details are not of the recorder's form.

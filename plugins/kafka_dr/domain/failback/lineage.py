@@ -19,15 +19,15 @@ class MoveOffsets(NamedTuple):
     """One client move, for one partition; offsets are log ends.
 
     Attributes:
-        source: the cluster that clients left, which was mirrored to the target until then.
+        source: the cluster that clients left in this move; until the move it was mirrored to the target.
         target: the cluster that clients moved to.
         source_end: end (exclusive) of the source records that were copied to the target; None if unknown.
-        target_end: the target's log end after mirroring had stopped: clients wrote the records from here on; None if
-            unknown.
-        source_resumes: offset in the source's log of the first copy of those records; above `source_end` if records
-            are stranded in between.
-        anew: the target's topic was recreated before this move, and copied from the source's log start.
-        drained: the last copy was proven to be of the last record below `source_end`.
+        target_end: the target's log end after mirroring had stopped: clients wrote the target's records from this
+            offset on; None if unknown.
+        source_resumes: offset on the source of the first record that was copied back from the target after this move;
+            above `source_end` if stranded records lie in between; None if unknown.
+        anew: before this move the target's topic was recreated and copied again from the source's log start.
+        drained: the target's last copied record was proven to be a copy of the last record below `source_end`.
     """
 
     source: str
@@ -43,8 +43,9 @@ class CopiedSegment(NamedTuple):
     """A segment of the source's log and the same records in the target's log; ends are exclusive, None is open.
 
     Attributes:
-        copied_back: the source's records are copies of the target's; if false, the target's are copies.
-        drained: the segment's last copy was proven to be of its last original; false on an open segment.
+        copied_back: true if the source's records are the copies; false if the target's records are the copies.
+        drained: the last copy in the segment was proven to be a copy of the segment's last original record; always
+            false for an open segment.
     """
 
     source_from: int
@@ -56,10 +57,10 @@ class CopiedSegment(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """The segments of a partition, oldest first; the copies of source records below the first segment are unknown.
+    """The segments of a partition, oldest first; which target records copy older source records is unknown.
 
     Attributes:
-        unknown: why records lie below the first segment; None if no record does.
+        unknown: why the copies of records below the first segment are unknown; None if no record lies below it.
     """
 
     segments: tuple[CopiedSegment, ...]
@@ -70,8 +71,8 @@ def lineage_of(moves: Sequence[MoveOffsets], source: str, target: str) -> Lineag
     """Return a partition's lineage, with the cluster that clients use now as source.
 
     Args:
-        moves: all client moves since the partition exists, oldest first.
-        source: the cluster that clients use now, target of the last move.
+        moves: all client moves since the partition was created, oldest first.
+        source: the cluster that clients use now: the target of the last move.
         target: the other cluster.
     """
     begin = {source: 0, target: 0}
@@ -96,7 +97,7 @@ def _without_unknown(offsets: Mapping[str, int | None]) -> dict[str, int]:
 
 
 def _is_empty_segment(begin: dict[str, int], end: dict[str, int], move: MoveOffsets) -> bool:
-    """Whether the segment before this move is empty: neither log grew, and no record is stranded."""
+    """Whether the segment that ends at this move is empty: neither log grew in it, and no record is stranded."""
     return end == begin and _source_resume_offset(move) == move.source_end
 
 

@@ -1,7 +1,8 @@
 """Replay of stranded records to the new primary: which records, with which headers, proven to be written once.
 
 Invariants
-1. The records of one partition are written in offset order, so that the written records are always the first ones.
+1. The records of one partition are written in offset order: if a replay stops, the records written so far are the
+   partition's first ones.
 2. A record of a transaction that is not committed is not written.
 3. A value is not written to a compacted topic if clients wrote its key later on the new primary: the replay would undo
    the client's value.
@@ -19,18 +20,19 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 T = TypeVar("T")
 Headers = tuple[tuple[str, bytes | None], ...]
 
-#: Headers of a replayed record: its origin, and the procedure that exported it. Its last two headers, in this order.
+#: The last two headers of a replayed record, in this order: its origin, and the id of the procedure that exported it.
 ORIGIN, PROCEDURE = "switchback.origin", "switchback.procedure"
-#: Limits of one transaction, whichever is reached first: a killed process leaves at most so many aborted records.
+#: Limits of one transaction, in records and in bytes, whichever is reached first: a killed process leaves at most
+#: this many records to be aborted.
 MOST_RECORDS, MOST_BYTES = 1_000, 8_000_000
-#: Overhead of a batch of one record, without key, value and headers, at most; and of each header (its length fields).
+#: Largest size in bytes of a batch with one record, without key, value and headers; and of one header's length fields.
 _BATCH_BYTES, _HEADER_BYTES = 100, 10
 _MARK_BYTES = 16
 _NAMED = 5
 
 
 class Fate(StrEnum):
-    """Result for an exported record of a topic that is replayed."""
+    """Whether the replay writes an exported record to the new primary, and if not, why."""
 
     WRITTEN = "written"
     UNCOMMITTED = "uncommitted"
@@ -69,9 +71,9 @@ def with_origin_headers(headers: Headers, origin: Origin, procedure_id: str) -> 
 
 
 def without_origin_headers(headers: Headers, procedure_ids: Collection[str]) -> tuple[Origin, Headers] | None:
-    """Return a replayed record's origin and original headers; None if not from these procedures' exports.
+    """Return a replayed record's origin and original headers; None if none of these procedures exported the record.
 
-    A record that was replayed before and stranded again has older origin headers among its original headers.
+    A record that an earlier replay wrote and that was stranded again has older origin headers among its original ones.
     """
     if (
         len(headers) < 2
@@ -111,8 +113,8 @@ def fate_of(
     Args:
         uncommitted: offsets of records whose transaction is not committed.
         needs_key: whether the topic refuses records without a key, as compacted topics do.
-        written_later: marks of keys that clients wrote on the new primary since the failover; empty unless the topic is
-            compacted.
+        written_later: marks of the keys that clients have written on the new primary since the failover; empty unless
+            the topic is compacted.
     """
     if offset in uncommitted:
         return Fate.UNCOMMITTED
@@ -127,8 +129,8 @@ def cut_into_transactions(
     """Cut records into transactions, in order.
 
     Args:
-        size: a record's bytes.
-        alone: whether the cluster may refuse a record; such a record gets a transaction of its own.
+        size: returns a record's size in bytes.
+        alone: returns whether the cluster may refuse a record; such a record gets a transaction of its own.
     """
     batch: list[T] = []
     batch_bytes = 0
@@ -147,12 +149,12 @@ def cut_into_transactions(
 
 
 class Expected(NamedTuple):
-    """A replayed record, as exported (expected on the new primary) or as read back there.
+    """A replayed record: either as exported, thus expected on the new primary, or as read back from the new primary.
 
     Attributes:
         offset: the record's offset on the returned cluster.
         content: fingerprint of key, value and original headers.
-        timestamp: milliseconds since 1970; None if the record had no timestamp that the new primary preserves.
+        timestamp: milliseconds since 1970; None if the new primary does not preserve the exported timestamp.
         key: mark of the record's key.
     """
 
@@ -167,11 +169,11 @@ class Found(NamedTuple):
 
     Attributes:
         read_back: records found exactly once on the new primary, with the exported content.
-        overwritten: records compacted away, since a client or a later replayed record wrote their key.
-        expired: records that lay at the log start and were deleted by retention since.
-        overtaken: records that lie above a client's record of the same key, whose value they undo.
-        restamped: records found whose timestamp is the time of the replay.
-        problems: contradictions; empty is proof.
+        overwritten: records compacted away because a client or a later replayed record wrote their key.
+        expired: records at the log start that retention has deleted since the replay wrote them.
+        overtaken: records that lie above a client's record of the same key, so that they undo the client's value.
+        restamped: records found exactly once whose timestamp is the time of the replay.
+        problems: contradictions between export and log, a sentence each; empty if the replay is proven.
     """
 
     read_back: int
@@ -186,12 +188,12 @@ class ReadBack:
     """Compares one partition's records on the new primary with the exported records, both in log order."""
 
     def __init__(self, expected: Iterable[Expected], compacted: bool, shortened: bool) -> None:
-        """Prepare.
+        """Start the comparison, before any record of the log is read.
 
         Args:
-            expected: the exported records that were written, ascending by offset; iterated only as far as needed.
-            compacted: whether a record may be missing because its key was written later.
-            shortened: whether the log now starts above the place where the first replayed record was written.
+            expected: the exported records that the replay wrote, ascending by offset; iterated only as far as needed.
+            compacted: whether the topic is compacted: a record may be missing because its key was written later.
+            shortened: whether the new primary's log now starts above the first replayed record.
         """
         self._expected = iter(expected)
         self._next = next(self._expected, None)
@@ -257,7 +259,7 @@ class ReadBack:
         )
 
     def _skip_to(self, offset: int | None) -> None:
-        """Count as missing every expected record below an offset."""
+        """Count as missing every remaining expected record below an offset; all remaining ones if it is None."""
         while self._next is not None and (offset is None or self._next.offset < offset):
             self._miss(self._next)
             self._next = next(self._expected, None)

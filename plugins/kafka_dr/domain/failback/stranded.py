@@ -1,4 +1,4 @@
-"""Decisions on stranded records, one a topic: what each mode allows, and what a second person approves.
+"""Decisions on stranded records, one per topic: what each mode allows, and what a second person approves.
 
 Invariants
 1. A topic with stranded records has exactly one decision; patterns that disagree about a topic are an error.
@@ -17,7 +17,7 @@ from kafka_dr.domain.plain_text import count_of
 
 
 class Mode(StrEnum):
-    """How the returned cluster gets the records that it lacks."""
+    """How the returned cluster gets the new primary's records: added to its old logs, or in recreated topics."""
 
     APPEND = "append"
     RECREATE = "recreate"
@@ -38,15 +38,15 @@ class StrandedTotals:
 
     Attributes:
         records: number of records on the returned cluster that were never replicated.
-        bytes: size of their keys and values.
-        first_at: smallest timestamp, in milliseconds since 1970; None if no record has a timestamp.
-        last_at: largest timestamp, likewise.
+        bytes: total size of these records' keys and values.
+        first_at: smallest timestamp of these records, in milliseconds since 1970; None if no record has a timestamp.
+        last_at: largest timestamp of these records, like `first_at`.
         aborted: number of stranded records of aborted transactions.
         undecided: number of stranded records behind a transaction that is still open.
-        lacking: number of replicated records on the new primary that the returned cluster has lost.
-        older: number of replicated records that only the returned cluster still holds, since the new primary's
+        lacking: number of replicated records that the new primary has and the returned cluster has lost.
+        older: number of replicated records that only the returned cluster still has, because the new primary's
             retention deleted them; counted only if the returned cluster's log will be deleted.
-        compacted: whether the topic is compacted: then a replay drops values whose key was written later.
+        compacted: whether the topic is compacted: a replay then drops values whose key clients wrote later.
     """
 
     topic: str
@@ -67,13 +67,13 @@ class PlannedReturn:
 
     Attributes:
         found: digest of the result of find_stranded_records.
-        stranded: totals of each topic that has stranded records, or lacks some.
+        stranded: totals of each topic that has stranded records, or that lacks records on the returned cluster.
         decisions: topic -> decision.
-        deleted: bytes on the returned cluster of the topics to be recreated; None in mode append, or if unknown.
+        deleted: bytes that the topics to be recreated have on the returned cluster; None in mode append, or if unknown.
         copied: approximate number of records that the reverse flow has to copy; None if unknown.
-        copied_bytes: their bytes, in mode recreate; None if unknown.
-        apart: each direction has topics of its own, so that the topics with stranded records are deleted in no mode.
-        gone: topics whose old log an earlier run deleted: only that run's export holds their stranded records.
+        copied_bytes: approximate bytes of these records, in mode recreate; None if unknown.
+        apart: whether each direction has topics of its own; topics with stranded records are then deleted in no mode.
+        gone: topics whose old log an earlier run deleted: only that run's export has their stranded records.
     """
 
     source: str
@@ -101,15 +101,15 @@ class PlannedReturn:
 
 
 def decide_topics(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict[str, Decision], list[str]]:
-    """The decision for each topic, and contradictions between the rules.
+    """Decide each topic by the rules, and find contradictions between the rules.
 
     Args:
         topics: names of topics with stranded records.
-        rules: regular expression, as MirrorMaker 2 uses them, to decision. A topic's own name goes before expressions,
-            `.*` counts last; without any rule for a topic its records are kept in place.
+        rules: regular expression, as in MirrorMaker 2's `topics`, to decision. A rule with a topic's exact name goes
+            before other expressions, `.*` counts last; records of a topic without any rule are kept in place.
 
     Returns:
-        Decisions by topic, and one sentence per topic whose patterns disagree.
+        Decisions by topic, and one sentence for each topic on which expressions disagree.
     """
     expressions = {pattern: pattern_list(pattern, "topic") for pattern in rules if pattern != ALL}
     decided, problems = {}, []
@@ -135,14 +135,15 @@ def impossible_decisions(
     apart: bool = False,
     gone: Collection[str] = (),
 ) -> list[str]:
-    """Decisions that the mode makes impossible, a sentence each, with the alternative to ask for.
+    """List the decisions that the mode makes impossible, a sentence each, with the alternative to ask for.
 
     Args:
-        apart: as of `PlannedReturn`.
-        gone: as of `PlannedReturn`.
+        target: alias of the returned cluster.
+        apart: like the attribute of `PlannedReturn`.
+        gone: like the attribute of `PlannedReturn`.
     """
     stranded = list(stranded)
-    # A topic whose log was deleted counts as recreated in either mode.
+    # A topic whose old log an earlier run deleted counts as recreated, also in mode append.
     modes = {totals.topic: Mode.RECREATE if totals.topic in gone else mode for totals in stranded}
     with_records = [totals for totals in stranded if totals.records]
     impossible = [

@@ -17,7 +17,7 @@ _RECORDS_PER_SECOND = 10_000
 
 
 def return_markdown(planned: PlannedReturn) -> str:
-    """The decision as an approver reads it: stranded records, their treatment, and what is impossible."""
+    """Return the gate's page as Markdown: stranded records and decision by topic, the consequences, the digest."""
     return "\n".join(
         [
             f"Clients go back from **{planned.source}** to **{planned.target}**. Reason: {table_cell(planned.reason)}",
@@ -92,7 +92,7 @@ def _moment(at: int) -> str:
 
 
 def _consequences(planned: PlannedReturn) -> list[str]:
-    """Sentences on the consequences and limits of the mode and the decisions."""
+    """Return sentences on what the mode and the decisions will do, and what they cannot do."""
     decisions = {planned.decisions[totals.topic] for totals in planned.stranded if totals.records}
     compacted = [
         totals.topic
@@ -118,7 +118,7 @@ def _consequences(planned: PlannedReturn) -> list[str]:
 
 
 def _deleted_earlier(planned: PlannedReturn) -> list[str]:
-    """A sentence on logs that an earlier run has deleted."""
+    """Return a sentence on topics with stranded records in logs that an earlier run deleted; empty without any."""
     topics = [totals.topic for totals in planned.stranded if totals.records and totals.topic in planned.gone]
     named = table_cell(first_few(topics, _SHOWN))
     return (
@@ -134,7 +134,7 @@ def _deleted_earlier(planned: PlannedReturn) -> list[str]:
 
 
 def _separate_directions(planned: PlannedReturn) -> list[str]:
-    """Sentences on stranded records if naming separates the directions."""
+    """Return sentences on stranded and lacking records if each direction has topics of its own; else empty."""
     if not planned.apart:
         return []
     lacking = sum(totals.lacking for totals in planned.stranded)
@@ -179,7 +179,7 @@ def _mode_meaning(planned: PlannedReturn) -> str:
 
 
 def _copied_whole(planned: PlannedReturn) -> str:
-    """A sentence on topics that an earlier run has deleted, in mode append."""
+    """Return a sentence on deleted topics that mode append copies from their beginning; empty without any."""
     named = table_cell(first_few(planned.gone, _SHOWN))
     return f" What an earlier run has deleted is copied whole: {named}." if planned.gone else ""
 
@@ -212,7 +212,7 @@ _DECISION_MEANING = {
 
 
 def stranded_by_topic(topics: Iterable[StrandedTopic], compacted: Collection[str]) -> tuple[StrandedTotals, ...]:
-    """Totals of each topic from the outcome of find_stranded_records, by name; topics with nothing are left out."""
+    """Return totals by topic from the outcome of find_stranded_records, by name; topics of only zeros are left out."""
     return tuple(
         StrandedTotals(
             totals.topic,

@@ -1,10 +1,9 @@
 """Armed fences: a source that could not be fenced when its clients left is fenced as soon as it answers.
 
 Invariants
-1. The armed fences follow from journal entries alone; repeated entries change nothing.
-2. A fence stays armed until the fence is proven, the source is returned or reopened to clients, or an operator disarms
-   the fence.
-3. Neither the end of the procedure nor the start of another procedure disarms a fence.
+1. Which fences are armed follows from journal entries alone; a journal entry that is repeated changes nothing.
+2. A fence stays armed until it is proven, a procedure lets clients onto the source again, or an operator disarms it.
+3. Neither the end of the procedure that armed a fence nor the start of another procedure disarms it.
 """
 
 from __future__ import annotations
@@ -35,20 +34,20 @@ from kafka_dr.procedure.entries import (
 )
 from kafka_dr.vocabulary import Step
 
-#: Values of `fenced` in the outcome of fence_source: how the source is fenced, or that its fence is only armed.
+#: Values of `fenced` in the outcome of fence_source: fenced by ACL, by the fence hook, or not yet: the fence is armed.
 BY_ACL, BY_HOOK, ARMED = "by acl", "by hook", "armed"
-#: Steps whose entries decide which sources are watched.
+#: Steps whose journal entries decide which sources are watched.
 TELLING = (Step.OPEN_PROCEDURE, Step.FENCE_SOURCE, Step.OPEN_TARGET, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
-#: Steps whose entries decide the last client move.
+#: Steps whose journal entries decide which client move was the last.
 MOVING = (Step.OPEN_PROCEDURE, Step.OPEN_TARGET, Step.RETURN_TO_SOURCE)
 
 
 class WatchState(StrEnum):
-    """State of the watch over an old source."""
+    """State of the watch over an old source: a source that clients left and whose fence was armed."""
 
     #: The source is to be fenced as soon as it answers.
     ARMED = "armed"
-    #: The source's fence is proven; its MirrorMaker 2 has not answered completely, and is to be stopped once it does.
+    #: The source's fence is proven; MirrorMaker 2 is still to be stopped, as soon as its connectors answer.
     FENCED = "fenced"
     #: Nothing is left to do.
     OVER = "over"
@@ -64,9 +63,9 @@ class ArmedFence:
 
     Attributes:
         procedure_id: the procedure that moved the clients away from the source.
-        topics: names on the source of the topics to be fenced.
+        topics: the topics to be fenced, by their names on the source.
         since: when the fence was armed.
-        answers_since: when the watcher got the source's first answer, ISO 8601; None before.
+        answers_since: when the watcher got the source's first answer, ISO 8601; None before the first answer.
     """
 
     procedure_id: str
@@ -82,7 +81,7 @@ class WatchedSource:
     """An old source whose fence was armed once, and the state of its watch.
 
     Attributes:
-        reopened_by: the procedure that let clients onto the source again.
+        reopened_by: id of the procedure that let clients onto the source again; None if none did.
     """
 
     fence: ArmedFence
@@ -94,7 +93,7 @@ class AcceptedRange(NamedTuple):
     """Records that an old source accepted after its clients had left: [from_offset, to_offset) of one partition.
 
     Attributes:
-        from_offset: None if the log end at that time is unknown: then every record of the partition may be new.
+        from_offset: the log end when clients left; None if that is unknown: every record of the partition may be new.
     """
 
     topic: str
@@ -106,18 +105,18 @@ class AcceptedRange(NamedTuple):
 def accepted_ranges(
     known_ends: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> list[AcceptedRange]:
-    """List the ranges above the log ends known when clients left the source, sorted; omit unchanged partitions.
+    """Return the ranges that an old source accepted after clients had left it, sorted; only partitions that grew.
 
     Args:
-        known_ends: log ends known when clients left the source.
-        ends: log ends behind the proven fence.
+        known_ends: the source's log ends as known when clients left it.
+        ends: the source's log ends behind the proven fence.
     """
     grown = [tp for tp in sorted(ends) if ends[tp] > known_ends.get(tp, 0)]
     return [AcceptedRange(*tp, known_ends.get(tp), ends[tp]) for tp in grown]
 
 
 def shrunk_logs(known_ends: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[str]:
-    """Partitions whose log is shorter than last known, or gone: the source lost records when it died."""
+    """Return partitions whose log is shorter than in `known_ends`, or gone, as text: the source itself lost records."""
     return [
         f"{tp}: {known_ends[tp]} -> {ends.get(tp, 'gone')}"
         for tp in sorted(known_ends)
@@ -126,7 +125,7 @@ def shrunk_logs(known_ends: Mapping[TopicPartition, int], ends: Mapping[TopicPar
 
 
 def armed_fences(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
-    """Sources to be fenced as soon as they answer, the earliest armed first.
+    """Return the fences of sources that are to be fenced as soon as they answer, the earliest armed first.
 
     Args:
         entries: journal entries of the steps in `TELLING`, in the journal's order.
@@ -135,12 +134,16 @@ def armed_fences(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
 
 
 def unstopped_sources(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
-    """Fenced sources whose MirrorMaker 2 is to be stopped as soon as it answers; entries as of `armed_fences`."""
+    """Return the fences of fenced sources whose MirrorMaker 2 is still to stop; `entries` as in `armed_fences`."""
     return _fences_in_state(watched_sources(entries), WatchState.FENCED)
 
 
 def watched_sources(entries: Iterable[Line]) -> dict[str, WatchedSource]:
-    """Every source whose fence was ever armed, by procedure id; entries as of `armed_fences`."""
+    """Return every source whose fence was ever armed, by the id of the procedure that armed it.
+
+    Args:
+        entries: journal entries of the steps in `TELLING`, in the journal's order.
+    """
     sources: dict[str, WatchedSource] = {}
     targets: dict[str, str] = {}
     for entry, fact in facts_of(entries, Fact):
@@ -166,7 +169,10 @@ def watched_sources(entries: Iterable[Line]) -> dict[str, WatchedSource]:
 
 
 class LatestMove(NamedTuple):
-    """A client move: from then on the flow source->target must not run, unless naming separates directions."""
+    """A client move from source to target. After it the flow source->target must not run, or records could circle.
+
+    Only if each direction writes to topics of its own may the flow run.
+    """
 
     procedure_id: str
     source: str
@@ -174,12 +180,12 @@ class LatestMove(NamedTuple):
 
     @property
     def pair(self) -> frozenset[str]:
-        """Both clusters, unordered."""
+        """The aliases of both clusters, without order: the same for a move in either direction."""
         return frozenset((self.source, self.target))
 
 
 def last_moves(entries: Iterable[Line]) -> dict[frozenset[str], LatestMove]:
-    """The last client move of each pair of clusters that was begun and not undone, by pair.
+    """Return for each pair of clusters the last client move that was begun and not undone, by pair.
 
     Args:
         entries: journal entries of the steps in `MOVING`, in the journal's order.
@@ -206,7 +212,7 @@ def _fences_in_state(sources: Mapping[str, WatchedSource], state: WatchState) ->
 
 
 def _armed_fence(earlier: WatchedSource | None, entry: Line, to_fence: SourceToFence) -> ArmedFence:
-    """Arm a fence; a fence that is armed already keeps its first times."""
+    """Return the armed fence; a fence that was already armed keeps its `since` and `answers_since`."""
     fence = ArmedFence(entry.procedure_id, to_fence.source, to_fence.target, tuple(to_fence.topics), entry.at)
     if earlier is None or earlier.state is not WatchState.ARMED:
         return fence
@@ -218,14 +224,17 @@ def _reopened(watched: WatchedSource, entry: Line) -> WatchedSource:
 
 
 def _procedure_of(entry: Line, fact: Fact) -> str | None:
-    """The procedure whose source the fact concerns."""
+    """Return the id of the procedure whose old source a journal entry is about."""
     if isinstance(fact, FenceDisarmed):
         return fact.disarms_fence
     return fact.procedure_id if isinstance(fact, WatchedFact) and fact.procedure_id else entry.procedure_id
 
 
 def _watch_after(watched: WatchedSource, entry: Line, fact: Fact) -> WatchedSource:
-    """The watch after a fact: armed, then fenced, then over; only a new FenceToArm restarts a watch that ended."""
+    """Return the watch as it is after a journal entry: armed, then fenced, then over.
+
+    Only a new FenceToArm, which `watched_sources` handles, restarts a watch that ended.
+    """
     match fact:
         case SourceToReopen() | SourceReturned():
             return _reopened(watched, entry)

@@ -2,10 +2,10 @@
 
 Invariants
 1. MirrorMaker 2, the orchestrator and exempt principals are never denied by name. A right of User:* can only be denied
-   to User:*, and only topic by topic: never on topics that MirrorMaker 2 writes for its own use.
-2. A fence never removes another right than its own operation: if a topic had no ACL and everyone was allowed, the
-   same request allows everyone to go on reading (a lone DENY would end "no ACL found" and with it all reading).
-3. A fence lists only entries that the cluster lacks, so that lifting the fence restores the earlier entries exactly.
+   to User:*, and only topic by topic: never on MirrorMaker 2's internal topics.
+2. A fence takes away no right but its own operation. If everyone may use a topic because it has no ACL entry, the fence
+   also adds ALLOW entries for everyone: with a DENY as its only entry, nobody could read the topic any more.
+3. A fence lists only ACL entries that the cluster lacks, so that lifting the fence restores the earlier ones exactly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from kafka_dr.domain.kafka_model.acl import ANY_HOST, ANY_PRINCIPAL, AclEntry, AclRules
 
-#: Represents a principal that no ACL entry names.
+#: Stands for any principal that no ACL entry names.
 ANYONE = "User:anyone"
 
 _STILL_ALLOWED_TO_EVERYONE = {
@@ -34,17 +34,21 @@ class FenceScope:
 
     @classmethod
     def writes(cls, topics: Iterable[str]) -> FenceScope:
-        """Deny writes to these topics."""
+        """Return the scope of a fence that denies writes to these topics."""
         return cls("topic", "write", frozenset(topics))
 
     @classmethod
     def group_reads(cls, groups: Iterable[str]) -> FenceScope:
-        """Deny joining these groups, and committing for them."""
+        """Return the scope of a fence that denies joining these groups and committing positions for them."""
         return cls("group", "read", frozenset(groups))
 
 
 def granting_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[AclEntry]:
-    """ALLOW entries that give clients the scope's operation on at least one of its names, sorted."""
+    """Return the ALLOW entries that give clients the scope's operation on at least one of its names, sorted.
+
+    Args:
+        exempt: principals that are no clients, as MirrorMaker 2's and the orchestrator's.
+    """
     return sorted(
         e
         for e in rules.entries
@@ -57,12 +61,12 @@ def granting_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str])
 
 
 def client_principals(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> frozenset[str]:
-    """Client principals that have the scope's operation."""
+    """Return the clients' principals that an ALLOW entry gives the scope's operation on at least one of its names."""
     return frozenset(e.principal for e in granting_entries(rules, scope, exempt))
 
 
 def fence_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[AclEntry]:
-    """Entries to add so that no client may do the scope's operation, without entries that exist already."""
+    """Return the ACL entries to add so that no client may do the scope's operation, without those that exist."""
     entries = [deny for grant in granting_entries(rules, scope, exempt) for deny in _denying_entries(grant, scope)]
     if rules.allow_everyone:
         entries += [
@@ -75,7 +79,7 @@ def fence_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) ->
 
 
 def _denying_entries(grant: AclEntry, scope: FenceScope) -> Iterator[AclEntry]:
-    """DENY entries for a grant; for User:* only name by name, so that MirrorMaker 2's own topics stay writable."""
+    """Yield DENY entries against an ALLOW entry; for User:* name by name: MirrorMaker 2's own topics stay writable."""
     if grant.principal == ANY_PRINCIPAL:
         yield from (_deny(scope, name, "literal", ANY_PRINCIPAL) for name in sorted(scope.names) if grant.covers(name))
     else:
@@ -93,9 +97,9 @@ def _deny(scope: FenceScope, name: str, pattern: str, principal: str) -> AclEntr
 
 
 def opening_entries(rules: AclRules, scope: FenceScope, principals: frozenset[str]) -> list[AclEntry]:
-    """DENY entries that opening removes: entries that deny these principals the scope's operation on its names.
+    """Return the DENY entries to remove so that these principals may do the scope's operation on its names, sorted.
 
-    Entries against a single host are never made by a fence and stay.
+    DENY entries against a single host stay, because no fence makes such entries.
     """
     return sorted(
         e
@@ -110,7 +114,7 @@ def opening_entries(rules: AclRules, scope: FenceScope, principals: frozenset[st
 
 
 def still_allowed(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[str]:
-    """Principals and names that these rules still allow, as `principal: name`; empty means fenced by the rules."""
+    """Return which clients may still do the scope's operation, as `principal: name`; empty if all are fenced."""
     if not rules.authorizer:
         return [f"anyone: {name}" for name in sorted(scope.names)]
     suspects = {e.principal for e in rules.entries if e.permission == "allow"} - exempt - rules.super_users
@@ -124,7 +128,7 @@ def still_allowed(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) ->
 
 
 def refused_to_clients(rules: AclRules, scope: FenceScope, principals: frozenset[str]) -> list[str]:
-    """Clients that lack the scope's operation on a name, as `principal: name`; empty means every client is allowed."""
+    """Return which clients may not do the scope's operation, as `principal: name`; empty if all may on every name."""
     clients = (principals - {ANY_PRINCIPAL}) | ({ANYONE} if ANY_PRINCIPAL in principals else set())
     return [
         f"{p}: {n}"

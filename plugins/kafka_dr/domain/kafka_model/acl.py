@@ -51,7 +51,7 @@ class AclEntry:
         return self.name in (ANY_NAME, name)
 
     def concerns(self, principal: str) -> bool:
-        """Whether the entry applies to a principal."""
+        """Whether the entry names this principal or every principal."""
         return self.principal in (ANY_PRINCIPAL, principal)
 
     def __str__(self) -> str:
@@ -63,7 +63,13 @@ class AclEntry:
 
 @dataclass(frozen=True)
 class AclRules:
-    """All entries of one cluster, and its authorizer's settings: super users, and access without a matching entry."""
+    """All ACL entries of one cluster, and its authorizer's settings.
+
+    Attributes:
+        super_users: principals to whom the authorizer allows everything.
+        allow_everyone: whether everyone may use a resource that no entry covers.
+        authorizer: whether the cluster has an authorizer; without one everything is allowed.
+    """
 
     entries: frozenset[AclEntry]
     super_users: frozenset[str] = frozenset()
@@ -71,7 +77,7 @@ class AclRules:
     authorizer: bool = True
 
     def may(self, principal: str, operation: str, resource_type: str, name: str) -> bool:
-        """Whether a principal may do an operation from at least one host: a DENY of one host denies no other host."""
+        """Whether a principal may do an operation from at least one host; a DENY for a single host does not count."""
         if not self.authorizer or principal in self.super_users:
             return True
         matching = [e for e in self._by_type.get(resource_type, ()) if e.covers(name)]
@@ -87,17 +93,17 @@ class AclRules:
         return any(e.permission == "allow" and e.operation in granting for e in principal_entries)
 
     def found_any(self, resource_type: str, name: str) -> bool:
-        """Whether any entry covers a resource; if not, `allow_everyone` decides."""
+        """Whether any ACL entry covers a resource; if none does, `allow_everyone` decides who may use it."""
         return any(e.covers(name) for e in self._by_type.get(resource_type, ()))
 
     @cached_property
     def _by_type(self) -> dict[str, list[AclEntry]]:
-        """Entries by resource type, so that checks of ten thousand groups do not scan entries of other types."""
+        """ACL entries by resource type, so that checks of ten thousand groups do not scan entries of other types."""
         by_type: dict[str, list[AclEntry]] = {}
         for entry in self.entries:
             by_type.setdefault(entry.resource_type, []).append(entry)
         return by_type
 
     def with_entries(self, added: Iterable[AclEntry]) -> AclRules:
-        """A copy of the rules with additional entries."""
+        """Return a copy of the rules with additional ACL entries."""
         return AclRules(self.entries | frozenset(added), self.super_users, self.allow_everyone, self.authorizer)

@@ -6,7 +6,7 @@ import re
 
 
 def kafka_version(text: str) -> tuple[int, int] | None:
-    """Major and minor version; None if the text has none. Confluent's are 4 ahead: 7.5.0-ccs is Kafka 3.5."""
+    """Return Kafka's (major, minor), None if the text has none; Confluent's major is 4 more: 7.5.0-ccs is (3, 5)."""
     match = re.match(r"(\d+)\.(\d+)", text)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Sizes of logs, parsed from the output of Kafka's own tool."""
+"""Sizes of logs on disk, parsed from the output of Kafka's own tool for log directories."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_dr.errors import BadInput
 
 
 def log_sizes(printed: str) -> dict[TopicPartition, int]:
-    """Bytes of each partition's largest replica on disk; replicas being moved to another disk do not count.
+    """Return by partition the bytes of its largest replica; unfinished copies of moves between disks do not count.
 
     Args:
         printed: the tool's output: text lines, and one line of JSON with brokers, their log directories and partitions.

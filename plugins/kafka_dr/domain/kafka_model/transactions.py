@@ -1,9 +1,9 @@
 """Transactions that are open on a partition, parsed from the output of Kafka's own tool.
 
 Invariants
-1. Only a transaction that its coordinator does not know may be aborted on a partition alone. If the coordinator still
-   had the transaction open, the application's later commit would succeed without the records of that partition.
-2. A transaction that is being committed or aborted is waited for, never aborted by us.
+1. Only a transaction that its transaction coordinator does not know may be aborted on a single partition. If the
+   coordinator still had it open, the application could later commit it without the records of that partition.
+2. A transaction that is being committed or aborted is waited for; Switchback never aborts it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True)
 class KnownTransaction:
-    """The coordinators' information on one transactional id."""
+    """One transactional id with the producer id and the state that its transaction coordinator has for it."""
 
     transactional_id: str
     producer_id: int
@@ -79,10 +79,11 @@ class KnownTransaction:
 
 @dataclass(frozen=True)
 class Producer:
-    """An entry of a partition's producer state, which lists idempotent producers only.
+    """One producer in a partition's producer state, in which brokers keep idempotent producers only.
 
     Attributes:
-        last_ms: timestamp of the producer's newest record on the partition, in milliseconds since 1970; None if none.
+        last_ms: timestamp of the producer's newest record on the partition, in milliseconds since 1970; None if it has
+            no timestamp.
     """
 
     producer_id: int
@@ -103,7 +104,7 @@ class Producer:
 
 
 def rows_of(printed: str, columns: Iterable[str]) -> list[dict[str, str]]:
-    """Rows of a table as Kafka's tools print it: columns separated by tabs and padded with blanks.
+    """Return the rows of a table that Kafka's tools printed, with columns separated by tabs and padded with blanks.
 
     Raises:
         BadInput: the text is no such table, or lacks one of the columns.
@@ -120,13 +121,13 @@ def rows_of(printed: str, columns: Iterable[str]) -> list[dict[str, str]]:
 
 
 def known_transactions(printed: str) -> list[KnownTransaction]:
-    """Transactional ids from the output of `list`."""
+    """Return the transactional ids in the output of `kafka-transactions list`."""
     rows = rows_of(printed, ("TransactionalId", "ProducerId", "TransactionState"))
     return [KnownTransaction(row["TransactionalId"], int(row["ProducerId"]), row["TransactionState"]) for row in rows]
 
 
 def open_on(partition: TopicPartition, printed: str) -> list[OpenTransaction]:
-    """Open transactions from the output of `describe-producers` for a partition, oldest first."""
+    """Return a partition's open transactions in the output of `kafka-transactions describe-producers`, oldest first."""
     rows = rows_of(printed, ("ProducerId", "LastTimestamp", "CurrentTransactionStartOffset"))
     transactions = [
         OpenTransaction(
@@ -143,7 +144,7 @@ def open_on(partition: TopicPartition, printed: str) -> list[OpenTransaction]:
 
 
 def producers_of(printed: str) -> list[Producer]:
-    """All producers from the output of `describe-producers` for a partition, the latest writer first."""
+    """Return a partition's producers in the output of `kafka-transactions describe-producers`, latest writer first."""
     rows = rows_of(printed, ("ProducerId", "LastTimestamp"))
     producers = [
         Producer(int(row["ProducerId"]), None if (at := _number(row["LastTimestamp"])) is None or at < 0 else at)
@@ -153,7 +154,7 @@ def producers_of(printed: str) -> list[Producer]:
 
 
 def started_and_timeout(printed: str) -> tuple[int | None, int | None]:
-    """A transaction's start (milliseconds since 1970) and timeout (milliseconds), from the output of `describe`."""
+    """Return start (ms since 1970) and timeout (ms) in the output of `kafka-transactions describe`; None if unknown."""
     rows = rows_of(printed, ("TransactionTimeoutMs", "CurrentTransactionStartTimeMs"))
     return (
         (_number(rows[0]["CurrentTransactionStartTimeMs"]), _number(rows[0]["TransactionTimeoutMs"]))
@@ -167,7 +168,7 @@ def _number(text: str) -> int | None:
 
 
 def sees_every_transaction(rules: AclRules, principals: Iterable[str]) -> bool:
-    """Whether one of our principals may describe every transactional id, so that listings are complete."""
+    """Whether one of the principals may describe every transactional id: only then is a list of them complete."""
     if not rules.authorizer:
         return True
     entries = [e for e in rules.entries if e.resource_type == "transactional_id"]
@@ -186,11 +187,11 @@ def sees_every_transaction(rules: AclRules, principals: Iterable[str]) -> bool:
 
 
 def may_be_ended(transaction: OpenTransaction, known: Iterable[KnownTransaction], all_seen: bool) -> bool:
-    """Whether a transaction, as described in the plan, may be aborted by us now.
+    """Whether Switchback may abort an open transaction now.
 
     Args:
-        known: the coordinators' current transactional ids.
-        all_seen: whether our principals can see every transactional id.
+        known: the transactional ids that the transaction coordinators list now.
+        all_seen: whether that list is complete, as `sees_every_transaction` says.
     """
     open_of_producer = [k for k in known if k.producer_id == transaction.producer_id and k.open]
     if transaction.transactional_id is not None:

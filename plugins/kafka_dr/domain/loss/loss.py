@@ -14,11 +14,11 @@ from kafka_dr.procedure.entries import MissingRange
 
 
 def loss_of(*findings: Iterable[MissingRange]) -> list[dict[str, Any]]:
-    """Rows of loss from the ranges that the translation found missing on the target.
+    """Make rows of loss from the source ranges that the translation found missing on the target.
 
     Returns:
-        `topic`, `partition`, `from_offset`, `certain_to`, `possible_to` (both exclusive), `records`, `reason`; ordered.
-        Some records of a range may have arrived: `records` counts the lost records.
+        Rows with `topic`, `partition`, `from_offset`, `certain_to`, `possible_to` (both exclusive), `records` and
+        `reason`, sorted. `records` counts lost records only: some records of a range may be on the target.
     """
     rows = [
         {

@@ -1,4 +1,4 @@
-"""Loss that is larger than approved."""
+"""Loss by newer evidence than the approved loss, and where it is larger than approved."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kafka_dr.domain.readiness.plan import table_cell
 
 @dataclass(frozen=True)
 class NewerEvidence:
-    """Observations since the loss was assessed, by partition of the source.
+    """Observations made after the loss was assessed, by partition of the source.
 
     Attributes:
-        target_ends: the target's log end at the assessment, and now; None if the target partition did not exist. A
-            partition that was not read again has no entry.
+        target_ends: the target's log end at the assessment, and its newest one; None if the target partition did not
+            exist. A partition whose end was not read a second time is absent.
         replicated: the last replicated offset in Connect's offsets after MirrorMaker 2 had stopped.
-        accepted_to: the source's log end behind its fence, for partitions that accepted records since the assessment.
+        accepted_to: the source's log end behind its fence, of partitions that accepted records after the assessment.
     """
 
     target_ends: Mapping[TopicPartition, tuple[int | None, int | None]] = field(default_factory=dict)
@@ -29,10 +29,12 @@ class NewerEvidence:
 
 
 class LossIncrease(NamedTuple):
-    """A partition with more loss than approved; `approved` and `now`: from_offset, certain_to and possible_to.
+    """A partition with more loss than approved.
 
     Attributes:
-        approved: None if the partition was not part of the approved loss.
+        approved: approved from_offset, certain_to and possible_to; None if the approved loss lacks the partition.
+        now: the same offsets by newer evidence.
+        why: what is larger than approved, and by which evidence.
     """
 
     topic: str
@@ -43,7 +45,7 @@ class LossIncrease(NamedTuple):
 
 
 def loss_now(approved: Sequence[Mapping[str, Any]], evidence: NewerEvidence) -> list[dict[str, Any]]:
-    """Rows of loss by newer evidence; a changed row also names the reason and the approved offsets."""
+    """Correct approved rows of loss by newer evidence; a changed row also has the reason and the approved offsets."""
     approved_rows = {TopicPartition(row["topic"], row["partition"]): row for row in approved}
     shrunk = {place for place, ends in evidence.target_ends.items() if _shrank(*ends)}
     return [
@@ -66,11 +68,11 @@ def _row_now(place: TopicPartition, approved: Mapping[str, Any] | None, evidence
             " was assessed"
         )
     elif then != ends:
-        # The target's new records may be the first of the records listed as lost.
+        # The target's log grew after the assessment: its new records may be the first of those listed as lost.
         row |= {"from_offset": max(row["from_offset"], evidence.replicated.get(place, -1) + 1), "certain_to": None}
         why.append("the target took records since the loss was assessed")
     if end is not None:
-        # MirrorMaker 2 mirrors in order: no record above the first record not mirrored is on the target.
+        # MirrorMaker 2 mirrors in offset order: if one record is not on the target, no later one is.
         certain = row["certain_to"]
         row |= {
             "possible_to": max(end, row["from_offset"]),
@@ -92,11 +94,11 @@ def _shrank(then: int | None, now: int | None) -> bool:
 
 
 def loss_increases(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[LossIncrease]:
-    """Partitions with more loss by newer evidence than approved: a person must be asked again.
+    """Return the partitions with more loss than approved; if there are any, a second person must approve again.
 
     Args:
         approved: the plan's rows of loss.
-        now: rows as of `loss_now`, and missing ranges below the approved ranges.
+        now: the rows of `loss_now`, and rows of missing ranges below the approved ranges.
     """
     approved_rows = {(row["topic"], row["partition"]): row for row in approved}
     pairs = [(row, approved_rows.get((row["topic"], row["partition"]))) for row in now]
@@ -143,7 +145,7 @@ def _offsets(row: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def review_digest(translation: str, increases: Sequence[LossIncrease]) -> str:
-    """The digest that the review's approval names: of the translation, or of translation and increased loss."""
+    """Return the digest for the approval of review_translation: the translation's, or of translation and increases."""
     return (
         digest_of({"translation": translation, "loss": [row._asdict() for row in increases]})
         if increases
@@ -152,7 +154,7 @@ def review_digest(translation: str, increases: Sequence[LossIncrease]) -> str:
 
 
 def increase_markdown(increases: Sequence[LossIncrease]) -> list[str]:
-    """A table of the loss beyond the approved loss, beside the approved loss; empty without increases."""
+    """Return Markdown lines with the approved loss and the larger loss, side by side; empty without increases."""
     if not increases:
         return []
     rows = [

@@ -11,12 +11,12 @@ from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, SourceLastSeen, offset_te
 from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment
 from kafka_dr.domain.readiness.plan import cool_down_told, table_cell
 
-#: Ages in seconds above which minutes and hours are printed.
+#: Shorter spans, in seconds, are printed in seconds; others in minutes and hours.
 _SECONDS_BELOW = 120
 
 
 def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
-    """The inventory as an approver reads it: certain and possible loss, and the groups concerned."""
+    """Return the gate's page as Markdown: how the source was found lost, what is lost, the groups concerned, digest."""
     override = plan["confirmed"].get("override")
     return "\n".join(
         [
@@ -53,7 +53,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
 
 
 def _taken_over(plan: Mapping[str, Any]) -> list[str]:
-    """Facts taken over from the planned run that this run continues."""
+    """Return Markdown lines on facts taken over from the planned run that this run continues; empty without one."""
     earlier, source, target = plan.get("continues"), plan["source"], plan["target"]
     if not earlier:
         return []
@@ -82,7 +82,10 @@ def _taken_over(plan: Mapping[str, Any]) -> list[str]:
 
 
 def _last_seen(source: str, seen: SourceLastSeen) -> str:
-    """The last sample and its age: records accepted after the sample are in no figure but the estimate."""
+    """Return sentences on when the source was last sampled, last seen, and looked for.
+
+    Of the records that the source accepted after the last sample, only the estimate on the page tells.
+    """
     last_seen_at, seen_by = max(
         (
             (at, seen_by)
@@ -115,13 +118,16 @@ def _last_seen(source: str, seen: SourceLastSeen) -> str:
 
 
 def _time_between(earlier: int, later: int) -> str:
-    """The time between two times in milliseconds, as text."""
+    """Return the time from `earlier` to `later`, both in milliseconds since 1970, as text."""
     seconds = max(0, round((later - earlier) / 1000))
     return count_of(seconds, "second") if seconds < _SECONDS_BELOW else format_duration(seconds)
 
 
 def _unfenced(plan: Mapping[str, Any]) -> list[str]:
-    """A warning that both clusters may accept writes for a while, unless a fence was proven before the loss."""
+    """Return a warning that source and target may both accept writes until the source is fenced.
+
+    A fence that the continued run had proven gives a milder text; empty unless the fence is armed or asked of the hook.
+    """
     source, fence, earlier = plan["source"], plan["confirmed"].get("fence"), plan.get("continues") or {}
     if fence == ARMED and earlier.get("fenced_at"):
         return [
@@ -174,7 +180,7 @@ def _figures(plan: Mapping[str, Any]) -> list[str]:
 
 
 def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
-    """A sentence on lost records that were read (count, size, times, uncommitted); empty without loss."""
+    """Return sentences on the lost records as read on the source, or that it was not read; empty without loss."""
     records = inventory.get("records")
     if not inventory.get("losing"):
         return ""
@@ -195,7 +201,7 @@ def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
 
 
 def _rereads(plan: Mapping[str, Any]) -> list[str]:
-    """Re-reads of groups, as far as known before MirrorMaker 2 is stopped and positions are translated."""
+    """Return sentences on groups' re-reads, as far as known before positions are translated; empty if unknown."""
     rereads = plan.get("rereads")
     if not rereads or not rereads["positions"]:
         return []

@@ -13,14 +13,14 @@ ROWS_SHOWN = 50
 
 @dataclass(frozen=True)
 class LastKnownGroup:
-    """One group as last sampled.
+    """One group as the flight recorder last sampled it.
 
     Attributes:
         partitions: number of partitions with a position of the group.
-        policy: the group's policy for positions without evidence.
+        policy: where the group is placed if no evidence gives a position.
         active: whether the group was active when last sampled.
-        position_at: sample time of its oldest position, in milliseconds since 1970; None if unknown.
-        ahead: number of partitions on which the group consumed records that may never have reached the target.
+        position_at: sample time of the group's oldest position, in milliseconds since 1970; None if unknown.
+        ahead: number of partitions on which the group consumed source records that may not be on the target.
         rereads: largest number of records that the group may read again on one partition, as far as known before
             MirrorMaker 2 is stopped; None if unknown.
     """
@@ -36,13 +36,13 @@ class LastKnownGroup:
 
 @dataclass(frozen=True)
 class SourceLastSeen:
-    """Times of the last signs of the source, in milliseconds since 1970; None without such a sign.
+    """When the source last gave each sign of life, in milliseconds since 1970; None if it never gave that sign.
 
     Attributes:
         recorder: whether a flight recorder exists.
         recorded_at: time of the recorder's last sample of the source.
-        heartbeat_at: write time of the newest mirrored heartbeat.
-        read_at: when the source was read for the inventory.
+        heartbeat_at: when the newest heartbeat on the target was written on the source.
+        read_at: when the source was read for the inventory of lost records.
         looked_for_at: when the run began to check whether the source is lost.
     """
 
@@ -58,20 +58,20 @@ class LossPlan:
     """What one unplanned failover will do.
 
     Attributes:
-        topics: [source name, name on the target, partitions, topic id as last seen].
+        topics: per topic: source name, name on the target, number of partitions, the source's topic id as last seen.
         opening: ACL entries that will be removed on the target, as text.
         confirmed: how the source was confirmed to be lost, or the override's reason; and how the source will be
             fenced.
         inventory: the figures of the loss assessment, including the assessment's digest.
         loss: rows of loss: topic, partition, from_offset, certain_to, possible_to.
         unproven: what the run will not be able to prove.
-        continues: the planned run that this run continues, and the facts taken over as proven.
-        gone: topics that the source had deleted when last seen: not moved.
-        seen: times of the source's last signs, with the fields of `SourceLastSeen`.
-        rereads: `bound` (the most records that one position may read again, as far as known before MirrorMaker 2 is
-            stopped; None without any), `positions` (how many), and how many of these are `unknown`, or of groups that
-            `may_have_moved` since.
-        cool_down: the cool-down that is not waited for, and why: as in `Plan`.
+        continues: the planned run that this run continues, and the facts that it takes over as proven; None without.
+        gone: topics that were already deleted on the source when it was last seen: the run does not move them.
+        seen: when the source was last seen, with the fields of `SourceLastSeen`.
+        rereads: `bound` (the most records that a group may read again on one partition, as far as known before
+            MirrorMaker 2 is stopped; None if unknown), `positions` (number of all positions), `unknown` (positions
+            without a bound), `may_have_moved` (positions of groups that may have committed after the last sample).
+        cool_down: the cool-down that is not waited for, and why: as in `FailoverPlan`; None if none was running.
     """
 
     procedure_id: str

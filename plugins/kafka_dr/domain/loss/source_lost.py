@@ -1,12 +1,14 @@
-"""Whether the source is lost, by the looks of several views in several rounds over a window.
+"""Whether the source is lost, judged by looks from several views, in several rounds over a window of time.
+
+A view is a place that sends requests to the source: the orchestrator, Connect, the application. A look is one request.
 
 Invariants
-1. Lost means: in every round the view from here got no answer from the source, and no other view got an answer.
+1. Lost means: in every round the orchestrator's own view got no answer from the source, and no other view ever got one.
 2. A single answer to any view in any round counts: clients may still use the source.
-3. A view that could not look counts neither for nor against.
-4. Only a lost source lets the procedure go on by itself. A source that refuses writes, is slow, answers, or whose state
-   is undecided needs a reason and a second person: it may recover at any moment, and clients that still reach it would
-   write on both clusters.
+3. A view that could not look counts neither for a lost source nor against it.
+4. Only with a lost source may the procedure continue without an override. If the source refuses writes, is slow,
+   answers, or its state is undecided, a reason and a second person are needed: the source may recover at any moment,
+   and clients that still reach it would write there while others write on the target.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ FROM_APPLICATION = "application"
 
 
 class Sight(StrEnum):
-    """Result of one look of one view.
+    """Result of one look: one request from one view to the source.
 
-    ANSWERS: metadata, and a write was acknowledged or refused for want of rights (by a broker that is alive); metadata
-    alone if no write could be tried. REFUSES_WRITES: metadata, but no write was acknowledged: no leader, too few
-    replicas, a full disk, no answer in time. SLOW: the source answered, later than the stated limit.
+    ANSWERS: the source gave metadata, and acknowledged a write or refused it for lack of rights (as only a live broker
+    can); metadata alone if no write could be tried. REFUSES_WRITES: metadata, but no write was acknowledged: no leader,
+    too few replicas, a full disk, no answer in time. SLOW: the source answered, but later than `slow_seconds`.
     GONE: no answer within the time allowed.
-    UNKNOWN: this view could not look; the look says nothing about the source.
+    UNKNOWN: the view could not make the request, so the look says nothing about the source.
     """
 
     ANSWERS = "answers"
@@ -41,7 +43,7 @@ class Sight(StrEnum):
 
 
 class SourceState(StrEnum):
-    """State of the source by all looks together."""
+    """State of the source, judged by all looks of all views together."""
 
     LOST = "lost"
     REFUSES_WRITES = "refuses_writes"
@@ -52,10 +54,11 @@ class SourceState(StrEnum):
 
 @dataclass(frozen=True)
 class Look:
-    """One look of one view.
+    """One look: one request from one view to the source.
 
     Attributes:
-        view: name of the view: here, Connect's, the application's.
+        view: name of the view: `here` (the orchestrator's), `connect` or `application`.
+        sight: the result.
         words: the observation, as text for people.
         seconds: how long the look took.
         at: when the look began, ISO 8601 UTC.
@@ -76,7 +79,7 @@ class Look:
 
 @dataclass(frozen=True)
 class ViewsStory:
-    """One view's looks over all rounds.
+    """Summary of one view's looks over all rounds.
 
     Attributes:
         saw: number of looks by result.
@@ -90,7 +93,7 @@ class ViewsStory:
     last: Look
 
     def as_dict(self) -> dict[str, Any]:
-        """One view of the source as plain data: how often each sight was seen, the first look and the last."""
+        """Return as plain data: the view's name, its number of looks by result, its first look and its last."""
         return {"view": self.view, "saw": self.saw, "first": self.first.told(), "last": self.last.told()}
 
     def __str__(self) -> str:
@@ -100,10 +103,10 @@ class ViewsStory:
 
 @dataclass(frozen=True)
 class LossVerdict:
-    """The source's state over a window, and each view's looks.
+    """The source's state over a window of time, and a summary of each view's looks.
 
     Attributes:
-        rounds: how often every view was to look.
+        rounds: number of rounds: how often every view was asked to look at the source.
         views: the views in the order of their first looks.
     """
 
@@ -113,7 +116,7 @@ class LossVerdict:
 
     @property
     def lost(self) -> bool:
-        """Whether the procedure may go on by itself."""
+        """Whether the source is lost: only then may the procedure continue without an override."""
         return self.state is SourceState.LOST
 
     def as_dict(self) -> dict[str, Any]:
@@ -125,11 +128,11 @@ class LossVerdict:
 
 
 def verdict_of(looks: Iterable[Look], rounds: int) -> LossVerdict:
-    """The verdict of all looks together.
+    """Judge the source by all looks together.
 
     Args:
         looks: looks of all views, in the order in which they were taken.
-        rounds: number of rounds; in a round without looks no view could look.
+        rounds: number of rounds, also of those in which no view could look.
     """
     taken = sorted(looks, key=lambda look: look.round)
     return LossVerdict(_state(taken, rounds), rounds, _stories(taken))
@@ -146,7 +149,7 @@ def _state(looks: Sequence[Look], rounds: int) -> SourceState:
 
 
 def _state_by_last_looks(looks: Sequence[Look]) -> SourceState:
-    """The commonest result among the last looks of each view; refused writes in a tie."""
+    """Return the more frequent of REFUSES_WRITES (also in a tie) and SLOW in the views' last looks; else UNDECIDED."""
     last_sights = {look.view: look.sight for look in looks if look.sight is not Sight.UNKNOWN}
     counts = Counter(last_sights.values())
     if not counts[Sight.REFUSES_WRITES] and not counts[Sight.SLOW]:

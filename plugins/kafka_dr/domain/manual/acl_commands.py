@@ -21,7 +21,7 @@ _FLAGS = {"topic": "--topic", "group": "--group", "transactional_id": "--transac
 
 
 def entry_of(text: str) -> AclEntry:
-    """The entry of an ACL text in a plan; the reverse of `str`.
+    """Parse an ACL entry from its text in a plan; the reverse of `str(entry)`.
 
     Raises:
         BadInput: the text is no ACL entry.
@@ -34,10 +34,10 @@ def entry_of(text: str) -> AclEntry:
 
 
 def acl_commands(place: ToolAccess, verb: str, entries: Iterable[AclEntry]) -> list[str]:
-    """Commands that add or remove exactly these entries; `verb` is add or remove.
+    """Return commands that add or remove exactly these ACL entries; `verb` is `add` or `remove`.
 
-    A topic without any entry may be open to everyone, and its first entry closes it: ALLOW entries are added first and
-    removed last.
+    A topic without any ACL entry may be open to everyone, and its first entry closes it to all whom no ALLOW names. So
+    ALLOW entries are added first and removed last.
     """
     ordered = sorted(set(entries), key=lambda e: ((e.permission == "deny") == (verb == "add"), *kind_of(e), e.name))
     commands = []
@@ -51,7 +51,7 @@ def acl_commands(place: ToolAccess, verb: str, entries: Iterable[AclEntry]) -> l
 
 
 def kind_of(entry: AclEntry) -> tuple[str, ...]:
-    """The fields that entries must have in common for one command."""
+    """Return the fields that ACL entries must have in common to fit into one command."""
     return (entry.permission, entry.principal, entry.host, entry.operation, entry.resource_type, entry.pattern)
 
 

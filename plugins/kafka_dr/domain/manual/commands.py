@@ -2,7 +2,7 @@
 
 Invariants
 1. No secret is printed: the tools read `source.properties` and `target.properties`, curl the variable CONNECT_USER.
-2. The commands are exact: entries, offsets and positions come from the journal and its files, never from a pattern.
+2. The commands are exact: ACL entries, offsets and positions come from the journal and its files, never from a pattern.
 3. Names are quoted: no topic, group or principal can become a command.
 """
 
@@ -22,7 +22,10 @@ from kafka_dr.vocabulary import Step
 
 
 def forward_commands(context: ManualContext) -> list[ManualStep]:
-    """The steps from the fence to the end; done steps have no commands, a step that no shell can do ends the list."""
+    """Return a procedure's steps as a person can do them, from approve_data_loss or the fence to the end.
+
+    A step that is done has no commands; a step that no shell command can do ends the list.
+    """
     steps: list[ManualStep] = []
     for step in PROCEDURES[context.dag_id].steps:
         if step not in _BUILDERS:
@@ -86,7 +89,7 @@ def _stop_without_source(context: ManualContext) -> ManualStep:
     )
 
 
-#: A worker whose machine is gone must not block the script.
+#: Options for curl: a Connect worker whose machine is gone must not block the script.
 _CURL_TIMEOUT = " --max-time 20"
 
 
@@ -268,7 +271,7 @@ def _start_reverse(context: ManualContext) -> ManualStep:
 
 READ_STOPPED = '"connector":{"state":"STOPPED"'
 
-#: Manual replacements of steps; earlier steps can only be done by the procedure.
+#: Builders of the manual form of each step; a step without one can be done by the procedure only.
 _BUILDERS: Mapping[Step, Callable[[ManualContext], ManualStep]] = {
     Step.APPROVE_DATA_LOSS: _approve_loss,
     Step.FENCE_SOURCE: _fence_lost_source,
@@ -299,12 +302,12 @@ def _stable_ends(cluster: ToolAccess, partitions: str, ends_file: str) -> list[s
 
 
 def log_ends(place: ToolAccess, partitions: str, ends_file: str) -> str:
-    """The command that writes log ends of partitions to the file `ends_file`."""
+    """Return the command that writes the log ends of the partitions in file `partitions` to the file `ends_file`."""
     return f"{place.tool('kafka-get-offsets.sh')} | grep -f {partitions} | sort > {ends_file}"
 
 
 def tell_application(context: ManualContext, what: str) -> str:
-    """A request to the application's drain hook; without an answer the script asks a person, and goes on."""
+    """Return the command that requests `what` of the drain hook; if it fails, it prints what to do by hand."""
     body = json.dumps({"procedure_id": context.procedure_id})
     return (
         f"{post_to_hook(f'{context.drain}/{what}', body)} || echo 'the drain hook does not answer: tell the application"
@@ -313,5 +316,5 @@ def tell_application(context: ManualContext, what: str) -> str:
 
 
 def post_to_hook(url: str, body: str) -> str:
-    """The command of one POST request to a hook."""
+    """Return the curl command of one POST request to a hook."""
     return f"curl -fsS -X POST -H 'Content-Type: application/json' -d {quote(body)} {quote(url)}"

@@ -15,20 +15,26 @@ from kafka_dr.procedures import PROCEDURES
 
 @dataclass(frozen=True)
 class ToolAccess:
-    """A cluster for Kafka's tools: bootstrap servers, and the file with the login."""
+    """What Kafka's tools need to reach a cluster: bootstrap servers, and the file with the login (`settings`)."""
 
     alias: str
     servers: str
     settings: str
 
     def tool(self, name: str) -> str:
-        """The start of a command of one of Kafka's tools on this cluster."""
+        """Return the beginning of a command: a tool's name, the cluster's servers and the file with the login."""
         return f"{name} --bootstrap-server {quote(self.servers)} --command-config {quote(self.settings)}"
 
 
 @dataclass(frozen=True)
 class ConnectorCommands:
-    """Commands for a flow's connectors in its Connect worker; `login`: whether the worker requires a login."""
+    """Makes curl commands for a flow's connectors in its Connect worker.
+
+    Attributes:
+        login: whether the worker requires a login.
+        alias: the alias of the flow's source.
+        source, checkpoint: names of these two connectors.
+    """
 
     url: str
     login: bool
@@ -37,7 +43,7 @@ class ConnectorCommands:
     checkpoint: str
 
     def ask(self, method: str, connector: str, rest: str, more: str = "") -> str:
-        """The curl command of one REST request on a connector."""
+        """Return the curl command of a REST request on a connector; `rest` ends the path, `more`: curl options."""
         login = ' -u "$CONNECT_USER"' if self.login else ""
         return (
             f"curl -fsS{login} -X {method}{more}"
@@ -45,7 +51,7 @@ class ConnectorCommands:
         )
 
     def until(self, connector: str, state: str) -> str:
-        """The command that waits until a connector is in a state."""
+        """Return the command that waits, without a limit, until a connector has a state."""
         expected = '"connector":{"state":"' + state + '"'
         return f"until {self.ask('GET', connector, '/status')} | grep -q {quote(expected)}; do sleep 1; done"
 
@@ -55,21 +61,23 @@ class ManualContext:
     """All data from which the commands are built.
 
     Attributes:
-        flow: None if MirrorMaker 2 runs in dedicated mode.
-        done, begun: steps with an outcome, with an intent.
-        fence, opening: entries that the plan adds on the source and removes on the target.
-        added, removed: entries that were added on the source and removed on the target, and that a rollback reverts.
+        flow, reverse: the flow source->target and its reverse; `flow` is None if MirrorMaker 2 runs in dedicated mode.
+        done, begun: steps that have an outcome in the journal; steps that have an intent.
+        fence: ACL entries that the plan adds on the source.
+        opening: ACL entries that the plan removes on the target.
+        added, removed: ACL entries that were added on the source, and removed on the target; a rollback reverts both.
         stopped: connectors that a rollback resumes.
-        positions: group, topic, partition and offset on the target; None if positions are not translated yet, or are
-            unknown by the reason in the notes of commit_groups.
-        local_topics: topics that clients will write to and that do not exist yet, with their partition counts.
-        seeds: last replicated offsets to seed in the reverse flow, None for the log start; None before the boundary is
-            known.
+        positions: per position to commit: group, topic, partition and offset on the target; None if positions are not
+            translated, or are unknown for the reason in the notes of commit_groups.
+        local_topics: topics on the target that clients will write to and that do not exist yet, with the number of
+            partitions.
+        seeds: last replicated offset to seed in the reverse flow, by partition, None for its log start; None as a whole
+            before the boundary is known.
         routing: the `cp` or `curl` command that redirects clients; empty if no shell command can.
         drain: URL of the application's drain hook; empty without a drain hook.
         mark: the command that records a manual action in the journal.
-        loops: whether both directions running would copy records in a circle.
-        notes: remarks by step.
+        loops: whether records would be copied in a circle if both directions ran.
+        notes: remarks for people, by step.
         fence_hook: URL of the hook that was asked to fence the source; empty if no hook was asked.
     """
 
@@ -99,18 +107,18 @@ class ManualContext:
 
     @property
     def given_up(self) -> bool:
-        """Whether the source was declared lost: only a rollback of entries added on the source may need the source."""
+        """Whether the source was declared lost: then only removing ACL entries that were added on it needs it."""
         return not PROCEDURES[self.dag_id].needs_source
 
     @property
     def forward(self) -> ConnectorCommands:
-        """The flow, for procedures that need the source; only without a source `flow` may be None."""
+        """The flow source->target, in a procedure that needs the source: there `flow` is never None."""
         return cast("ConnectorCommands", self.flow)
 
 
 @dataclass(frozen=True)
 class ManualStep:
-    """One step as text for people, and commands."""
+    """One step for a person: what to know or do (`says`), and the shell commands (none if the step is done)."""
 
     step: str
     says: tuple[str, ...]

@@ -10,14 +10,14 @@ from typing import Any
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 
-#: The run time of Kafka's tool for positions grows with the square of the number of groups.
+#: Groups per file, because the run time of kafka-consumer-groups grows with the square of their number.
 _GROUPS_AT_ONCE = 50
 
 
 def position_files(positions: Sequence[tuple[str, str, int, int]]) -> list[tuple[str, list[str], str]]:
-    """Name, groups and content of each file for `--reset-offsets --from-file`.
+    """Return name, groups and content of each file for `kafka-consumer-groups --reset-offsets --from-file`.
 
-    A file of one group has another format than a file of several groups: without the column of the group.
+    As the tool requires, a file of several groups begins each line with the group, a file of one group does not.
     """
     groups = sorted({row[0] for row in positions})
     rows_by_group = {group: list(rows) for group, rows in groupby(sorted(positions), key=lambda row: row[0])}
@@ -36,17 +36,22 @@ def _csv(value: object) -> str:
 
 
 def offset_lines(ends: Mapping[TopicPartition, int]) -> str:
-    """Offsets as kafka-get-offsets.sh prints them, sorted by byte."""
+    """Return offsets as lines that kafka-get-offsets.sh would print, sorted as `sort` with LC_ALL=C sorts them."""
     return "".join(sorted(f"{tp.topic}:{tp.partition}:{offset}\n" for tp, offset in ends.items()))
 
 
 def partition_patterns(partitions: Iterable[TopicPartition]) -> str:
-    """Lines for `grep -f` that select these partitions in the output of kafka-get-offsets.sh."""
+    """Return a file for `grep -f` that selects these partitions' lines in the output of kafka-get-offsets.sh."""
     return "".join(sorted(f"^{re.escape(tp.topic).replace(chr(92) + '-', '-')}:{tp.partition}:\n" for tp in partitions))
 
 
 def seeds_json(alias: str, seeds: Mapping[TopicPartition, int | None]) -> str:
-    """The body of `PATCH /connectors/NAME/offsets`."""
+    """Return the body of `PATCH /connectors/NAME/offsets` that seeds a flow.
+
+    Args:
+        alias: alias of the flow's source.
+        seeds: last replicated offset by partition; None lets the flow begin at the log start.
+    """
     rows: list[dict[str, Any]] = [
         {
             "partition": {"cluster": alias, "partition": tp.partition, "topic": tp.topic},

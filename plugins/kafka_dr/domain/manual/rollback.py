@@ -1,4 +1,4 @@
-"""The commands of a rollback, which restores the state before the procedure."""
+"""A rollback as shell commands: the source is open to its clients again, and MirrorMaker 2 runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from kafka_dr.vocabulary import Step
 
 
 def rollback_commands(context: ManualContext) -> list[ManualStep]:
-    """The rollback: clients first, since a dead Connect worker must not keep clients from a working source."""
+    """Return the rollback as one step; a text only if there is nothing to undo or the target is already open.
+
+    MirrorMaker 2 is resumed last: a Connect worker that does not answer must not keep clients from a working source.
+    """
     if Step.OPEN_TARGET in context.done:
         return [
             ManualStep(
@@ -41,7 +44,7 @@ def rollback_commands(context: ManualContext) -> list[ManualStep]:
 
 
 def _lost_source_remarks(context: ManualContext) -> list[str]:
-    """Remarks on a rollback to a source declared lost, which may not answer."""
+    """Return remarks on a rollback to a source that was declared lost and may not answer; empty for another source."""
     if not context.given_up:
         return []
     on_source = (
@@ -62,7 +65,7 @@ def _lost_source_remarks(context: ManualContext) -> list[str]:
 
 
 def _lift_fence_hook(context: ManualContext) -> list[str]:
-    """The command that asks the fence hook to let clients in; the hook's last request counts."""
+    """Return the command that asks the fence hook to let clients onto the source; empty if the hook was never asked."""
     if not context.fence_hook:
         return []
     body = json.dumps({"procedure_id": context.procedure_id, "cluster": context.source.alias})
@@ -75,7 +78,7 @@ def _lift_fence_hook(context: ManualContext) -> list[str]:
 
 
 def _close_target(context: ManualContext) -> list[str]:
-    """Fence the target again and compare its ends: once open_target began, rollback requires an unwritten target."""
+    """Return commands that fence the target again and check that nothing was written; empty before open_target."""
     if Step.OPEN_TARGET not in context.begun:
         return []
     return [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kafka_dr.domain.manual.context import ManualStep
 
-#: A relative PYTHONPATH or topology path must be made absolute, since the script changes the working directory.
+#: Lines that make PYTHONPATH and the topology's path absolute, because the script changes its working directory.
 _ABSOLUTE = (
     (
         'if [ -n "${PYTHONPATH:-}" ]; then PYTHONPATH="$(IFS=:; for part in $PYTHONPATH; do printf "%s:" "$(realpath -m'
@@ -20,7 +20,7 @@ _ABSOLUTE = (
 
 
 def shell_script(title: str, blocks: Sequence[ManualStep]) -> str:
-    """Steps as a shell script that stops at the first failing command."""
+    """Return the steps as a bash script, texts as comments, that stops at the first failing command."""
     lines = [
         "#!/usr/bin/env bash",
         f"# {title}",

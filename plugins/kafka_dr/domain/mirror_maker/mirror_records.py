@@ -1,10 +1,10 @@
 """MirrorMaker 2's three binary records: offset syncs, checkpoints, heartbeats.
 
-Fields follow one another big-endian, without schema id or checksum; a string is its byte length as int16 and UTF-8. An
-offset sync's value is two int64 and nothing else; only checkpoint and heartbeat values begin with a version, always 0.
-Bytes after the last field are ignored here because MirrorMaker 2 ignores them too. Every other fault is `Malformed`: an
-unknown version, a tombstone (MirrorMaker 2 writes none, and a tombstone breaks its readers), a truncated record, a
-negative offset, bad UTF-8.
+Fields follow one another big-endian, without schema id or checksum; a string is its length in bytes (int16) and UTF-8.
+An offset sync's value is two int64, upstream and downstream, and nothing else; values of checkpoints and heartbeats
+begin with a version, always 0. Bytes after the last field are ignored, as MirrorMaker 2 ignores them. Every other fault
+is `Malformed`: an unknown version, a tombstone (MirrorMaker 2 writes none, and a tombstone breaks its readers), a
+truncated record, a negative offset, bad UTF-8.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OffsetSync(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A group's translated position: `topic` is the target's name, both offsets are the next record to read."""
+    """A group's position on source and target, each the next offset to read; `topic` is the name on the target."""
 
     group: str
     topic: str
@@ -60,7 +60,7 @@ Record = TypeVar("Record")
 
 
 class Decoded(NamedTuple, Generic[Record]):
-    """Result of a bulk decoder: `records` in order, and index and fault of every malformed record."""
+    """What was decoded from many records: `records` in order, and the index and fault of every malformed record."""
 
     records: list[Record]
     malformed: list[tuple[int, Malformed]]
@@ -126,10 +126,11 @@ def decode_checkpoints(keys: Sequence[bytes | None], values: Sequence[bytes | No
 
 
 class CheckpointColumns(NamedTuple):
-    """Checkpoints, column by column: `downstream` is the position of `group` on `partition` of the target's `topic`.
+    """Checkpoints as columns: `downstream` is the position of `group` on `partition` of the target topic `topic`.
 
     Attributes:
-        malformed: number of malformed records; 0 if the newest record of every key has MirrorMaker 2's exact form.
+        malformed: number of malformed records. Older records are not looked at, so it is 0, if the newest record of
+            every key is well-formed.
     """
 
     group: list[str]
@@ -141,7 +142,7 @@ class CheckpointColumns(NamedTuple):
 
 
 def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> CheckpointColumns:
-    """The newest readable checkpoint of each group and partition.
+    """Return the newest well-formed checkpoint of each group and partition.
 
     Args:
         records: keys and values, in the topic's order.
@@ -162,18 +163,18 @@ def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> 
 
 
 def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointColumns | None:
-    """Decode a million records quickly if each has MirrorMaker 2's exact form; None if any has not."""
+    """Decode a million checkpoints quickly if all have exactly MirrorMaker 2's form; None if any has another form."""
     keys, values = list(newest), list(newest.values())
     if not (_all_bytes(keys) and _all_bytes(values)) or set(map(len, values)) - {_BARE_CHECKPOINT}:
         return None
-    # One flat tuple: a tuple for each of a million rows keeps the garbage collector busy for seconds.
+    # One flat tuple for all rows: a million tuples would keep the garbage collector busy for seconds.
     flat = unpack(">" + "hqqh" * len(newest), b"".join(values))
     version, upstream, downstream, metadata = (list(flat[field::4]) for field in range(4))
     if set(version) - {VERSION} or set(metadata) - {0} or min(upstream + downstream, default=0) < 0:
         return None
     heads = [key[:-4] for key in keys]
     try:
-        # Very many keys have the same few groups and topics: each distinct head is decoded once.
+        # Very many keys share few groups and topics: each distinct head (a key without its partition) is decoded once.
         decoded_heads = {head: _whole_head(key) for head, key in dict(zip(heads, keys, strict=True)).items()}
     except Malformed:
         return None
@@ -197,7 +198,7 @@ def _all_bytes(parts: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
 
 
 def _whole_head(key: bytes) -> tuple[str, str]:
-    """Group and topic of a key that ends with its partition; keys with an equal head have equal group and topic."""
+    """Return group and topic of a checkpoint's key; raises Malformed if anything but the partition follows them."""
     group, topic, partition = _checkpoint_key(key)
     if encode_checkpoint(Checkpoint(group, topic, partition, 0, 0, ""))[0] != key:
         raise Malformed("checkpoint with more in its key than a group, a topic and a partition")
@@ -205,7 +206,7 @@ def _whole_head(key: bytes) -> tuple[str, str]:
 
 
 def _decode_clean_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[OffsetSync] | None:
-    """Decode millions of records quickly if all are well-formed; None if any is not: `_bulk` then names the faults."""
+    """Decode millions of offset syncs quickly if all are well-formed; else None, and `_bulk` names the faults."""
     if len(keys) != len(values) or not _all_bytes(values) or set(map(len, values)) != {_SYNC_VALUE.size}:
         return None
     joined = b"".join(values)
@@ -226,7 +227,7 @@ def _bulk(
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
 ) -> Decoded[Record]:
-    # A topic has few distinct keys and millions of records: reading each key once halves the time.
+    # The topic has few distinct keys and millions of records: decoding each key only once halves the time.
     decoded_keys: dict[bytes | None, tuple[Any, ...]] = {}
     decoded: Decoded[Record] = Decoded([], [])
     append = decoded.records.append

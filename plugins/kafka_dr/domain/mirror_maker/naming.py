@@ -1,8 +1,8 @@
 """MirrorMaker 2's replication policies: from a topic's name on the source to its name on the target, and back.
 
-A prefix counts as a source alias only if the topology knows the alias, so `ho.orders-eu.v1` stays an ordinary topic.
-MirrorMaker 2 itself takes everything before the first separator for an alias; docstrings say where this difference
-matters.
+A prefix counts as a source alias only if the topology knows the alias: if no cluster is called `ho`, `ho.orders-eu.v1`
+is an ordinary topic. MirrorMaker 2 itself takes everything before the first separator for an alias; docstrings say
+where this difference matters.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class NamingSpec:
     Attributes:
         policy: MirrorMaker 2's Identity- or DefaultReplicationPolicy, or a custom policy class as a template.
         separator: `replication.policy.separator`, which also separates the parts of internal topics' names.
-        internal_topic_separator: `replication.policy.internal.topic.separator.enabled`; false keeps `.` in internal
-            names.
-        template: for policy `template`: text with `<source>` and `<topic>` once each, such as
+        internal_topic_separator: `replication.policy.internal.topic.separator.enabled`; if false, the parts of internal
+            topics' names are separated by `.` whatever the separator is.
+        template: only for policy `template`: text that contains `<source>` and `<topic>` once each, such as
             `replicated-<source>-<topic>`.
     """
 
@@ -74,48 +74,48 @@ class Naming(ABC):
 
     @abstractmethod
     def source_alias(self, topic: str) -> str | None:
-        """The known alias in a mirrored topic's name; None if the name has no alias."""
+        """Return the source alias in a mirrored topic's name; None if the name contains no known alias."""
 
     @abstractmethod
     def upstream(self, topic: str) -> str | None:
-        """A mirrored topic's name on its source, one hop back; None if the topic names no source."""
+        """Return a mirrored topic's name on the cluster that it was mirrored from; None if its name shows no source."""
 
     @property
     def heartbeats_topic(self) -> str:
-        """The heartbeat connector's topic on the connector's own target; no separator or policy changes this name."""
+        """The topic that the heartbeat connector writes to on its target; no policy or separator changes this name."""
         return HEARTBEATS
 
     def offset_syncs_topic(self, other_alias: str) -> str:
-        """The offset-syncs topic's name, which contains the alias of the cluster that does *not* host the topic."""
+        """Return an offset-syncs topic's name; `other_alias`: the flow's cluster that does *not* host the topic."""
         between = self._internal_separator
         return f"mm2-offset-syncs{between}{self._checked(other_alias)}{between}internal"
 
     def checkpoints_topic(self, source_alias: str) -> str:
-        """The name of the checkpoints topic on the target, which identity naming does not change."""
+        """Return the name of the checkpoints topic on the target, the same for every policy."""
         return self._checked(source_alias) + self._checkpoints_suffix
 
     def is_checkpoints(self, topic: str) -> bool:
-        """Whether MirrorMaker 2 takes a topic for a checkpoints topic, of any alias."""
+        """Whether MirrorMaker 2 treats a topic as a checkpoints topic, with whatever alias in its name."""
         return topic.endswith(self._checkpoints_suffix)
 
     def is_internal(self, topic: str) -> bool:
-        """Whether MirrorMaker 2 (4.0 and later) never mirrors a topic: Kafka's and MirrorMaker 2's internal topics."""
+        """Whether a topic is internal to Kafka or MirrorMaker 2: MirrorMaker 2 (4.0 or later) never mirrors it."""
         own = topic.startswith("mm2") and topic.endswith(f"{self._internal_separator}internal")
         return topic.startswith(("__", ".")) or own or self.is_checkpoints(topic)
 
     def is_heartbeats(self, topic: str) -> bool:
-        """Whether MirrorMaker 2 takes a topic for heartbeats, after any number of hops, also with unknown aliases."""
+        """Whether MirrorMaker 2 treats a topic as heartbeats, after any number of hops, also with unknown aliases."""
         # not endswith: with separator `__`, the last part of `a___heartbeats` is `_heartbeats`
         return topic.rsplit(self.spec.separator, maxsplit=1)[-1] == HEARTBEATS
 
     def original(self, topic: str) -> str:
-        """The name under which the records were first written, by `upstream` hop by hop."""
+        """Return the topic's name on the cluster where its records were first written, by repeated `upstream`."""
         while (upstream := self.upstream(topic)) not in (None, topic):
             topic = upstream
         return topic
 
     def is_cycle(self, topic: str, target_alias: str) -> bool:
-        """Whether a topic came from `target_alias` at any hop, so that a flow to that cluster skips the topic."""
+        """Whether a topic was mirrored from `target_alias` at any hop: a flow to that cluster skips the topic."""
         hop: str | None = topic
         while hop is not None and (source := self.source_alias(hop)) is not None:
             if source == target_alias:
@@ -142,25 +142,25 @@ class Naming(ABC):
 
 @dataclass(frozen=True)
 class DefaultNaming(Naming):
-    """DefaultReplicationPolicy: `<source alias><separator><topic>`; of several matching aliases, the longest."""
+    """DefaultReplicationPolicy: `<source alias><separator><topic>`; if several aliases fit, the longest counts."""
 
     def remote(self, source_alias: str, topic: str) -> str:
-        """`<source alias><separator><topic>`."""
+        """Return `<source alias><separator><topic>`."""
         return self._checked(source_alias) + self.spec.separator + topic
 
     def source_alias(self, topic: str) -> str | None:
-        """The longest known alias before a separator and a rest that does not consist of separators only."""
+        """Return the longest known alias before a separator and a topic's name; None if the name has no such form."""
         prefixes = (alias for alias in self.aliases if topic.startswith(alias + self.spec.separator))
         alias = max(prefixes, key=len, default=None)
         return alias if alias and topic.removeprefix(alias).replace(self.spec.separator, "") else None
 
     def upstream(self, topic: str) -> str | None:
-        """The rest of the name after the alias and the separator."""
+        """Return the name without its source alias and separator; None if it has no known alias."""
         alias = self.source_alias(topic)
         return None if alias is None else topic[len(alias + self.spec.separator) :]
 
     def is_cycle(self, topic: str, target_alias: str) -> bool:
-        """Whether MirrorMaker 2 sees a cycle: it skips prefixes that are no known alias."""
+        """Whether MirrorMaker 2 sees a cycle, which takes any prefix for an alias, known to the topology or not."""
         parts = topic.split(self.spec.separator)
         while parts and not parts[-1]:  # Java's split drops empty parts at the end
             parts.pop()
@@ -169,26 +169,27 @@ class DefaultNaming(Naming):
 
 @dataclass(frozen=True)
 class IdentityNaming(DefaultNaming):
-    """IdentityReplicationPolicy: keeps names, but renames topics that *end with* `heartbeats` as the default does.
+    """IdentityReplicationPolicy keeps names, but topics that *end with* `heartbeats` get the default policy's names.
 
-    The exception is MirrorMaker 2's own: a user's `device-heartbeats` arrives as `primary.device-heartbeats`.
+    MirrorMaker 2 makes this exception for all topics: an application's `device-heartbeats`, mirrored from `primary`,
+    is `primary.device-heartbeats` on the target.
     """
 
     def remote(self, source_alias: str, topic: str) -> str:
-        """The topic itself, or the default policy's name for a topic that ends with `heartbeats`."""
+        """Return the same name, or the default policy's name for a topic that ends with `heartbeats`."""
         renamed = super().remote(source_alias, topic)
         return renamed if topic.endswith(HEARTBEATS) else topic
 
     def source_alias(self, topic: str) -> str | None:
-        """The alias of renamed heartbeats; None for all other topics, whose names do not contain their source."""
+        """Return the alias in the name of renamed heartbeats; None for other topics: their names show no source."""
         return super().source_alias(topic) if topic.endswith(HEARTBEATS) else None
 
     def upstream(self, topic: str) -> str | None:
-        """The topic itself, or the default policy's answer for a topic that ends with `heartbeats`."""
+        """Return the same name, or what the default policy returns for a topic that ends with `heartbeats`."""
         return super().upstream(topic) if topic.endswith(HEARTBEATS) else topic
 
     def is_cycle(self, topic: str, target_alias: str) -> bool:
-        """Whether renamed heartbeats form a cycle; ordinary topics have no loop protection at all."""
+        """Whether renamed heartbeats came from `target_alias`; always false for other topics: they may loop."""
         return topic.endswith(HEARTBEATS) and super().is_cycle(topic, target_alias)
 
 
@@ -197,20 +198,23 @@ class TemplateNaming(Naming):
     """A custom policy class, described by a template such as `replicated-<source>-<topic>`."""
 
     def remote(self, source_alias: str, topic: str) -> str:
-        """The template, filled in."""
+        """Return the template filled with alias and topic."""
         before, after = self._around(self._checked(source_alias))
         return before + topic + after
 
     def source_alias(self, topic: str) -> str | None:
-        """The known alias with which the template yields this name: at most one alias fits."""
+        """Return the known alias with which the template gives this name (at most one can); None if none does."""
         return next((alias for alias in self.aliases if self._strip(alias, topic)), None)
 
     def upstream(self, topic: str) -> str | None:
-        """The part of the name in the place of `<topic>`."""
+        """Return the part of the name that stands for the template's `<topic>`; None if the template does not fit."""
         return next(filter(None, (self._strip(alias, topic) for alias in self.aliases)), None)
 
     def is_internal(self, topic: str) -> bool:
-        """Also true for names ending with `.internal`, which custom classes usually keep from the older interface."""
+        """Whether a topic is internal; here also if its name ends with `.internal`.
+
+        Custom policy classes usually keep that rule from the older ReplicationPolicy interface.
+        """
         return super().is_internal(topic) or topic.endswith(".internal")
 
     def is_heartbeats(self, topic: str) -> bool:
@@ -228,10 +232,10 @@ class TemplateNaming(Naming):
 
 
 def naming_problems(spec: NamingSpec, aliases: Iterable[str]) -> list[str]:
-    """Reasons why a naming policy is unusable for these aliases; empty if the policy can be used.
+    """Return reasons why a naming policy is unusable for these aliases; empty if the policy can be used.
 
-    Aliases that contain the default policy's separator are left to the topology's checks: this module parses such
-    aliases, MirrorMaker 2 does not.
+    An alias that contains the default policy's separator is refused by the topology's checks, not here: this module
+    could parse topic names with such an alias, but MirrorMaker 2 cannot.
     """
     if not spec.separator or _ILLEGAL_IN_TOPIC.search(spec.separator):
         return [f"separator {spec.separator!a}: one or more letters, digits, dots, hyphens or underscores"]
@@ -244,7 +248,8 @@ def naming_of(spec: NamingSpec, aliases: Iterable[str]) -> Naming:
     """Build the naming for the clusters of a topology.
 
     Raises:
-        BadInput: the policy cannot be used for these aliases; for an ambiguous template the text names both readings.
+        BadInput: the policy cannot be used for these aliases; for an ambiguous template, the error shows two topics of
+            different sources that would get one name.
     """
     sorted_aliases = tuple(sorted(aliases))
     if problems := naming_problems(spec, sorted_aliases):
@@ -268,10 +273,11 @@ def _template_problems(template: str, aliases: list[str]) -> list[str]:
 
 
 def _ambiguity(template: str, first: str, second: str) -> str | None:
-    """A sentence if the template gives one name to two topics of different sources; else None."""
+    """Return a sentence if the template can give one name to two topics of different sources; else None."""
     spec = NamingSpec("template", template=template)
     naming = TemplateNaming(spec, (first, second))
-    # Two names can only be equal if one alias's prefix begins the other's prefix, and its suffix ends the other's.
+    # With each alias, the template has a text before the topic (prefix) and one after it (suffix). Two aliases can give
+    # equal names only if the prefix of one begins the other's prefix, and its suffix ends the other's suffix.
     for alias, other in ((first, second), (second, first)):
         (prefix, suffix), (longer_prefix, longer_suffix) = naming._around(alias), naming._around(other)  # noqa: SLF001
         if longer_prefix.startswith(prefix) and longer_suffix.endswith(suffix):

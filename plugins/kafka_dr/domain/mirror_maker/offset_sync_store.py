@@ -1,4 +1,4 @@
-"""MirrorMaker 2's own use of offset syncs: its sparse store, and its translation of a group's position."""
+"""MirrorMaker 2's own use of offset syncs: the few that it keeps, and how it translates a position with them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from kafka_dr.domain.mirror_maker.mirror_records import OffsetSync
 SLOTS = 64
 AHEAD_OF_ALL = -1
 
-# Java's sums wrap, and Java's `1L << 63` is negative: for the last slot the sum is upstream + 2^62. In all other slots
-# a wrapped bound counts as met for recency and as not met for separation: Python's unbounded sums give the same.
+# MirrorMaker 2's distances by slot. Java's sums wrap, and Java's `1L << 63` is negative: for the last slot the sum is
+# upstream + 2^62. In all other slots a wrapped bound counts as met for recency and as not met for separation: Python's
+# unbounded sums give the same.
 _RECENT_WITHIN = [0, *(1 << slot - 1 for slot in range(1, SLOTS))]
 _SEPARATED_BY = [1 << max(slot - 2, 0) for slot in range(SLOTS)]
 
 
 class OffsetSyncStore:
-    """MirrorMaker 2's memory of one partition's syncs: 64 slots, about one sync per power of two of distance.
+    """MirrorMaker 2's memory of one partition's offset syncs: 64 slots, the sparser the older the syncs are.
 
-    The store gives the positions that MirrorMaker 2 would give: safe and coarse, not exact.
+    About one sync is kept per power of two of distance from the newest one. Positions translated with the store are
+    those that MirrorMaker 2 would give: never above the true position, but not exact.
 
     Args:
-        must_read_to_end: the strict mode, in which MirrorMaker 2 starts if it could not load its checkpoints: only the
-            latest of the syncs before `finish_loading` is kept.
+        must_read_to_end: as MirrorMaker 2 does if it could not load its checkpoints at its start: of all syncs read
+            before `finish_loading`, only the last is kept.
     """
 
     def __init__(self, must_read_to_end: bool = False) -> None:
@@ -31,7 +33,7 @@ class OffsetSyncStore:
         self._loading = True
 
     def update(self, sync: OffsetSync) -> None:
-        """Take the next sync of the topic, in the topic's order."""
+        """Take the next sync of this partition, in the order of the offset-syncs topic."""
         rewound = bool(self._slots) and sync.upstream < self._slots[0].upstream
         if not self._slots or rewound or (self._loading and self._keep_latest_only):
             self._slots = [sync] * SLOTS
@@ -39,15 +41,15 @@ class OffsetSyncStore:
             self._slots = _with_newest(self._slots, sync)
 
     def finish_loading(self) -> None:
-        """End loading, once the topic's end as of the start is reached; no position is translated before."""
+        """End loading: the offset-syncs topic was read to its end. Before this call no position is translated."""
         self._loading = False
 
     def translate(self, upstream: int) -> int | None:
         """Translate a group's source position to the target.
 
         Returns:
-            None (no checkpoint) without any sync, or while loading; `AHEAD_OF_ALL` (no checkpoint either) if every kept
-            sync lies ahead; else a target position at or before the true position.
+            None without any sync, or while loading; `AHEAD_OF_ALL` if every kept sync lies above the position; in both
+            cases MirrorMaker 2 writes no checkpoint. Else a target position at or below the true position.
         """
         if self._loading or not self._slots:
             return None
@@ -57,12 +59,12 @@ class OffsetSyncStore:
         return sync.downstream + (sync.upstream < upstream)
 
     def kept(self) -> list[OffsetSync]:
-        """The distinct syncs in the slots, newest first."""
+        """Return the syncs in the slots, each once, newest first."""
         return list({id(sync): sync for sync in self._slots}.values())
 
 
 def translate_as_mirror_maker(syncs: Iterable[OffsetSync], upstream: int, must_read_to_end: bool = False) -> int | None:
-    """Translate as a freshly started MirrorMaker 2 that has read one partition's `syncs`."""
+    """Translate a source position as MirrorMaker 2 would, just started, after reading one partition's `syncs`."""
     store = OffsetSyncStore(must_read_to_end)
     for sync in syncs:
         store.update(sync)

@@ -1,6 +1,6 @@
-"""MirrorMaker 2's topic and group filters: comma lists of Java regular expressions, matched against whole names.
+"""MirrorMaker 2's topic and group filters: comma-separated Java regular expressions that match whole names.
 
-MirrorMaker 2 splits a list at its commas (also inside `{1,3}`), joins the pieces with `|` and matches the whole name.
+MirrorMaker 2 splits a list at every comma (also inside `{1,3}`), joins the pieces with `|` and matches the whole name.
 This module refuses a pattern that Java and Python read differently, and a pattern whose matching could take for ever.
 """
 
@@ -35,7 +35,7 @@ _TOKEN = re.compile(
     r"\\Q.*?(?:\\E|$)|\\.|\[\^?|\{\d+(?:,\d*)?\}|\(\?<[A-Za-z][A-Za-z0-9]*>|\(\?<?[^\w\s]?|.", re.DOTALL
 )
 _IN_CLASS = re.compile(r"\\.|&&|.", re.DOTALL)
-_SAME_ESCAPES = frozenset("dDwWsStnrfA")  # not \\b: Java sees a border beside letters beyond ASCII, re.ASCII does not
+_SAME_ESCAPES = frozenset("dDwWsStnrfA")  # not \\b: to Java a non-ASCII letter is part of a word, to re.ASCII it is not
 _GROUPS = frozenset({"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"})
 _REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 _EVERY = frozenset(range(129))
@@ -65,7 +65,7 @@ class PatternList:
 
 @dataclass(frozen=True)
 class NameFilter:
-    """Names included and not excluded: MirrorMaker 2's DefaultGroupFilter, and the lists of its topic filter."""
+    """Selects names that one list includes and another does not exclude, as MirrorMaker 2's DefaultGroupFilter does."""
 
     include: PatternList
     exclude: PatternList
@@ -85,9 +85,9 @@ class TopicFilter(NameFilter):
 
     Attributes:
         naming: recognises internal topics, heartbeats and topics that came from the target.
-        target: the flow's target alias; None ignores loops.
-        heartbeats: `heartbeats.replication.enabled`: heartbeats topics are mirrored whatever the lists say.
-        before_4_0: the worker is of version 3.9 or earlier, which takes more names for internal.
+        target: the flow's target alias; if None, topics that came from the target are selected, too.
+        heartbeats: `heartbeats.replication.enabled`: heartbeats topics are mirrored even if the lists exclude them.
+        before_4_0: the worker has Kafka 3.9 or earlier, which treats more names as internal.
     """
 
     naming: Naming
@@ -120,7 +120,7 @@ def topic_filter_of(
         target: the flow's target alias, to recognise loops.
         version: the worker's version; an unknown version counts as 4.0 or later, which excludes least.
     """
-    # Before 4.0 the default value excluded internal topics; MirrorMaker 2 skips these whatever the settings exclude.
+    # Before 4.0 the default of topics.exclude named internal topics, too; MirrorMaker 2 skips these in any case.
     exclude = settings.get("topics.exclude", settings.get("topics.blacklist", TOPICS_EXCLUDE))
     heartbeats = settings.get("heartbeats.replication.enabled", "true").strip().lower() != "false"
     include = pattern_list(settings.get("topics", ALL), "topic")
@@ -136,13 +136,13 @@ def group_filter_of(settings: Mapping[str, str]) -> NameFilter:
 
 
 def list_items(text: str) -> tuple[str, ...]:
-    """Split a comma list as Kafka does: at every comma, without the blanks around items."""
+    """Split a comma-separated list as Kafka does: at every comma, without the blanks around the items."""
     return tuple(item.strip() for item in text.split(",")) if text.strip() else ()
 
 
 @lru_cache(maxsize=64)
 def pattern_list(text: str, kind: Kind) -> PatternList:
-    """Compile a comma list of Java regular expressions; cached, since the same lists recur.
+    """Compile a comma-separated list of Java regular expressions; cached, because the same lists recur.
 
     Raises:
         BadInput: the list cannot be used; `reason` says why.
@@ -156,7 +156,7 @@ def pattern_list(text: str, kind: Kind) -> PatternList:
 
 
 def pattern_problem(text: str, kind: Kind) -> str | None:
-    """Why a comma list of regular expressions cannot be used; None if it can."""
+    """Return why a comma-separated list of regular expressions cannot be used; None if it can."""
     if len(text) > LONGEST_LIST:
         return f"{len(text)} characters of patterns; at most {LONGEST_LIST}"
     if odd := next(
@@ -177,7 +177,7 @@ def pattern_problem(text: str, kind: Kind) -> str | None:
 
 
 class _Unreadable(Exception):
-    """A pattern that Java would refuse, or would read otherwise than Python."""
+    """A pattern that Java would refuse, or would read differently from Python."""
 
 
 def _shown(text: str) -> str:
@@ -250,7 +250,7 @@ def _group_start(token: str, java: str, at: int, inside: bool) -> str:
 
 
 def _steps(tree: Any, at_end: bool) -> float:
-    """Estimate the most backtracking steps for the longest name; infinite for repeats within repeats."""
+    """Estimate the most backtracking steps that matching a longest name takes; infinite for repeats within repeats."""
     items = [item for item in tree if item[0] is not ops.AT]
     total = 1.0
     for item, following in zip_longest(items, items[1:]):
@@ -267,7 +267,7 @@ def _goes_one_way(item: Any, following: Any) -> bool:
 
 
 def _characters(op: Any, argument: Any) -> frozenset[int]:
-    """Codes of the characters that an item matches, 128 for all beyond ASCII; empty if it is no single character."""
+    """Return the codes of characters that a one-character item matches, 128 for all non-ASCII; empty for others."""
     if op is ops.ANY:
         return _EVERY
     if op is ops.LITERAL:
@@ -322,6 +322,6 @@ def _branch_steps(alternatives: list[Any], last: bool) -> float:
     firsts = [tuple(a[0]) if len(a) and a[0][0] is ops.LITERAL else None for a in alternatives]
     distinct = None not in firsts and len(set(firsts)) == len(firsts)
     each = [_steps(alternative, last) for alternative in alternatives]
-    if last:  # each item of the list has MOST_STEPS of its own, all items together ten times as many
+    if last:  # each item of the list may take MOST_STEPS, all items of the list together ten times as many
         return max(*each, sum(each) / 10)
     return max(each) if distinct else sum(each)

@@ -1,6 +1,7 @@
-"""Offset pairs by content: the target's newest record, found on the source. Why this is safe: decisions/0008.
+"""Content pairs: the target's newest record, found on the source by content. Why this is safe: decisions/0008.
 
-Invariant: the record's true origin lies at or below `upstream`, even if contents recur or records were mirrored twice.
+Invariant: the source record that MirrorMaker 2 copied lies at or below `upstream`, even if several records have the
+same content or MirrorMaker 2 mirrored records twice.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ class OwnPair(NamedTuple):
     """Target record `downstream` has the content of source record `upstream`, and of no record above `upstream`.
 
     Attributes:
-        source_end: the source's log end up to which the content was searched.
-        records: number of returnable records between `upstream` and `source_end`. If it equals the number of offsets
-            between, the range has no gap: the number of its records on the target then gives the last replicated
-            offset.
+        source_end: the source's log end: the content was searched below it.
+        records: number of records that a reader gets between `upstream` and `source_end`. If it equals the number of
+            offsets between them, the range has no gap: the number of target records above `downstream` then gives the
+            last replicated offset.
     """
 
     upstream: int
@@ -31,17 +32,17 @@ class PairSearch:
         """Start a search, before any source record is read.
 
         Args:
-            downstream: the offset of the target's last returnable record, read first.
+            downstream: offset of the last target record that a reader gets; it must be read before the source is.
         """
         self._downstream = downstream
         self._upstream: int | None = None
         self._above = 0
 
     def saw(self, offset: int, same: bool) -> None:
-        """Take the next returnable record of the source.
+        """Take the next source record that a reader gets, in offset order.
 
         Args:
-            same: whether this source record has the content of the target's record.
+            same: whether this source record has the content of the target's newest record.
         """
         self._above += 1
         if same:
@@ -51,10 +52,10 @@ class PairSearch:
         """Build the pair after all source records below `source_end` were taken.
 
         Args:
-            source_end: the source's log end, read after the target's record was read.
+            source_end: the source's log end, read after the target's newest record was read.
 
         Returns:
-            None if no source record had the content.
+            The pair; None if no source record had the content of the target's record.
         """
         return None if self._upstream is None else OwnPair(self._upstream, self._downstream, source_end, self._above)
 
@@ -62,15 +63,17 @@ class PairSearch:
 def suffix_starts(
     source_start: int, source_end: int, newest: int, last_pair: OwnPair | None, most: int
 ) -> tuple[int, ...]:
-    """Source offsets from which to search for a partition's newest target record up to the log end, in this order.
+    """Return the source offsets at which to begin the search for the origin of the target's newest record, in order.
 
-    The first start is the record's offset if MirrorMaker 2 repeated nothing since the last pair: the range to read is
-    small however old the pair is. The second start is right above the last pair: the origins of all records mirrored
-    since lie there, unless MirrorMaker 2 repeats records from below the pair. In that case no pair is found until
-    MirrorMaker 2 has caught up, nor while it lags by more than `most` offsets.
+    The origin lies at the first offset if MirrorMaker 2 repeated nothing after the last pair: little is to be read,
+    however old the pair is. The second offset is right above the last pair: the origins of all records mirrored after
+    the pair lie above it, unless MirrorMaker 2 repeats records from below the pair; then no pair is found until
+    MirrorMaker 2 has caught up. Nor is one found while it lags by more than `most` offsets. A search ends at the log
+    end.
 
     Args:
-        newest: the record's offset on the target.
+        newest: offset of the newest record on the target.
+        last_pair: the partition's last pair; None without one: then only one offset is returned.
         most: largest number of source offsets to search.
     """
     lowest = max(source_start, source_end - most)

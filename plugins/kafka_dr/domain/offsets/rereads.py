@@ -1,4 +1,4 @@
-"""Re-reads of MirrorMaker 2's own checkpoints, compared with the translated positions."""
+"""Re-reads that groups would have by MirrorMaker 2's own checkpoints, compared with the translated positions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ if TYPE_CHECKING:
 
 
 def compare_with_mirror_maker(rows: pd.DataFrame, checkpoints: pd.DataFrame) -> pd.DataFrame:
-    """Add MirrorMaker 2's position and re-reads to every row.
+    """Add the position of MirrorMaker 2's checkpoint, and the re-reads that it would cause, to every translated row.
 
     Args:
         rows: translated positions: group, target_topic, partition, target_position.
-        checkpoints: MirrorMaker 2's: group, topic (of the target), partition, mirror_maker_position; one row each.
+        checkpoints: MirrorMaker 2's checkpoints: group, topic (name on the target), partition, mirror_maker_position;
+            one row per group and partition.
 
     Returns:
-        The rows with `mirror_maker_position` and `mirror_maker_rereads` (target offsets between MirrorMaker 2's and
-        our position, 0 if ours is lower; null without checkpoint or without position).
+        The rows with `mirror_maker_position` (null without a checkpoint) and `mirror_maker_rereads`: number of target
+        offsets from MirrorMaker 2's position to ours; 0 if ours is lower, null if either position is missing.
     """
     mirror_maker = checkpoints.rename(columns={"topic": "target_topic"})
     compared = rows.merge(mirror_maker, on=["group", "target_topic", "partition"], how="left")

@@ -1,4 +1,4 @@
-"""Restoring the positions from before a procedure's commit: the plan to be approved, and the result."""
+"""Restore of the positions that groups had before a procedure's commit: the plan to approve, and the result."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """What a restore will do.
+    """What a restore will do to groups' positions on one cluster.
 
     Attributes:
-        undone: id of the procedure whose commit is undone.
+        undone: id of the procedure whose commit of positions is undone.
         opened: whether that procedure had opened the cluster to clients.
         rows: digest of all positions to write and all groups to delete.
-        writes: number of positions to restore; `raised` of them are higher than the position committed now.
-        deletes: groups without any position before the commit, which are deleted.
-        since: number of positions changed after the commit, by group; left unchanged unless `overwrites`.
-        left: number of positions that did not exist before, by group, of groups that are not deleted: Kafka's clients
-            cannot delete a single position.
-        group_sync: whether MirrorMaker 2 may move these groups again; None if unknown.
-        cool_down: the cool-down that is not waited for, and why; None without any.
+        writes: number of positions to restore; `raised` of these are higher than the position that the group has now.
+        deletes: groups to delete, because they had no position before the commit.
+        since: by group, number of positions that somebody changed after the commit; written only with `overwrites`.
+        left: by group that is not deleted, number of positions that did not exist before the commit; they stay,
+            because Kafka's clients cannot delete a single position.
+        group_sync: whether MirrorMaker 2's group sync runs, which may move these groups again; None if unknown.
+        cool_down: the cool-down that is not waited for, and why; None if none was running.
     """
 
     procedure_id: str
@@ -62,12 +62,12 @@ class RestorePlan:
 
 
 def restore_plan_of(plan_data: Mapping[str, Any]) -> RestorePlan:
-    """The plan from the plain data of `as_dict`."""
+    """Rebuild a plan from the plain data that its `as_dict` returned."""
     return RestorePlan(**{**plan_data, "deletes": tuple(plan_data["deletes"])})
 
 
 def restore_markdown(plan: RestorePlan) -> str:
-    """The plan as an approver reads it."""
+    """Return the gate's page as Markdown: what the restore will do, and the plan's digest."""
     lines = [
         (
             f"Groups on **{plan.cluster}** get back what they held before {table_cell(plan.undone)} committed its"
@@ -146,7 +146,7 @@ def _table(title: str, by_group: Mapping[str, int]) -> list[str]:
 
 
 def restore_sentences(e: Mapping[str, Any]) -> list[str]:
-    """Sentences on outcome, clients and positions, from the evidence of a restore."""
+    """Return three sentences from the evidence `e` of a restore: on its outcome, on clients, on positions."""
     figures = {step["id"]: step["figures"] for step in e["steps"] if step["state"] == "done"}
     plan, done = e["plan"] or {}, figures.get(Step.RESTORE_POSITIONS)
     at = f" at {e['failing_step']}" if e["failing_step"] else ""
@@ -174,7 +174,7 @@ def _positions_sentence(done: Mapping[str, Any] | None) -> str:
 
 
 def restore_to_do(e: Mapping[str, Any]) -> list[str]:
-    """What the operator has to do after a restore, a sentence each."""
+    """Return what the operator has to do now, a sentence each, from the evidence `e` of a restore."""
     if e["outcome"] == Outcome.COMPLETED:
         return ["Nothing."]
     if e["outcome"] == Outcome.FAILED:

@@ -9,7 +9,7 @@ MOST_LISTED = 20
 
 @dataclass(frozen=True)
 class Blocker:
-    """One failed readiness check: its name, the reason, the observation, and what to do."""
+    """One failed readiness check: its name (`gate`), why it failed, what was seen, and what the operator has to do."""
 
     gate: str
     reason: str

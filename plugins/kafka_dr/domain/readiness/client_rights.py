@@ -12,7 +12,7 @@ from kafka_dr.domain.readiness.observation import Observation
 
 
 def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
-    """Clients' rights to write, read, commit and use transactions on the source exist on the opened target, too."""
+    """Every right of clients on the source (write, read, commit, transactions) exists on the opened target, too."""
     exempt = o.exempt[o.source.alias]
     for scope, renamed in _rights(o):
         lacking = _lost_rights(o, scope, renamed, client_principals(o.source.rules, scope, exempt))
@@ -26,7 +26,7 @@ def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
 
 
 def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
-    """Scopes of clients' operations on the source, each with source name -> name on the target."""
+    """Yield the operations and names that clients may need, each with a map of source name -> name on the target."""
     same_names = {topic: topic for topic in o.scope}
     yield FenceScope.writes(o.scope), same_names
     yield FenceScope("topic", "read", frozenset(o.scope)), o.scope
@@ -41,7 +41,7 @@ def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
 def _lost_rights(
     o: Observation, scope: FenceScope, renamed: Mapping[str, str], principals: frozenset[str]
 ) -> list[str]:
-    """Clients' operations of the scope allowed on the source, but not on the opened target: `principal: name`."""
+    """Return who may do the scope's operation on the source but not on the opened target, as `principal: name`."""
     target_scope = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
     lifted = frozenset(opening_entries(o.target.rules, target_scope, principals))
     opened = AclRules(
@@ -60,7 +60,7 @@ def _lost_rights(
 
 
 def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
-    """SCRAM users of clients exist on the target."""
+    """Every SCRAM user of the source that is a client exists on the target; not checked if users cannot be listed."""
     if o.source.users is None or o.target.users is None:
         return
     exempt = o.exempt[o.source.alias]

@@ -13,7 +13,7 @@ _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 
 
 def list_notes(observation: Observation) -> list[str]:
-    """Notes on unproven facts and on facts to know before approving, a sentence each."""
+    """Return what no check can prove, and what to know before approving, a sentence each; empty if there is nothing."""
     return [note for source in NOTES for note in source(observation)]
 
 

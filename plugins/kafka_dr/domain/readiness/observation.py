@@ -25,7 +25,7 @@ class TopicView:
 
 @dataclass(frozen=True)
 class GroupView:
-    """One group: state and type as Kafka names them, whether it has no members, and its members."""
+    """One group: state and type as Kafka names them, whether the group is without members, and its members' names."""
 
     state: str
     group_type: str = "classic"
@@ -35,7 +35,7 @@ class GroupView:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """One cluster: every topic by name, ACL rules, groups, and SCRAM users (None if they cannot be listed)."""
+    """One cluster: all topics by name, ACL rules, groups by name, and SCRAM users (None if users cannot be listed)."""
 
     alias: str
     cluster_id: str
@@ -46,13 +46,13 @@ class ClusterView:
     users: frozenset[str] | None = None
 
 
-#: States that last only as long as a rebalance or a start.
+#: States of a connector or task that end when Connect has finished a rebalance or a start.
 _PASSING = frozenset({"UNASSIGNED", "RESTARTING"})
 
 
 @dataclass(frozen=True)
 class ConnectorView:
-    """One connector: state, states of its tasks by id, configuration, and the first line of each failure's trace."""
+    """One connector: its state, its tasks' states by id, its configuration, and each failure trace's first line."""
 
     name: str
     state: str
@@ -79,12 +79,13 @@ class ConnectorView:
 
 @dataclass(frozen=True)
 class FlowView:
-    """One flow: the worker that hosts it, and its connectors (None if a connector does not exist).
+    """One flow: the Connect worker that runs it, and its connectors (None if a connector does not exist).
 
     Attributes:
-        replicated: last replicated offset by source partition; None if Connect has no offset.
+        worker_cluster_id: id of the Kafka cluster that the worker itself uses.
+        replicated: last replicated offset by source partition; None if Connect has no offset of the partition.
         dedicated: MirrorMaker 2 runs in dedicated mode: configurations come from the topology, not from Connect.
-        stated: the flow's settings from the topology, such as its worker's converters, which Connect's REST API does
+        stated: the flow's settings from the topology, such as the worker's converters, which Connect's REST API does
             not show.
     """
 
@@ -106,7 +107,7 @@ class FlowView:
 
 @dataclass(frozen=True)
 class Sample:
-    """Log ends on source and target at one moment (`at`, in seconds), both by source partition."""
+    """Log ends on source and target, both by source partition, at one moment (`at`, in seconds)."""
 
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, int]
@@ -119,13 +120,13 @@ class Observation:
 
     Attributes:
         scope: source topic -> its name on the target.
-        copies: source topics that are copies of the target's topics under prefixed names -> the target's topics.
+        copies: source topic that is a copy of a target topic under a prefixed name -> that target topic.
         groups: groups with positions on the scope's topics.
         source_starts: log starts of the scope's partitions on the source.
-        first, last: two samples, some time apart.
-        known_topic_ids: topic ids seen by the last procedure of this pair, by source topic.
+        first, last: two samples of log ends, some time apart.
+        known_topic_ids: topic id on the source that the last procedure of this pair of clusters saw, by source topic.
         exempt: principals that are never fenced, by cluster alias.
-        positions: committed positions of these groups on the scope's topics: group, topic, partition, position.
+        positions: positions that `groups` have committed on the scope's topics: group, topic, partition, position.
     """
 
     source: ClusterView

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GroupForecast:
-    """The forecast for one group.
+    """What the plan forecasts for one group.
 
     Attributes:
-        mirror_maker_rereads: records that the group would read again by MirrorMaker 2's own checkpoints; None without
-            checkpoint.
-        expected: translation class -> number of partitions, for the group's present positions; all classes but REFUSED
-            are exact with a readable source.
+        mirror_maker_rereads: number of records that the group would read again if it went on from MirrorMaker 2's own
+            checkpoints; None without a checkpoint.
+        expected: translation class -> number of partitions, for the group's present positions; while the source can be
+            read, all of these classes but REFUSED give exact positions.
     """
 
     group: str
@@ -48,18 +48,18 @@ class ExcludedGroup:
 
 
 def unknown_groups(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
-    """The wanted groups that are not known, each with the most similar known names."""
+    """Return the wanted groups that are not known, as text, each with the known names that are most similar to it."""
     names = sorted(known)
     unknown = [(group, get_close_matches(group, names, n=5, cutoff=0.5)) for group in sorted(set(wanted) - set(names))]
     return [f"{group!a} (similar: {', '.join(map(ascii, alike)) if alike else 'none'})" for group, alike in unknown]
 
 
 def expected_classes(positions: pd.DataFrame) -> pd.Series:
-    """The translation class expected for each position while the source is readable.
+    """Return the translation class to expect for each position if the source can be read.
 
     Args:
-        positions: columns position; end, the source partition's log end; synced, whether an offset sync names this very
-            position.
+        positions: with the columns `position`, `end` (log end of the source partition), and `synced` (whether an offset
+            sync names exactly this position).
     """
     position, end = positions["position"], positions["end"]
     between = positions["synced"].map({True: TranslationClass.SYNC.value, False: TranslationClass.CONTENT.value})
@@ -73,16 +73,16 @@ class FailoverPlan:
     """What one run will do.
 
     Attributes:
-        topics: [source name, name on the target, partitions, topic id].
+        topics: per topic: source name, name on the target, number of partitions, topic id on the source.
         fence: ACL entries that will be added on the source, as text.
         opening: ACL entries that will be removed on the target, as text.
         unproven: what the run will not be able to prove.
-        excluded: groups whose reads are fenced like all others', but that the drain does not wait for.
+        excluded: groups that are fenced like all others, but that the drain does not wait for.
         abort_open_transactions: whether transactions that stay open behind the fence are aborted by Kafka's own tool.
         cool_down: the cool-down that is not waited for: the earlier procedure, its outcome and end, the end of the
             cool-down, and the starter's reason; None if no cool-down was running.
-        copies: source topics that are copies of the target's topics under prefixed names -> the target's topics, in
-            which groups go on.
+        copies: source topic that is a copy of a target topic under a prefixed name -> that target topic, which groups
+            read after the move.
     """
 
     procedure_id: str
@@ -117,7 +117,7 @@ class FailoverPlan:
 
 
 def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
-    """The forecast as an approver reads it."""
+    """Return the gate's page as Markdown: what the run will do, what it means for each group, the plan's digest."""
     groups = sorted(plan["groups"], key=lambda g: -g["lag"])
     rows = [
         f"| {table_cell(g['group'])} | {g['partitions']} | {g['lag']} | {_expected(g)} | {_rereads(g)} |"
@@ -169,7 +169,7 @@ _NAMED = 20
 
 
 def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
-    """A table of topics that consumers must read on the target; empty if all topics keep their names."""
+    """Return a table of topics that consumers must read under other names on the target; empty if all names stay."""
     source, target = plan["source"], plan["target"]
     rows = [
         f"| {table_cell(topic)} | {table_cell(remote)} | {table_cell(topic)} |"
@@ -195,7 +195,7 @@ def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
 
 
 def cool_down_told(plan: Mapping[str, Any]) -> list[str]:
-    """A sentence on a cool-down that is not waited for, and why, for every procedure's first gate; else empty."""
+    """Return the lines of a procedure's first gate on a cool-down that is not waited for; empty if none was running."""
     cool_down = plan.get("cool_down")
     if not cool_down:
         return []
@@ -221,7 +221,7 @@ _TRANSACTIONS = {
     ),
 }
 
-#: The effect of a group's policy on its positions if the group is excluded.
+#: What each policy means for the positions of an excluded group on the target.
 POLICY_MEANS = {
     "earliest": "begins at the log start of the target: reads everything there again",
     "fail": "no position is written: its own auto.offset.reset decides where it begins",

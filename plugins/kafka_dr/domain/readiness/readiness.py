@@ -31,12 +31,12 @@ Check = Callable[[Observation], Iterator[Blocker]]
 
 
 def find_blockers(observation: Observation) -> list[Blocker]:
-    """All blockers of all checks; empty means go."""
+    """Return the blockers of all checks; if there is none, clients can be moved."""
     return [blocker for gate in CHECKS for blocker in gate(observation)]
 
 
 def connectors_run(o: Observation) -> Iterator[Blocker]:
-    """Source and checkpoint connector exist and run with all their tasks."""
+    """The flow's source and checkpoint connectors exist and are RUNNING with all their tasks."""
     for kind, connector in (("source", o.flow.source_connector), ("checkpoint", o.flow.checkpoint_connector)):
         if connector is None:
             yield Blocker(
@@ -62,7 +62,7 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
 
 
 def is_settling(o: Observation) -> bool:
-    """Whether Connect is just assigning a connector of the flow, so that observed states may be outdated soon."""
+    """Whether Connect is assigning or starting a connector of the flow, so that observed states will change soon."""
     return any(
         connector is not None and connector.settling
         for connector in (o.flow.source_connector, o.flow.checkpoint_connector)
@@ -75,7 +75,10 @@ def _state_of(connector: ConnectorView) -> str:
 
 
 def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
-    """The Connect worker's own cluster is the target: target.cluster.bootstrap.servers does not matter for data."""
+    """The flow's Connect worker uses the target as its own cluster, because a source connector writes records there.
+
+    The connector's `target.cluster.bootstrap.servers` does not decide where records go; a producer override does.
+    """
     config = o.flow.source_config
     if o.flow.dedicated:
         return
@@ -89,7 +92,7 @@ def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
 
 
 def versions_suffice(o: Observation) -> Iterator[Blocker]:
-    """Connect supports STOPPED and the offsets API (3.6+)."""
+    """The flow's Connect worker supports the state STOPPED and writing offsets by REST (Kafka 3.6 or later)."""
     if (kafka_version(o.flow.worker_version) or (0, 0)) < _OLDEST_CONNECT and not o.flow.dedicated:
         yield Blocker(
             "versions_suffice",
@@ -100,7 +103,7 @@ def versions_suffice(o: Observation) -> Iterator[Blocker]:
 
 
 def naming_agrees(o: Observation) -> Iterator[Blocker]:
-    """Aliases, policy and separator of every connector are equal to the topology's."""
+    """Cluster aliases, replication policy and separator of every connector are those of the topology."""
     for flow in [f for f in (o.flow, o.reverse) if f is not None and not f.dedicated]:
         for connector in [c for c in (flow.source_connector, flow.checkpoint_connector) if c is not None]:
             yield from _naming_of(o, flow, connector)
@@ -129,7 +132,7 @@ def records_unchanged(o: Observation) -> Iterator[Blocker]:
     """Records reach the target unchanged: byte array converters, no transforms, no skipped failures."""
     config = o.flow.source_config
     for key in CONVERTERS if config else ():
-        # A connector without the setting uses its worker's, which Connect's REST API does not show.
+        # A connector without this setting uses its worker's converter, which Connect's REST API does not show.
         converter = config.get(key, o.flow.stated.get(key))
         if converter != BYTE_ARRAY_CONVERTER:
             yield Blocker(
@@ -156,7 +159,7 @@ def records_unchanged(o: Observation) -> Iterator[Blocker]:
 
 
 def fence_stays_local(o: Observation) -> Iterator[Blocker]:
-    """ACL sync is off: it would copy the source's fence to the target and never remove it."""
+    """MirrorMaker 2's ACL sync is off: it would copy the source's fence to the target, and never remove it there."""
     config = o.flow.source_config
     if config and config.get("sync.topic.acls.enabled", "true") != "false":
         yield Blocker(
@@ -180,7 +183,7 @@ def no_loop(o: Observation) -> Iterator[Blocker]:
 
 
 def replication_moves(o: Observation) -> Iterator[Blocker]:
-    """Partitions that grew on the source grew on the target, too: RUNNING is not progress."""
+    """Partitions that grew on the source grew on the target, too: a connector may be RUNNING and replicate nothing."""
     stuck = standing_still(o.first, o.last)
     if stuck:
         yield Blocker(
@@ -192,13 +195,16 @@ def replication_moves(o: Observation) -> Iterator[Blocker]:
 
 
 def standing_still(first: Sample, last: Sample) -> list[TopicPartition]:
-    """Partitions that grew between two samples on the source, and not at all on the target, sorted."""
+    """Return the partitions that grew on the source between two samples, but not at all on the target, sorted."""
     grew = [tp for tp, end in last.source_ends.items() if end > first.source_ends.get(tp, end)]
     return sorted(tp for tp in grew if tp in first.target_ends and last.target_ends.get(tp) == first.target_ends[tp])
 
 
 def topics_match(o: Observation) -> Iterator[Blocker]:
-    """Every mirrored topic is on the target; counts of partitions are equal, also of topics clients will write to."""
+    """Every mirrored topic is on the target with as many partitions as on the source.
+
+    The same number is required of a target topic with the source topic's own name, to which clients will write.
+    """
     missing = sorted(t for t, remote in o.scope.items() if remote not in o.target.topics)
     if missing:
         yield Blocker(
@@ -219,7 +225,7 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
 
 
 def topics_not_recreated(o: Observation) -> Iterator[Blocker]:
-    """Topic ids are the last known ids: offset syncs of a recreated topic's old log are wrong for the new log."""
+    """No source topic was recreated after the last procedure: offset syncs of its old log are wrong for the new log."""
     for topic, known in sorted(o.known_topic_ids.items()):
         on_source = o.source.topics.get(topic)
         if on_source is not None and on_source.topic_id != known:
@@ -233,10 +239,10 @@ def topics_not_recreated(o: Observation) -> Iterator[Blocker]:
 
 
 def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
-    """MirrorMaker 2's next record is still on the source."""
+    """The record that MirrorMaker 2 must replicate next is still in the source's log, in every partition."""
     for tp, start in sorted(o.source_starts.items()):
         replicated = o.flow.replicated.get(tp)
-        # An empty log proves nothing: its last offsets may have been a transaction's marker only.
+        # An empty log proves nothing: the deleted offsets may have held only a transaction's marker, no record.
         if replicated is not None and replicated + 1 < start < o.last.source_ends.get(tp, start + 1):
             yield Blocker(
                 "retention_not_overtaken",
@@ -247,7 +253,7 @@ def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
 
 
 def durability_kept(o: Observation) -> Iterator[Blocker]:
-    """The target has at least the source's replication factor and min.insync.replicas."""
+    """Every mirrored topic has at least the source topic's replication factor and min.insync.replicas on the target."""
     for topic, remote in sorted(o.scope.items()):
         on_source, on_target = o.source.topics[topic], o.target.topics.get(remote)
         if on_target is None:
@@ -270,7 +276,7 @@ def durability_kept(o: Observation) -> Iterator[Blocker]:
 
 
 def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
-    """No moved group has members on the target: the group's positions could not be committed."""
+    """No group to be moved has members on the target: if it had, its positions could not be committed there."""
     active = sorted(g for g in o.groups if g in o.target.groups and not o.target.groups[g].empty)
     if active:
         yield Blocker(
@@ -282,7 +288,7 @@ def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
 
 
 def fence_possible(o: Observation) -> Iterator[Blocker]:
-    """Writes can be denied by ACL, or at least a drain hook can ask the application to stop."""
+    """Clients' writes on the source can be denied by ACL, or at least a drain hook can ask the application to stop."""
     if not o.source.rules.authorizer and not o.has_drain_hook:
         yield Blocker(
             "fence_possible",
@@ -325,5 +331,5 @@ CHECKS: tuple[Check, ...] = (
 
 
 def isolation_of(config: Mapping[str, str]) -> str:
-    """Isolation level at which a source connector reads."""
+    """Return the isolation level with which a source connector of this configuration reads the source."""
     return config.get("source.consumer.isolation.level") or config.get("consumer.isolation.level") or "read_uncommitted"

@@ -1,13 +1,14 @@
-"""Drained: no readable source record lies between the last record proven on the target and the cut-off.
+"""Whether a partition is drained: every record below the cut-off that a reader would get is on the target.
 
 Invariants
-1. Logs are compared partition by partition, never as totals, and never by arithmetic on offsets alone: markers and
-   compaction leave offsets that no reader returns.
-2. The target's last record is the source's last by content. Equal content proves nothing if contents recur; so the
-   records since a proven pair are counted too, or MirrorMaker 2's own last replicated offset has reached the tail.
-3. If nothing was written since clients came to the source, the tails may rightly differ: stranded records stay on
-   either cluster. Then the journal holds a seeded start offset behind the source's last record, and the target's log
-   end is not below its end at the seeding.
+1. Logs are compared partition by partition, never as totals, and never by arithmetic on offsets alone: transaction
+   markers and compaction leave offsets at which a reader gets no record.
+2. The last records of source and target must have equal content. This alone proves nothing, because several records may
+   have the same content: MirrorMaker 2's last replicated offset must have reached the source's last record, too, or the
+   target must have all source records from a proven pair on, by content and number.
+3. If clients have written nothing on the source since they came to it, the last records may differ, because stranded
+   records stay on either cluster. The proof is then that the flow's seeded offset lies behind the source's last record,
+   and that the target's log end is not below its end when the flow was seeded.
 """
 
 from __future__ import annotations
@@ -31,15 +32,16 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True)
 class TailView:
-    """The tails of one partition as read on source and target.
+    """The last records of one partition, as read on source and target.
 
     Attributes:
-        source_last: offset and fingerprint of the source's last returnable record below the cut-off; None without one.
-        target_last: fingerprint of the target's last record; None without one.
-        replicated: MirrorMaker 2's last replicated offset; None if it has none.
-        shared: whether MirrorMaker 2's seeded start offset lies behind the source's last record, and the target's log
-            end is not below its end at the seeding.
-        source_since, target_since: fingerprints of all records from a proven pair on; None if not read.
+        source_last: offset and fingerprint of the last source record below the cut-off that a reader gets; None
+            without such a record.
+        target_last: fingerprint of the target's last record; None without a record.
+        replicated: MirrorMaker 2's last replicated source offset; None if Connect has none.
+        shared: whether the flow's seeded offset lies behind the source's last record, and the target's log end is not
+            below its end when the flow was seeded.
+        source_since, target_since: fingerprints of all records on that cluster from a proven pair on; None if not read.
     """
 
     partition: TopicPartition
@@ -53,11 +55,11 @@ class TailView:
 
 
 def proof_of(view: TailView) -> Proof | None:
-    """How the partition is proven to be drained, or None if it is not."""
+    """Return how the partition is proven to be drained; None if it is not proven."""
     if view.source_last is None:
         return Proof.EMPTY
     offset, fingerprint = view.source_last
-    # An offset at or past the cut-off belongs to another log (a recreated topic), or was written manually.
+    # A replicated offset at or above the cut-off is of another log (a recreated topic), or somebody wrote it by hand.
     replicated = view.replicated is not None and offset <= view.replicated < view.cut_off
     if view.target_last != fingerprint:
         return Proof.SHARED if view.shared and replicated else None
@@ -77,7 +79,7 @@ def _holds_all(target: Sequence[str], source: Sequence[str]) -> bool:
 
 
 def why_not(view: TailView) -> str:
-    """Why the partition is not proven to be drained, as a sentence for the operator."""
+    """Return why a partition is not proven drained, as text for the operator; empty if the source has no record."""
     if view.source_last is None:
         return ""
     if view.target_last is None:
