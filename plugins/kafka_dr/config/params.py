@@ -1,6 +1,7 @@
 """A run's params, checked against the topology before any cluster is changed.
 
-Airflow passes unknown params on silently, so that a misspelt deadline would keep its default; here it is refused.
+Airflow hands unknown params to a DAG without an error, so that a misspelt deadline would keep its default; this module
+refuses unknown params.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _checked_reason(text: str) -> str:
     return text.strip()
 
 
-#: A reason as a procedure's own param: visible text on one line, neither empty nor long.
+#: Type of a procedure's own param that states a reason: visible text on one line, neither empty nor long.
 Reason = Annotated[str, AfterValidator(_checked_reason)]
 
 
@@ -41,7 +42,7 @@ def _checked_procedure_id(text: str) -> str:
     return text
 
 
-#: The id of another procedure as a procedure's own param.
+#: Type of a procedure's own param that names another procedure by its id.
 ProcedureId = Annotated[str, AfterValidator(_checked_procedure_id)]
 
 
@@ -52,11 +53,11 @@ def _checked_rules(rules: dict[str, str]) -> dict[str, str]:
     return rules
 
 
-#: The treatment of stranded records, by regular expression of topics, as a procedure's own param.
+#: Type of failback's own param `stranded`: regular expression for topics -> decision on their stranded records.
 StrandedRules = Annotated[dict[str, Literal["keep", "replay", "quarantine", "discard"]], AfterValidator(_checked_rules)]
 
 
-#: Params of single procedures, name to type; `Request.choices` holds the given ones.
+#: Params that only some procedures take, name -> type; those that were given are in `Request.choices`.
 _CHOICES: dict[str, Any] = {
     "acknowledge_recreated_topics": bool,
     "acknowledge_cool_down": Reason,
@@ -74,15 +75,14 @@ class Request(Model):
     """A run's checked params.
 
     Attributes:
-        topics: `.*`: all of the flow; a narrower choice is refused for now.
-        groups: as for `topics`.
-        deadlines: the topology's deadlines, overridden by params.
+        topics: always `.*`, all topics of the flow: `check_params` refuses a narrower choice for now.
+        groups: always `.*`, all groups of the flow, like `topics`.
+        deadlines: the topology's deadlines, overridden by the run's params.
         start_reverse_replication: whether the reverse flow is started at the end of the run, so that the new primary
             has a standby.
         abort_open_transactions: whether transactions that stay open after the fence are aborted by Kafka's own tool.
-        exclude_groups: groups that the run does not wait for, each with the reason; their positions follow their
-            policies.
-        choices: the procedure's own params that were given.
+        exclude_groups: group that the run does not wait for -> reason; its policy decides its positions.
+        choices: params that only some procedures take, as far as they were given.
     """
 
     source: str
@@ -103,7 +103,7 @@ def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collect
     Args:
         topology: defines the clusters and flows.
         params: Airflow's params of the run; null means not given.
-        foreign: params that only other procedures take; here they are refused, as they would have no effect.
+        foreign: params that only other procedures take; they are refused, because this procedure would ignore them.
 
     Raises:
         BadInput: all problems at once; `problems` lists them line by line.
@@ -130,7 +130,7 @@ def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collect
 
 
 def bad_input(what: str, problems: list[str], next_step: str) -> BadInput:
-    """Return an error with a list of problems, also in its attribute `problems`."""
+    """Return an error whose text and whose attribute `problems` list all problems."""
     error = BadInput(
         f"{what}: {len(problems)} problem{'s' if len(problems) > 1 else ''}", "\n  " + "\n  ".join(problems), next_step
     )
@@ -139,8 +139,8 @@ def bad_input(what: str, problems: list[str], next_step: str) -> BadInput:
 
 
 def quoted_value(value: Any) -> str:
-    """Return a value in a form that an error may repeat: ASCII, on one line, not long."""
-    # Python refuses to print integers of more than 4300 digits, and JSON may hold such an integer.
+    """Return a value as text that is safe to show in an error: ASCII, on one line, at most `LONGEST_SHOWN` long."""
+    # Python refuses to print integers of more than 4300 digits, and JSON params may contain such an integer.
     text = ascii(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
 

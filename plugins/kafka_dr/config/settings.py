@@ -1,6 +1,6 @@
 """Entry point of the configuration: reads the topology file and checks a run's params against the topology.
 
-All problems are reported at once, each with its path in the file, its line, the value and the allowed values.
+All problems of the file are reported at once, each with its path in the file, its line, its value and what is allowed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TOPOLOGY_VARIABLE = "KAFKA_DR_TOPOLOGY"
 
 
 def load_topology(path: str | Path | None = None) -> Topology:
-    """Read the topology file; relative paths in the file start at its own folder.
+    """Read the topology file; its relative paths are resolved against the file's own folder.
 
     Args:
         path: the file; by default the file named by the environment's KAFKA_DR_TOPOLOGY.
@@ -57,7 +57,7 @@ def load_topology(path: str | Path | None = None) -> Topology:
 
 
 def check_topology(data: Mapping[str, Any], name: str) -> Topology:
-    """Check a topology's data before the file is written; raise BadInput like `load_topology`."""
+    """Check the data of a topology that is not written to a file yet; raises BadInput as `load_topology` does."""
     return _topology_from(Document(data, {}), name)
 
 
@@ -91,7 +91,10 @@ def _fault(fault: Mapping[str, Any], data: Any) -> tuple[Place, str]:
 
 
 def _place(loc: tuple[str | int, ...], data: Any) -> Place:
-    """Drop path parts that pydantic adds and the file lacks: a union's chosen kind, and the mark of a key."""
+    """Return pydantic's path of a fault as a path in the file, without the parts that only pydantic has.
+
+    These are the chosen kind of a union, and `[key]`, which marks a fault of the key itself.
+    """
     place: list[str | int] = []
     for number, part in enumerate(loc):
         inside = (isinstance(data, Mapping) and part in data) or (

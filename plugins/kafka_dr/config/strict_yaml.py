@@ -25,14 +25,14 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """A file's data, the 1-based line of each place in the file, and problems of form."""
+    """A YAML file's data, the line (from 1) of each place in it, and problems of the YAML, as duplicate keys."""
 
     data: Any
     lines: dict[Place, int]
     problems: list[tuple[Place, str]] = field(default_factory=list)
 
     def line_of(self, place: Place) -> int | None:
-        """Return the line of a place, or of the nearest place around it."""
+        """Return the line of a place, else of the nearest place that contains it; None if no line is known."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place)
@@ -42,7 +42,8 @@ def read_yaml(path: Path) -> Document:
     """Read a YAML file.
 
     Raises:
-        BadInput: the file is not readable YAML. Problems within the YAML are in `Document.problems` instead.
+        BadInput: the file is not readable YAML, or uses what this module refuses. Faulty keys do not raise; they are
+            in `Document.problems`.
     """
     text = read_text(path, "an existing YAML file")
     try:
@@ -59,7 +60,7 @@ def read_yaml(path: Path) -> Document:
             if error.problem_mark
             else "unknown place"
         )
-        # Danger: str(error) quotes the lines around the place, secrets included.
+        # Danger: str(error) quotes the file's lines around the fault, with any secret in them.
         raise BadInput(f"{path} is not YAML", f"{error.problem} at {position}", "correct the file") from None
     except (yaml.YAMLError, ValueError, TypeError):
         raise BadInput(
@@ -72,11 +73,11 @@ def read_text(path: Path, wanted: str, encoding: str = "UTF-8") -> str:
     """Return the text of a file of at most `LARGEST_FILE` bytes.
 
     Raises:
-        BadInput: the file cannot be read, or is larger; `wanted` says which kind of file to name instead.
+        BadInput: the file cannot be read, or is larger; the error advises to name `wanted`, a kind of file.
     """
     try:
         if not path.is_file():
-            # is_file() also excludes devices and pipes, whose reading would never end.
+            # is_file() is false for devices and pipes, too: reading one might never end.
             raise BadInput(f"{path} is no file", next_step=f"name {wanted}")
         with path.open("rb") as file:
             raw = file.read(LARGEST_FILE + 1)
@@ -91,7 +92,7 @@ def read_text(path: Path, wanted: str, encoding: str = "UTF-8") -> str:
 
 
 def _refuse_expansion(path: Path, text: str) -> None:
-    # Events are checked before any data is built, so that a YAML bomb is refused while still small.
+    # The parser's events are checked before any data is built: a YAML bomb is refused before its aliases expand.
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         line = event.start_mark.line + 1  # type: ignore[union-attr]  # a parsed event has its mark
@@ -109,7 +110,7 @@ def _refuse_expansion(path: Path, text: str) -> None:
 
 
 def _walk(node: yaml.Node, place: Place) -> Iterator[tuple[Place, int, str | None]]:
-    """Yield every place with its line and, for an invalid key, the problem."""
+    """Yield (place, line, problem) for every place below a node; the problem is None unless its key is invalid."""
     yield place, node.start_mark.line + 1, None
     if isinstance(node, yaml.SequenceNode):
         for index, child in enumerate(node.value):
@@ -133,7 +134,7 @@ def _walk_mapping(node: yaml.MappingNode, place: Place) -> Iterator[tuple[Place,
 
 
 def place_text(place: Place) -> str:
-    """Return a place as text: `flows[0].connectors.source`."""
+    """Return a place in the file as text, such as `flows[0].connectors.source`."""
     text = ""
     for part in place:
         plain = isinstance(part, str) and re.fullmatch(r"[A-Za-z0-9_-]+", part)

@@ -1,7 +1,7 @@
 """The topology: clusters, MirrorMaker 2's flows between them, and the connections of other systems.
 
-Frozen models in the shape of the YAML file. Addresses and secrets are in Airflow connections; the file only names the
-connections.
+The models are frozen and have the shape of the YAML file. Addresses and secrets are in Airflow connections; the file
+only names these connections.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST_DEADLINE = 7 * 24 * 3600.0
 
 
 def _text(shape: str, longest: int, words: str) -> AfterValidator:
-    """Return a validator of a text's shape; its error says in words what is allowed."""
+    """Return a validator of text by a regular expression and a length; its error says in `words` what is allowed."""
     compiled = re.compile(shape)
 
     def _check(text: str) -> str:
@@ -68,7 +68,7 @@ FilePath = Annotated[str, _text(r"[^\x00-\x1f\x7f]+", 1000, "a path without cont
 
 
 def _as_setting(value: object) -> object:
-    """Convert YAML's `true` and `60` to MirrorMaker 2's text form."""
+    """Convert a YAML boolean or integer to the text that MirrorMaker 2 has for it: True to `true`, 60 to `60`."""
     return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int) else value
 
 
@@ -81,7 +81,7 @@ Isolation = Literal["read_uncommitted", "read_committed"]
 class Model(BaseModel):
     """Base of all models: frozen; unknown keys are refused."""
 
-    # Inputs are hidden because pydantic would print a misplaced secret; `settings` decides what may be shown.
+    # pydantic's errors hide the input, which may be a misplaced secret; `settings` decides which values may be shown.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
@@ -94,10 +94,13 @@ class Principals(Model):
 
 
 class Cluster(Model):
-    """A Kafka cluster: the connection of the orchestrator's principal and, optionally, of the probe's.
+    """A Kafka cluster.
 
     Attributes:
-        allow_everyone_if_no_acl_found: the brokers' setting of that name, which brokers do not report.
+        connection: Airflow connection with the orchestrator's principal.
+        probe_connection: Airflow connection with an ordinary client's principal, to prove that a fence refuses clients.
+        principals: principals that are exempt from every fence.
+        allow_everyone_if_no_acl_found: the brokers' setting `allow.everyone.if.no.acl.found`, which no broker reports.
     """
 
     connection: Connection
@@ -118,13 +121,13 @@ class Flow(Model):
     """Replication in one direction.
 
     Attributes:
-        connect: connection of the Connect worker that runs the connectors.
-        stop_hook: instead of `connect`, if MirrorMaker 2 runs in dedicated mode without a REST API: connection of the
-            hook that stops MirrorMaker 2.
+        connect: Airflow connection of the Connect worker that runs the connectors.
+        stop_hook: instead of `connect` if MirrorMaker 2 runs in dedicated mode, without a REST API: Airflow connection
+            of the hook that stops MirrorMaker 2.
         isolation: isolation level of MirrorMaker 2's source consumer; MirrorMaker 2's own default is
             `read_uncommitted`.
-        mirror_maker: settings of the flow, by MirrorMaker 2's names, used if no connector can report them: in dedicated
-            mode, while the worker is away, and converters that the worker's own properties set.
+        mirror_maker: settings of the flow, by MirrorMaker 2's names, for those that no connector can report: all in
+            dedicated mode or while the worker does not answer, else converters that the worker's properties set.
     """
 
     source: Alias
@@ -146,7 +149,7 @@ class Flow(Model):
 
     @property
     def worker(self) -> str:
-        """The connection of the flow's Connect worker; raises BadInput if MirrorMaker 2 runs in dedicated mode."""
+        """Airflow connection of the flow's Connect worker; raises BadInput if MirrorMaker 2 runs in dedicated mode."""
         if self.connect is None:
             raise BadInput(
                 f"MirrorMaker 2 of {self.source}->{self.target} runs in dedicated mode, without a REST API",
@@ -158,7 +161,7 @@ class Flow(Model):
 
 
 class GroupPolicy(Model):
-    """How to place groups, named by a Java regular expression, if no evidence gives a position."""
+    """Where groups whose names match a Java regular expression are placed if no evidence gives a position."""
 
     pattern: str
     policy: Policy
@@ -176,24 +179,24 @@ class Deadlines(Model):
 
     Attributes:
         fence_seconds: until a fence is proven on every broker and log ends are stable.
-        transaction_seconds: for transactions open at the fence; the broker ends them after their own timeout (60 s
-            unless the client sets another).
-        max_fence_seconds: from the fence to the opening of the target; then the procedure rolls back by itself.
-        drain_seconds: for consumers to finish up to the cut-off.
+        transaction_seconds: for transactions that are open when the fence is set; the broker ends each after its own
+            timeout (60 s unless the client sets another).
+        max_fence_seconds: from the fence to open_target; then the procedure returns to the source by itself.
+        drain_seconds: for consumers to read up to the cut-off.
         zero_lag_seconds: for the target to hold all records below the cut-off.
         stop_seconds: for connectors to be STOPPED without tasks.
         stable_seconds: how long a value must stay unchanged to count as stable.
         approval_valid_seconds: how old an approval may be when a step relies on it.
-        approval_wait_seconds: how long a gate waits for its answer.
+        approval_wait_seconds: how long a gate waits for a person's answer.
         verify_seconds: for clients to appear on the target.
-        return_seconds: for a rollback to restore the state before the procedure; unreachable systems are waited for.
-        connect_request_seconds: for one read from a Connect worker, before the request is repeated.
-        confirm_seconds: how long the source must be observed lost before an unplanned failover goes on.
-        slow_seconds: a source that answers later than this is slow; an observation lasts at least half as long again,
-            and a source without an answer by then is lost.
-        spark_seconds: for one try of a Spark job, Spark's start included; then the job is killed.
-        catch_up_seconds: for the reverse flow to copy what clients wrote since the failover, before clients are stopped
-            for the failback.
+        return_seconds: for a rollback, with the time in which systems do not answer.
+        connect_request_seconds: for the answer of a Connect worker to one read, which is then repeated.
+        confirm_seconds: how long the source must be observed to be lost before an unplanned failover continues.
+        slow_seconds: a source that answers later than this is slow; each look at it waits for an answer at least half
+            as long again, and finds the source gone without one.
+        spark_seconds: for one try of a Spark job, from the start of Spark; then the job is killed.
+        catch_up_seconds: for the reverse flow to copy the records that clients have written since the failover, before
+            clients are fenced for the failback.
     """
 
     fence_seconds: Seconds = 60.0
@@ -215,20 +218,20 @@ class Deadlines(Model):
 
 
 class Named(Model):
-    """A system that is configured by an Airflow connection alone."""
+    """A system of which the topology names only the Airflow connection."""
 
     connection: Connection
 
 
 class FileRoutingSettings(Model):
-    """Clients look up their cluster in a file."""
+    """Settings for clients that look up their cluster in a file, at `path`."""
 
     kind: Literal["file"]
     path: FilePath
 
 
 class HttpRoutingSettings(Model):
-    """Clients are redirected by an HTTP hook."""
+    """Settings for clients that an HTTP hook redirects."""
 
     kind: Literal["http"]
     connection: Connection
@@ -240,9 +243,9 @@ class Recorder(Model):
     Attributes:
         archive: URI of a folder or bucket on the target's site, such as `file:///var/lib/switchback/archive` or
             `s3://bucket/prefix`.
-        connection: its extra holds the file system's options, such as an object store's credentials.
-        interval_seconds: longest time from the start of a sample to the start of the next sample.
-        retention_days: older samples are deleted.
+        connection: Airflow connection whose extra holds the file system's options, such as credentials.
+        interval_seconds: longest time from the start of one sample to the start of the next.
+        retention_days: samples older than this are deleted.
     """
 
     archive: Annotated[
@@ -259,11 +262,11 @@ class Topology(Model):
 
     Attributes:
         drain: the application's hook that stops and starts its clients.
-        source_probe: the application's own view of the source, requested when the source seems lost.
-        fence_hook: fences a cluster by other means than ACLs, such as its network or storage; used if the cluster does
-            not answer.
-        kafka_tools: folder of the jars of Kafka's own tools (`libs` of a Kafka distribution), which abort transactions
-            and measure logs.
+        source_probe: the application's hook that says how the application sees a source that seems lost.
+        fence_hook: a hook of the site that fences a cluster by other means than ACLs, such as its network or storage;
+            used if the cluster does not answer.
+        kafka_tools: folder with the jars of Kafka's own tools (`libs` of a Kafka distribution), which abort
+            transactions and measure logs.
     """
 
     clusters: dict[Alias, Cluster] = Field(min_length=2)
@@ -285,12 +288,12 @@ class Topology(Model):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """All aliases, sorted."""
+        """The aliases of all clusters, sorted."""
         return tuple(sorted(self.clusters))
 
     @cached_property
     def names(self) -> Naming:
-        """The naming of topics on the other cluster."""
+        """How topics of one cluster are named on another, by the policy under `naming`."""
         return naming_of(self.naming, self.aliases)
 
     def cluster(self, alias: str) -> Cluster:
@@ -318,14 +321,14 @@ class Topology(Model):
         return flow
 
     def pair_key(self, one: str, other: str) -> str:
-        """Return the name of a pair of clusters, the same in either order: the key of the lease."""
+        """Return the key of a pair of clusters, under which its lease is kept; the order of aliases does not matter."""
         self.cluster(one), self.cluster(other)
         if one == other:
             raise BadInput(f"{one!a} is no pair of clusters", next_step="name two different clusters")
         return "+".join(sorted((one, other)))
 
     def policy_of(self, group: str) -> Policy:
-        """Return the policy of the first pattern that matches the whole group name, `earliest` without a match."""
+        """Return the policy of the first entry of `groups` whose pattern matches the whole name; else `earliest`."""
         matching = (policy for pattern, policy in self._group_policies if pattern.matches(group))
         return next(matching, "earliest")
 

@@ -1,7 +1,7 @@
-"""Checks of a topology file that no single field can make: across fields, and for secrets.
+"""Checks of a topology file that the models do not make: across several fields, and the search for secrets.
 
-The checks work on the data as read, whatever its shape, so that one run reports all problems. No text made here
-contains a secret's value.
+The checks work on the file's data as read, even if the data does not fit the models, so that one run reports all
+problems. No text made here contains a secret's value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafka_dr.domain.mirror_maker.patterns import Kind, pattern_problem
 Problem = tuple[Place, str]
 Check = Callable[[Mapping[str, Any]], Iterator[Problem]]
 
-# Wide on purpose: a key refused by mistake costs a rename; a secret let through stays in a repository for ever.
+# Too wide on purpose: a harmless key that is refused costs a rename; a secret that is accepted stays in a repository.
 SECRET_KEY = re.compile(
     r"pass(word|wd|phrase)?$|password|secret|credential|token|jaas|api[._-]?key|private[._-]?key|"
     r"access[._-]?key|keystore[._-]key|"
@@ -39,12 +39,12 @@ _SETTING = re.compile(r"[a-z][a-z0-9._-]{0,199}\Z")
 
 
 def problems_in(data: Mapping[str, Any]) -> list[Problem]:
-    """Return the problems that all checks report for a file's data."""
+    """Return the problems that all checks together find in a topology file's data."""
     return [problem for check in CHECKS for problem in check(data)]
 
 
 def without_secrets(data: Any, place: Place = ()) -> Any:
-    """Return the data without keys that look like secrets or addresses: they are reported separately."""
+    """Return the data without keys that look like secrets or addresses, which `find_secrets` reports."""
     if isinstance(data, Mapping):
         return {
             key: without_secrets(value, (*place, str(key))) for key, value in data.items() if not _forbidden(place, key)
@@ -55,7 +55,7 @@ def without_secrets(data: Any, place: Place = ()) -> Any:
 
 
 def find_secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
-    """Yield a problem for each entry that looks like a secret or an address."""
+    """Yield a problem for each key that looks like a secret or an address, and each value that holds a secret."""
     children = data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ()
     for key, value in children:
         here = (*place, key if isinstance(key, int) else str(key))
@@ -74,7 +74,7 @@ def find_secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
 
 
 def flows_join_known_clusters(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that a flow joins two different clusters of the file."""
+    """Check that the source and the target of every flow are two different clusters of the file."""
     aliases = _mapping(data.get("clusters"))
     for index, flow in _flows(data):
         for end in ("source", "target"):
@@ -130,7 +130,7 @@ def connector_names_are_unique(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that aliases cannot be confused, and that each cluster has a connection of its own."""
+    """Check that no two aliases collide in names of topics or metrics, and that no two clusters share a connection."""
     clusters = {
         alias: _mapping(cluster) for alias, cluster in _mapping(data.get("clusters")).items() if isinstance(alias, str)
     }
@@ -155,7 +155,7 @@ def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that the naming policy's topic names can be parsed back for these aliases."""
+    """Check that the source's alias and topic can be read from a mirrored topic's name, with the file's aliases."""
     naming, aliases = _mapping(data.get("naming")), [a for a in _mapping(data.get("clusters")) if isinstance(a, str)]
     policy: Any = naming.get("policy")
     spec = NamingSpec(
@@ -181,7 +181,7 @@ def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that a flow's MirrorMaker 2 settings are valid names, have usable patterns and fit the flow."""
+    """Check a flow's `mirror_maker`: the keys can be settings, the patterns are usable, the aliases are the flow's."""
     for index, flow in _flows(data):
         for key, value in _mapping(flow.get("mirror_maker")).items():
             here = ("flows", index, "mirror_maker", str(key))
@@ -200,7 +200,7 @@ def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that no group pattern occurs twice: only the first could ever apply."""
+    """Check that no pattern occurs twice under `groups`: only the first one's policy would ever apply."""
     first_index: dict[str, int] = {}
     groups = data.get("groups")
     for index, group in enumerate(groups if isinstance(groups, list) else ()):
@@ -222,7 +222,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _forbidden(place: Place, key: Any) -> str | None:
-    if place == ("clusters",):  # An alias may be any word.
+    if place == ("clusters",):  # These keys are aliases, and an alias may be any word.
         return None
     if SECRET_KEY.search(str(key)):
         return "a secret"

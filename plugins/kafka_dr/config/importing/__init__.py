@@ -1,1 +1,1 @@
-"""Readers of the configuration files of Kafka's Java clients and of MirrorMaker 2. Pure."""
+"""Readers of the configuration files of Kafka's Java clients and of MirrorMaker 2, without I/O."""

@@ -43,7 +43,7 @@ _JAAS_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""",
 
 
 class ClientSettings(NamedTuple):
-    """librdkafka settings, and notes on manual work left to do; `extra` holds secrets, `notes` never do."""
+    """A connection's librdkafka settings (`extra`, with secrets) and what a person has to do (`notes`, no secrets)."""
 
     extra: dict[str, str]
     notes: list[str]
@@ -53,12 +53,12 @@ class ClientSettings(NamedTuple):
 
 
 def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
-    """Return one cluster's connection settings for librdkafka; notes name the keys without a counterpart."""
+    """Translate one cluster's Java connection settings to librdkafka; notes name keys that librdkafka does not have."""
     extra = {key: value for key, value in java.items() if key in _SAME}
     extra |= {_RENAMED[key]: value for key, value in java.items() if key in _RENAMED}
     extra |= _jaas(java.get("sasl.jaas.config", ""))
     notes: list[str] = []
-    # Java disables the host name check by an empty text, librdkafka by `none`; dropping the key would enable the check.
+    # An empty text disables the host name check in Java, `none` in librdkafka; without the key librdkafka would check.
     if "ssl.endpoint.identification.algorithm" in java:
         extra["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"] or "none"
     _stores(java, extra, notes)
@@ -76,7 +76,7 @@ def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
 
 
 def principal_of(java: Mapping[str, str]) -> str | None:
-    """Return the Kafka principal of these settings, None unless they hold a SASL user name."""
+    """Return the Kafka principal that logs in with these Java settings; None if they contain no SASL user name."""
     username = _jaas(java.get("sasl.jaas.config", "")).get("sasl.username", "")
     return f"User:{username}" if username and "${" not in username else None
 

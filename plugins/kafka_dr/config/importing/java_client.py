@@ -22,13 +22,13 @@ _PEM = {
 
 
 def for_java(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the Java settings to reach and log in to a cluster, without settings that only tune librdkafka.
+    """Return the Java settings with which a client logs in to a cluster; librdkafka's tuning settings are left out.
 
     Args:
-        config: librdkafka's keys; PEM files as their contents (`ssl.ca.pem` instead of `ssl.ca.location`).
+        config: librdkafka settings; PEM by contents, not by file (`ssl.ca.pem` instead of `ssl.ca.location`).
 
     Raises:
-        BadInput: the connection uses a setting that Java clients do not have. Values are never echoed.
+        BadInput: the connection uses a setting that Java clients do not have. The error shows no secret.
     """
     if "ssl.crl.location" in config:
         raise _unsupported("ssl.crl.location", "revoked certificates cannot be named to a Java client")
@@ -40,7 +40,7 @@ def for_java(config: Mapping[str, Any]) -> dict[str, str]:
     java |= {_PEM[key]: _pem(key, str(config[key])) for key in _PEM if key in config}
     java |= _store_types(java)
     if "ssl.endpoint.identification.algorithm" in config:
-        # Java disables the host name check by an empty text, librdkafka by `none`.
+        # An empty text disables the host name check in Java, `none` in librdkafka.
         java["ssl.endpoint.identification.algorithm"] = str(config["ssl.endpoint.identification.algorithm"]).replace(
             "none", ""
         )
@@ -64,7 +64,7 @@ def _login(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _quoted(value: str) -> str:
-    """Quote a value for Java's StreamTokenizer: a line break would end the quotes, so it becomes an escape."""
+    """Quote a value for Java's StreamTokenizer; a line break, which would end the quoted text, becomes an escape."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 

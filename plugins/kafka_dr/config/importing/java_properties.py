@@ -11,7 +11,7 @@ from kafka_dr.errors import BadInput
 
 
 class Property(NamedTuple):
-    """One entry: number of its first line, key, value, and its lines as written."""
+    """One entry of a .properties file: number of its first line, key, value, and its text as written in the file."""
 
     line: int
     key: str
@@ -22,10 +22,10 @@ class Property(NamedTuple):
 def read_properties(text: str) -> list[Property]:
     r"""Return all entries in the file's order; a duplicate key gives two entries, of which Java uses the last.
 
-    Decode `text` as ISO-8859-1, as Java does.
+    The caller must have decoded `text` as ISO-8859-1, as Java does.
 
     Raises:
-        BadInput: a `\u` without four hexadecimal digits, which Java refuses too; the error omits the text.
+        BadInput: `\u` without four hexadecimal digits, which Java refuses, too; the error does not quote the file.
     """
     entries, line = [], 1
     try:

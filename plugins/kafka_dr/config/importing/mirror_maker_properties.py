@@ -1,4 +1,4 @@
-"""Conversion of MirrorMaker 2's configuration file into a topology: each key is used or listed with a reason."""
+"""Conversion of MirrorMaker 2's configuration file into a topology; unused keys are listed with the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLICY_CLASSES = {
     "org.apache.kafka.connect.mirror.DefaultReplicationPolicy": "default",
     "org.apache.kafka.connect.mirror.IdentityReplicationPolicy": "identity",
 }
-# Settings that readiness compares with the running connectors: all that define a flow, and no secret.
+# Settings that define a flow, none of them a secret; the conversion writes them into the flow's `mirror_maker`.
 FLOW_SETTING = re.compile(
     r"(topics|groups)(\.exclude|\.blacklist)?|(topic|group)\.filter\.class|config\.(properties|"
     r"property)\.(exclude|blacklist|filter\.class)|"
@@ -100,9 +100,9 @@ class Converted:
     Attributes:
         topology: the topology file's data, without any secret.
         connections: Airflow connections by name, as `airflow connections import` takes them; they hold secrets.
-        to_make: connections that the topology names but the file does not define, each with its purpose.
-        ignored: unused key to the reason.
-        notes: what a person should know or do; no secrets.
+        to_make: connections that the topology names but the properties file does not define -> their purpose.
+        ignored: key that the conversion did not use -> the reason.
+        notes: what a person should know or do, without secrets.
     """
 
     topology: dict[str, Any]
@@ -116,10 +116,10 @@ def topology_from_properties(text: str, worker: Worker = "dedicated", template: 
     """Convert the text of an mm2.properties file.
 
     Args:
-        text: the file, decoded as ISO-8859-1, as Java does.
+        text: the file's text, decoded as ISO-8859-1, as Java does.
         worker: `dedicated` for connect-mirror-maker.sh, `connect` for connectors in a Connect cluster; decides the
-            connectors' names.
-        template: how a custom replication policy class names topics: `replicated-<source>-<topic>`.
+            names of connectors and of Connect workers' connections.
+        template: how a custom replication policy class names topics, such as `replicated-<source>-<topic>`.
 
     Raises:
         BadInput: no topology can be made from the file; the message says why.
@@ -147,7 +147,7 @@ def topology_from_properties(text: str, worker: Worker = "dedicated", template: 
 
 
 class _Settings:
-    """The file's keys, split into general keys, keys of a cluster and keys of a direction."""
+    """The properties file's keys: general ones, those with a cluster's prefix, and those with a direction's prefix."""
 
     def __init__(self, settings: Mapping[str, str], worker: Worker) -> None:
         self.aliases = tuple(dict.fromkeys(filter(None, list_items(settings.get("clusters", "")))))
@@ -164,7 +164,7 @@ class _Settings:
         prefixes = {f"{alias}.": self.of_cluster[alias] for alias in self.aliases}
         prefixes |= {f"{source}->{target}.": keys for (source, target), keys in self.of_direction.items()}
         for key, value in settings.items():
-            # The longest prefix wins, so that dc.one.bootstrap.servers belongs to dc.one, not to dc.
+            # The longest prefix counts: with clusters dc and dc.one, dc.one.bootstrap.servers is of dc.one.
             prefix = max((prefix for prefix in prefixes if key.startswith(prefix)), key=len, default="")
             prefixes.get(prefix, self.general)[key.removeprefix(prefix)] = value
         self.flows = [
@@ -178,7 +178,7 @@ class _Settings:
             )
 
     def client(self, alias: str) -> dict[str, str]:
-        """Return MirrorMaker 2's connection settings of a cluster; the cluster's own override general ones."""
+        """Return MirrorMaker 2's connection settings for a cluster; settings of the cluster override general ones."""
         return {
             key: value
             for key, value in (self.general | self.of_cluster[alias]).items()
@@ -186,13 +186,13 @@ class _Settings:
         }
 
     def cluster(self, alias: str) -> dict[str, Any]:
-        """Return a cluster's topology entry; MirrorMaker 2's principal is exempt from every fence."""
+        """Return a cluster's entry under `clusters` of the topology, with MirrorMaker 2's principal if it is known."""
         principal = principal_of(self.client(alias))
         principals = {"principals": {"mirror_maker": [principal]}} if principal else {}
         return {"connection": f"kafka_{alias}", **principals}
 
     def naming(self, template: str | None) -> dict[str, Any]:
-        """Return the topology's naming policy; raise BadInput if it differs between directions."""
+        """Return the topology's `naming`; raises BadInput if directions differ, or a custom policy lacks a template."""
         stated = [self._stated(ends, NAMING_SETTING) for ends in self.flows]
         if any(other != stated[0] for other in stated):
             raise BadInput(
@@ -217,7 +217,7 @@ class _Settings:
         )
 
     def flow(self, source: str, target: str) -> dict[str, Any]:
-        """Return a direction's topology entry."""
+        """Return a direction's entry under `flows` of the topology."""
         settings = self._stated((source, target), FLOW_SETTING)
         isolation = {"isolation": level} if (level := self._isolation(source, target)) else {}
         names = self._connectors(source, target)
@@ -232,7 +232,7 @@ class _Settings:
         }
 
     def to_make(self) -> dict[str, str]:
-        """Return the connections that must be created manually, each with its purpose."""
+        """Return the Airflow connections that a person must create, each with its purpose."""
         workers = {self._connect(*ends): f"http: the Connect worker that runs {'->'.join(ends)}" for ends in self.flows}
         return workers | {
             "kafka_dr_journal": (
@@ -243,7 +243,7 @@ class _Settings:
         }
 
     def ignored(self) -> dict[str, str]:
-        """Return every unused key with the reason."""
+        """Return every key of the file that the conversion did not use, with the reason."""
         ignored = {key: _reason(key) for key in self.general if key != "clusters" and not self._used(key)}
         for alias, keys in self.of_cluster.items():
             ignored |= {
@@ -261,7 +261,7 @@ class _Settings:
         return ignored
 
     def notes(self) -> list[str]:
-        """Return notes on what MirrorMaker 2's way of running means for a failover."""
+        """Return notes on what a person should change before a failover, by how MirrorMaker 2 is set up."""
         notes = [
             (
                 "the kafka_ connections log in as MirrorMaker 2 does; give the orchestrator principals of its own"
@@ -326,7 +326,7 @@ def _reason(key: str) -> str:
 
 
 def _form_notes(entries: Iterable[Property]) -> list[str]:
-    """Return notes on text that Java reads otherwise than probably meant: lost backslashes, duplicate keys."""
+    """Return notes on text that Java probably does not read as its author meant: single backslashes, duplicate keys."""
     notes: list[str] = []
     first: dict[str, int] = {}
     for entry in entries:

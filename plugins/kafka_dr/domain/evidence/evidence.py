@@ -1,7 +1,7 @@
-"""Evidence: observations, acts and measurements of a run, assembled from the journal as plain data.
+"""Evidence: what a run observed, did and measured, assembled from the journal as plain data.
 
 Invariants
-1. Every claim stands in a journal entry.
+1. Whatever the evidence claims stands in a journal entry.
 2. The outcome follows from the journal alone.
 """
 
@@ -34,19 +34,19 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedures import DRAINS, GATES, PROCEDURES
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
-#: State of the step watch_old_source while the watch goes on.
+#: State of the step watch_old_source while the watcher still has to fence the source or to stop its MirrorMaker 2.
 WATCHING = "watching"
 _OMITTED_FIGURES = {"plan", "topic_ids"}
 
 
 @dataclass(frozen=True)
 class LossSince:
-    """The loss by evidence newer than the approved inventory.
+    """The loss by observations that are newer than the approved inventory of lost records.
 
     Attributes:
-        rows: the inventory's rows, corrected by the newer evidence.
-        grown: partitions with more loss than approved when the target was opened, each with both losses and the
-            reason.
+        rows: the inventory's rows of loss, corrected by the newer observations.
+        grown: partitions whose loss, as known before open_target began, is larger than approved, each with the
+            approved loss, the larger loss and the reason.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -59,7 +59,7 @@ def _newest_of_kind(lines: Sequence[Line], step: str, kind: str) -> Line | None:
 
 
 def outcome_of(lines: Sequence[Line], dag_id: str) -> Outcome:
-    """The outcome of a procedure of this DAG, by its journal."""
+    """Return the outcome of a procedure of the DAG `dag_id`, as its journal entries `lines` show it."""
     definition = PROCEDURES[dag_id]
     if _newest_of_kind(lines, definition.last_step, Entry.OUTCOME):
         return Outcome.COMPLETED
@@ -75,7 +75,7 @@ def outcome_of(lines: Sequence[Line], dag_id: str) -> Outcome:
 
 
 def steps_of(lines: Sequence[Line], order: Sequence[str]) -> list[dict[str, Any]]:
-    """One row per step that began, in the procedure's order: state, times, figures, failures, notes."""
+    """Return one row per step that began, in the procedure's order: state, times, figures, failures, notes."""
     return [row for step in order if (row := _step(lines, step)) is not None]
 
 
@@ -86,7 +86,7 @@ def _step(lines: Sequence[Line], step: str) -> dict[str, Any] | None:
     newest = _newest_state(lines, step)
     done = newest if newest and newest.kind == Entry.OUTCOME else None
     failures = [line for line in step_lines if line.kind in (Entry.REFUSAL, Entry.FAILURE)]
-    # The watch over an old source goes on after the procedure: an unfinished watch is no failure.
+    # The watch over an old source continues after the procedure has ended: a watch without outcome is no failure.
     unfinished = WATCHING if step == Step.WATCH_OLD_SOURCE and not failures else "failed"
     return {
         "id": step,
@@ -100,7 +100,10 @@ def _step(lines: Sequence[Line], step: str) -> dict[str, Any] | None:
 
 
 def _newest_state(lines: Sequence[Line], step: str) -> Line | None:
-    """A step's newest state entry; an INTENT after an OUTCOME counts, since the outcome may have expired."""
+    """Return a step's newest INTENT, OUTCOME, REFUSAL or FAILURE; None if it has none.
+
+    An INTENT after an OUTCOME counts: a step whose outcome has expired was begun again.
+    """
     kinds = (Entry.INTENT, Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)
     return next((line for line in reversed(lines) if line.step == step and line.kind in kinds), None)
 
@@ -108,7 +111,7 @@ def _newest_state(lines: Sequence[Line], step: str) -> Line | None:
 def reason_for(
     outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: ProcedureAborted | None = None
 ) -> tuple[str | None, str]:
-    """The failed step and the reason; the step is None for a completed procedure, or if no step failed."""
+    """Return the step that failed, and the reason for the outcome; the step is None if no step failed."""
     if outcome is Outcome.COMPLETED:
         return None, "every step was done and read back"
     if outcome is Outcome.ABORTED and aborted is not None:
@@ -132,7 +135,11 @@ def _sentence(failure: Mapping[str, Any]) -> str:
 def seconds_of(
     steps: Sequence[Mapping[str, Any]], triggered_at: str, closed_at: str, confirming: float = 0.0
 ) -> dict[str, float]:
-    """Seconds by kind; own: trigger to end, less gates, waits of the steps in DRAINS, and the confirmation window."""
+    """Return a run's seconds: `whole` (trigger to end), `people` (gates), `drain` (steps in DRAINS), `own` (rest).
+
+    Args:
+        confirming: seconds during which the source was watched to confirm that it is lost; not counted as `own`.
+    """
     spent = {s["id"]: _between(s["started_at"], s["ended_at"]) for s in steps}
     people = sum(spent.get(gate, 0.0) for gate in GATES)
     drain = sum(spent.get(step, 0.0) for step in DRAINS)
@@ -160,20 +167,21 @@ def evidence_of(
     problems: Sequence[str] = (),
     since: LossSince | None = None,
 ) -> dict[str, Any]:
-    """The evidence as plain data.
+    """Return the evidence of a procedure as plain data, with its digest.
 
     Args:
         request: dag_id, source, target, reason.
+        lines: the procedure's journal entries.
         order: step names in the procedure's order.
         bounds: `cut_off` and `boundary`, each a list of topic, partition, offset.
-        previous_digest: digest of the evidence before this one; None for the first evidence.
-        problems: missing parts of the evidence, each with the reason.
-        since: the loss by newer evidence; None if the approved rows are still right.
+        previous_digest: digest of the evidence written before this one; None for the first evidence.
+        problems: parts of the evidence that are missing, each with the reason.
+        since: the loss by observations newer than the approved inventory; None if the approved rows are still right.
     """
     outcome, steps = outcome_of(lines, request["dag_id"]), steps_of(lines, order)
     states = [state for step in order if (state := _newest_state(lines, step))]
     if outcome is Outcome.COMPLETED and (Step.RETURN_TO_SOURCE, Entry.REFUSAL) in [(s.step, s.kind) for s in states]:
-        # return_to_source was tried and refused while the target was open.
+        # Someone ran return_to_source while the target was open, and it refused: the procedure did not fail by that.
         steps = [s | {"state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE else s for s in steps]
     planned, assessed = newest_fact(lines, Planned), newest_fact(states, DataLossAssessed)
     opened, aborted = newest_fact(lines, ProcedureOpened), newest_fact(lines, ProcedureAborted)
@@ -232,5 +240,5 @@ def _exactness(translated: OffsetsTranslated | None) -> dict[str, Any]:
 
 
 def _plain(record: object | None) -> dict[str, Any] | None:
-    """A record's fields as plain data, in the order of their names."""
+    """Return an object's fields as plain data, sorted by name; None for None."""
     return None if record is None else dict(sorted(vars(record).items()))

@@ -1,4 +1,4 @@
-"""Fields of the evidence that several parts of its page read."""
+"""Readers of evidence fields that several parts of the evidence page need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Evidence = Mapping[str, Any]
 
 
 def step_done(e: Evidence) -> set[str]:
-    """Ids of the steps that are done."""
+    """Return the ids of the steps that are done."""
     return {step["id"] for step in e["steps"] if step["state"] == "done"}
 
 
@@ -22,7 +22,7 @@ def figures_by_step(e: Evidence) -> dict[str, Mapping[str, Any]]:
 
 
 def excluded_rows(e: Evidence) -> list[dict[str, Any]]:
-    """Groups that the drain did not wait for: as recorded at the drain, else as the plan names them."""
+    """Return the groups that drain_consumers did not wait for, as that step recorded them, else as planned."""
     drained, plan = figures_by_step(e).get(Step.DRAIN_CONSUMERS, {}), e["plan"] or {}
     groups = e.get("excluded_groups") or drained.get("excluded") or plan.get("excluded") or []
     return [

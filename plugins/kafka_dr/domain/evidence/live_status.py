@@ -1,8 +1,8 @@
-"""Status of a running procedure: every step's state, and how long clients may still be stopped.
+"""Status of a running procedure: every step's state, and how long clients may still be fenced.
 
 Invariants
 1. The status follows from journal entries and the given time alone.
-2. A step is done only if its outcome is its newest state entry.
+2. A step is done only if its newest intent, outcome, refusal or failure is an outcome.
 """
 
 from __future__ import annotations
@@ -45,7 +45,14 @@ _FAILED = (Entry.REFUSAL, Entry.FAILURE)
 
 @dataclass(frozen=True)
 class LiveStep:
-    """A step now: `not begun`, `running`, `asking` (gate), `done`, `failed`, `no outcome` or `watching`."""
+    """One step at the time of the status.
+
+    Attributes:
+        state: `not begun`, `running`, `asking` (a gate without an answer), `done`, `failed`, `no outcome` (the
+            procedure ended without it) or `watching` (only watch_old_source).
+        seconds: from the step's first journal entry until now, or until its end.
+        told: text of its newest failure or note; empty if the step is done.
+    """
 
     id: str
     state: str
@@ -57,12 +64,14 @@ class LiveStep:
 
 @dataclass(frozen=True)
 class FenceClock:
-    """State of the fence: `counting`, `overdue`, `opening`, `returning`, `over`, `stopped` (closed while fenced).
+    """How long clients have been fenced, and until when they may be.
 
     Attributes:
+        state: `counting`, `overdue`, `opening` (of the target), `returning` (to the source), `over` (clients work) or
+            `stopped` (the procedure ended while clients were fenced).
         seconds: the clients' downtime so far.
         limit: max_fence_seconds; None if the journal does not name it.
-        returns_at: when the procedure rolls back by itself; None if it does not.
+        returns_at: when the procedure returns to the source by itself; None if it does not.
         words: text that follows `Clients fenced for 1:43`; a whole sentence in state `over`.
     """
 
@@ -75,7 +84,7 @@ class FenceClock:
 
 @dataclass(frozen=True)
 class StepFailure:
-    """The newest refusal or failure; `mended` if its step was done since."""
+    """The procedure's newest refusal or failure of a step; `mended`: that step was done later."""
 
     step: str
     at: datetime
@@ -87,7 +96,7 @@ class StepFailure:
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """A gate that waits for a person."""
+    """A gate that waits for a person's answer, for `seconds` so far; `expires_at` is None if no deadline is known."""
 
     step: str
     seconds: float
@@ -96,7 +105,15 @@ class OpenQuestion:
 
 @dataclass(frozen=True)
 class ProcedureStatus:
-    """One procedure now; `outcome` is None until the procedure is closed."""
+    """One procedure at the time of the status.
+
+    Attributes:
+        outcome: None while the procedure is not closed.
+        fence: None if the procedure has not fenced clients.
+        clients: a sentence on where clients are, for a procedure that has not fenced them.
+        question: the gate that waits for an answer; None if none waits.
+        trouble: the newest refusal or failure; None without any.
+    """
 
     id: str
     dag_id: str
@@ -113,7 +130,7 @@ class ProcedureStatus:
 
 
 def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> ProcedureStatus | None:
-    """A procedure's status at the time `now`, by its journal entries; None before the procedure has opened."""
+    """Return a procedure's status at the time `now`, by its journal entries; None before open_procedure is recorded."""
     opened = newest_fact(lines, ProcedureOpened)
     if opened is None:
         return None
@@ -142,7 +159,10 @@ def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> Proc
 
 
 def _outcome(lines: Sequence[Line]) -> str | None:
-    """The outcome if the newest entry closes the procedure; a failed procedure with a cleared step runs again."""
+    """Return the outcome if the newest journal entry closes the procedure; else None.
+
+    An entry after the closing one means that a person cleared a step of a failed procedure: the procedure runs again.
+    """
     closed = newest_fact(lines[-1:], ProcedureClosed)
     return None if closed is None else closed.outcome
 
@@ -178,12 +198,12 @@ def _step(name: str, lines: Sequence[Line], now: datetime, outcome: str | None) 
 
 
 def _unfinished(name: str) -> str:
-    """State of a step without outcome after the procedure was closed: only the watch over an old source goes on."""
+    """Return the state of a step without outcome in a closed procedure: only watch_old_source may still be working."""
     return WATCHING if name == Step.WATCH_OLD_SOURCE else "no outcome"
 
 
 def _step_text(state: str, lines: Sequence[Line]) -> str:
-    """The text of a step's newest failure or note; empty if the step is done."""
+    """Return the text of a step's newest refusal, failure or note; empty without any, or if the step is done."""
     if state == "done":
         return ""
     last = next((line for line in reversed(lines) if line.kind in (*_FAILED, Entry.NOTE)), None)
@@ -200,7 +220,7 @@ def _step_text(state: str, lines: Sequence[Line]) -> str:
 
 
 def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> FenceClock | None:
-    """State of the clients' fence; None if clients were not fenced."""
+    """Return how long a procedure has fenced clients, and until when it may; None if it has not fenced them."""
     began = next((line.at for line in lines if (line.step, line.kind) == (Step.FENCE_PRODUCERS, Entry.INTENT)), None)
     rolled_back, returned = (
         _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME),
@@ -227,7 +247,7 @@ def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> 
 
 
 def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened) -> str:
-    """Where clients are, of a run that has not fenced producers, as a sentence."""
+    """Return a sentence on where clients are, for a procedure without fence_producers."""
     source, target = opened.source, opened.target
     if opened.dag_id not in PROCEDURES or PROCEDURES[opened.dag_id].needs_source:
         return f"Clients are not fenced: they work on {source}."
@@ -250,7 +270,7 @@ def _clients_now(rolled_back: Line | None, source: str, target: str) -> str:
 def _fence_state(
     lines: Sequence[Line], source: str, target: str, returns_at: datetime | None, now: datetime
 ) -> tuple[str, str]:
-    """The fence's state, and the text that follows `Clients fenced for 1:43 of 10:00`."""
+    """Return `state` of a FenceClock, and the text that follows `Clients fenced for 1:43 of 10:00`."""
     if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.INTENT) or _newest_line(
         lines, Step.ABORT_PROCEDURE, Entry.ABORT
     ):
@@ -273,7 +293,7 @@ def _fence_state(
 
 
 def deadline_of(lines: Sequence[Line], name: str) -> float | None:
-    """A deadline in seconds by its name, from the plan, else from the run's params; None if unknown."""
+    """Return the deadline `name` in seconds, from the plan, else from the run's params; None if neither has it."""
     plan, opened = newest_fact(lines, MovePlanned), newest_fact(lines, ProcedureOpened)
     deadlines = {**(opened.deadlines if opened else {}), **(plan.planned.deadlines if plan else {})}
     return deadlines.get(name)

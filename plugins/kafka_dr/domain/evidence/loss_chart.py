@@ -1,4 +1,4 @@
-"""The loss as a chart: one lane per lost range of a partition, all on one scale of offsets."""
+"""The loss as a chart: one horizontal bar (lane) per lost range of a partition, all on one scale of offsets."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from kafka_dr.domain.plain_text import Shown, first_of
 
 LANES_SHOWN = 20
 _LONGEST_NAME = 60
-#: If any range has no known end, this share of every lane is reserved for unknown loss, in per cent.
+#: If the end of any range is unknown, this share of every lane, in per cent, is kept free for unknown loss.
 _UNKNOWN = 30.0
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One lost range; `certain` and `possible` are widths in per cent of the lane, `certain` first.
+    """One lost range of offsets.
 
     Attributes:
-        told: both as numbers of offsets, as text.
+        told: the certain and the possible loss in offsets, as text.
+        certain, possible: widths of the lane's two parts, in per cent of the lane, `certain` first.
         open: whether the end of the possible loss is unknown.
     """
 
@@ -31,7 +32,7 @@ class Lane:
 
 
 def loss_picture(loss: Sequence[Mapping[str, Any]]) -> Shown:
-    """Lanes of the evidence's loss rows, largest certain loss first; an empty range gets no lane."""
+    """Return lanes for the evidence's rows of loss, largest certain loss first; an empty range gets no lane."""
     rows = sorted(
         (row for row in loss if _at_most_lost(row) != 0),
         key=lambda row: (-certainly_lost(row), -(_at_most_lost(row) or 0)),
@@ -42,13 +43,13 @@ def loss_picture(loss: Sequence[Mapping[str, Any]]) -> Shown:
 
 
 def certainly_lost(row: Mapping[str, Any]) -> int:
-    """Number of offsets that are certainly lost."""
+    """Return the number of offsets that are certainly lost by a row of loss."""
     certain: int = (row["certain_to"] or 0) - row["from_offset"]
     return max(0, certain)
 
 
 def _at_most_lost(row: Mapping[str, Any]) -> int | None:
-    """Largest number of offsets that may be lost; None if unknown."""
+    """Return the largest number of offsets that may be lost by a row of loss; None if the end is unknown."""
     return None if row["possible_to"] is None else max(0, row["possible_to"] - row["from_offset"])
 
 

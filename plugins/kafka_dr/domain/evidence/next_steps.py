@@ -13,7 +13,10 @@ from kafka_dr.vocabulary import Outcome, Step
 
 
 def failures_of(e: Evidence) -> list[dict[str, str]]:
-    """The failing step's last failure, and the last failure of return_to_source; empty for a completed run."""
+    """Return what stopped the run: the failing step's last failure and, if the run failed, return_to_source's last.
+
+    Empty for a completed run; the reason for the outcome stands for a failure that no step recorded.
+    """
     if e["outcome"] == Outcome.COMPLETED:
         return []
     failing = e["failing_step"]
@@ -46,7 +49,7 @@ def _failure_texts(step: str, failure: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _last_failure(e: Evidence, name: str | None) -> Mapping[str, Any] | None:
-    """The newest failure of a step, unless the step is done."""
+    """Return the newest failure of the step `name`; None if the step is done or has no failure."""
     failures = [
         f for step in e["steps"] if step["id"] == name and step["state"] != "done" for f in step.get("failures", [])
     ]
@@ -54,7 +57,7 @@ def _last_failure(e: Evidence, name: str | None) -> Mapping[str, Any] | None:
 
 
 def next_steps(e: Evidence) -> list[str]:
-    """What the operator has to do now, a sentence each."""
+    """Return what the operator has to do now, by the evidence, a sentence each, the most urgent first."""
     first = [*_lost_to_do(e), *_excluded_to_do(e)]
     if e["outcome"] == Outcome.COMPLETED:
         return [*first, *_completed_to_do(e)] or ["Nothing."]

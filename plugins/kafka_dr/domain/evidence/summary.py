@@ -50,7 +50,7 @@ class StepSummary:
 
 @dataclass(frozen=True)
 class TimePart:
-    """One part of a whole; `share` is in per cent."""
+    """One bar of a chart: a named value; `share` is its length in per cent."""
 
     name: str
     value: Any
@@ -61,18 +61,19 @@ class TimePart:
 
 @dataclass(frozen=True)
 class EvidenceSummary:
-    """Everything that the page shows.
+    """Everything that the evidence page shows.
 
     Attributes:
-        sentences: on the result, on clients, on positions and records.
-        trouble: failures that stopped the procedure and its rollback: step, reason, seen, at.
-        to_do: what to do now, the most urgent first.
+        sentences: one on the result, one on clients, one on positions and records.
+        trouble: failures that stopped the procedure or its rollback, each with step, reason, seen, at.
+        to_do: what the operator has to do now, the most urgent first.
         line: the time line; None if no step began.
         still: the clients' downtime: began, ended, seconds, limit; None if clients were never stopped.
         fence: how the source is fenced, and when the fence was proven.
-        split: seconds by kind.
-        listed: a sentence on the lost records that the loss assessment read on the source; empty without loss.
-        groups: groups with the most re-reads by MirrorMaker 2's checkpoints, by the forecast.
+        split: the run's seconds: own, draining, waiting for people.
+        ends: cut-off and boundary by partition.
+        listed: sentences on the lost records as the loss assessment read them on the source; empty without loss.
+        groups: groups of the plan; those that MirrorMaker 2's checkpoints would make re-read most come first.
     """
 
     sentences: list[str]
@@ -99,7 +100,7 @@ class EvidenceSummary:
 
 
 def summarise_evidence(evidence: Evidence) -> EvidenceSummary:
-    """The summary of a procedure's evidence."""
+    """Return everything that the evidence page shows, computed from a procedure's evidence."""
     plan = evidence["plan"] or {}
     figures, restores = figures_by_step(evidence), evidence["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id
     return EvidenceSummary(
@@ -185,7 +186,7 @@ def _downtime(e: Evidence, plan: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _fence(e: Evidence) -> str:
-    """How the source is fenced; for a source declared lost only a proven fence, or the fence hook's answer."""
+    """Return how the source is fenced, as text: by a proven fence, by what the fence hook answered, or only armed."""
     figures, at = figures_by_step(e), format_moment(e["fenced_at"]) if e.get("fenced_at") else ""
     fence = figures.get(Step.FENCE_SOURCE, {}).get("fenced")
     if fence == ARMED:
@@ -202,7 +203,7 @@ def _fence(e: Evidence) -> str:
 
 
 def _armed(e: Evidence, fenced_at: str | None) -> str:
-    """State of an armed fence; `fenced_at`: when the watcher proved the fence, None if not recorded."""
+    """Return what became of an armed fence, as text; `fenced_at`: when the watcher proved it, None if not recorded."""
     if Step.RETURN_TO_SOURCE in step_done(e):
         return f"armed until {e['source']} was given back: nobody fences it any more"
     if Step.WATCH_OLD_SOURCE in step_done(e):
@@ -238,7 +239,7 @@ def _classes(classes: Mapping[str, int]) -> list[TimePart]:
 
 
 def _rereads(rereads: Mapping[str, int | None]) -> list[TimePart]:
-    """Two bars on one scale; an unknown figure has no bar."""
+    """Return two bars on one scale, re-reads by Switchback and by MirrorMaker 2's checkpoints; unknown has length 0."""
     ours, theirs = rereads["bound"], rereads["mirror_maker"]
     most = max(ours or 0, theirs or 0) or 1
     bars = [("Switchback", ours, "own"), ("MirrorMaker 2's checkpoints", theirs, "people")]
@@ -246,7 +247,7 @@ def _rereads(rereads: Mapping[str, int | None]) -> list[TimePart]:
 
 
 def _rereads_of_groups(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Two bars per group, all on one scale."""
+    """Return the groups, each with the lengths of two bars, `ours` and `theirs`, in per cent of the largest figure."""
     most = max((max(g["bound"] or 0, g["mirror_maker"]) for g in groups), default=0) or 1
     return [
         {**g, "ours": round(100 * (g["bound"] or 0) / most, 2), "theirs": round(100 * g["mirror_maker"] / most, 2)}
@@ -277,7 +278,7 @@ def _approval(approval: Mapping[str, Any], e: Evidence) -> dict[str, Any]:
 
 
 def _ends(e: Evidence, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Cut-off and boundary of each partition, paired by the plan's topic names."""
+    """Return each source partition's cut-off with its target partition's boundary; the plan tells the topics' names."""
     target_names = {topic: name for topic, name, *_ in plan.get("topics", [])}
     boundary = {(row["topic"], row["partition"]): row["offset"] for row in e["boundary"]}
     pairs = [(row, (target_names.get(row["topic"], row["topic"]), row["partition"])) for row in e["cut_off"]]

@@ -1,4 +1,4 @@
-"""Times of a procedure as places on one line: steps, the clients' downtime, waiting for people."""
+"""The time line of a procedure's page: bars for steps, the clients' downtime and the waits for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TICKS = 4
 
 @dataclass(frozen=True)
 class TimeSpan:
-    """A span of time; `ended` is None if the span had not ended, `until` is then the time of the evidence."""
+    """A span of time; if it had not ended, `ended` is None and `until` is when the evidence was made."""
 
     began: datetime
     ended: datetime | None
@@ -25,13 +25,13 @@ class TimeSpan:
 
     @property
     def seconds(self) -> float:
-        """Length of the span, up to the time of the evidence if it had not ended."""
+        """Length of the span in seconds, up to the time of the evidence if the span had not ended."""
         return max(0.0, (self.until - self.began).total_seconds())
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A span's place on the line, in per cent of the whole."""
+    """A span's place on the time line: `left` and `width` in per cent of the line."""
 
     name: str
     kind: str
@@ -42,11 +42,12 @@ class Bar:
 
 @dataclass(frozen=True)
 class TimeLine:
-    """All bars, the bands behind them, and the marks below.
+    """All bars of a time line, the bands behind them, and the marks of time below them.
 
     Attributes:
-        bands: spans behind the steps: the clients' downtime, gates that were asked.
-        ticks: (place in per cent, seconds since the beginning).
+        steps: one bar per step.
+        bands: bars behind the steps: the clients' downtime, and each gate that waited for a person.
+        ticks: marks of time: (place in per cent of the line, seconds since its beginning).
     """
 
     steps: list[Bar]
@@ -57,7 +58,7 @@ class TimeLine:
 
 
 def client_downtime(evidence: Mapping[str, Any]) -> TimeSpan | None:
-    """From the fence's first intent until clients are redirected or returned; None if clients were never stopped."""
+    """Return the span from fence_producers' start until clients were redirected or returned; None if never stopped."""
     steps = {step["id"]: step for step in evidence["steps"]}
     fence, return_step, redirect_step = (
         steps.get(name) for name in (Step.FENCE_PRODUCERS, Step.RETURN_TO_SOURCE, Step.REDIRECT_CLIENTS)
@@ -74,14 +75,14 @@ def client_downtime(evidence: Mapping[str, Any]) -> TimeSpan | None:
 
 
 def asked_gates(evidence: Mapping[str, Any]) -> list[tuple[str, TimeSpan]]:
-    """Gates that waited for a person."""
+    """Return name and span of each gate that waited for a person's answer."""
     gates = [step for step in evidence["steps"] if step["id"] in GATES and step.get("figures", {}).get("asked", True)]
     spans = [(step["id"], parse_moment(step["started_at"]), parse_moment(step["ended_at"])) for step in gates]
     return [(name, TimeSpan(began, ended, ended)) for name, began, ended in spans if began and ended]
 
 
 def time_line(evidence: Mapping[str, Any]) -> TimeLine | None:
-    """The time line of a procedure; None if no step began."""
+    """Return the time line of a procedure, from its evidence; None if no step began."""
     steps = [(s, parse_moment(s["started_at"]), parse_moment(s["ended_at"])) for s in evidence["steps"]]
     spans = [(str(s["id"]), str(s["state"]), TimeSpan(a, b, b)) for s, a, b in steps if a and b]
     if not spans:

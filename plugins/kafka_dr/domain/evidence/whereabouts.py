@@ -1,4 +1,4 @@
-"""Sentences on where clients are now, and on how their groups were placed."""
+"""Sentences on where clients are now, and on the positions that their groups were given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 
 def client_whereabouts(e: Evidence) -> str:
-    """Where clients are now, as far as the evidence proves their place."""
+    """Return a sentence on where clients are now, as far as the evidence proves it."""
     if e.get("continued_by"):
         return f"Where clients are stands in the evidence of {e['continued_by']}."
     state = {step["id"]: step["state"] for step in e["steps"]}
@@ -59,7 +59,7 @@ def _why_still(e: Evidence, state: Mapping[str, str]) -> str:
 
 
 def placement_sentence(e: Evidence) -> str:
-    """How many positions were placed, how exactly, and how many records are lost."""
+    """Return how many positions were committed, how exact they are, and how many records are lost, in sentences."""
     if e["outcome"] != Outcome.COMPLETED:
         losses = f"{lost_records(e)} of {e['source']} were not found on {e['target']}: see Loss. " if e["loss"] else ""
         return losses + (_not_final(e) if e["outcome"] == Outcome.FAILED else f"No client was moved to {e['target']}.")
@@ -99,7 +99,7 @@ def _losses(e: Evidence) -> str:
 
 
 def lost_records(e: Evidence) -> str:
-    """How many records are lost: exact if every row has a count, else a lower bound, or unknown."""
+    """Return how many records are lost, as text: exact if every row of loss has a count, else a lower bound."""
     certain = sum(_certain_records(row) for row in e["loss"])
     if all(row.get("records") is not None for row in e["loss"]):
         return count_of(certain, "record")

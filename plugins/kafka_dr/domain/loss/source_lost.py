@@ -106,7 +106,7 @@ class LossVerdict:
     """The source's state over a window of time, and a summary of each view's looks.
 
     Attributes:
-        rounds: number of rounds: how often every view was asked to look at the source.
+        rounds: number of rounds planned: how often every view was to look at the source.
         views: the views in the order of their first looks.
     """
 
@@ -132,7 +132,7 @@ def verdict_of(looks: Iterable[Look], rounds: int) -> LossVerdict:
 
     Args:
         looks: looks of all views, in the order in which they were taken.
-        rounds: number of rounds, also of those in which no view could look.
+        rounds: number of rounds planned, with those in which no view could look or that an answer made needless.
     """
     taken = sorted(looks, key=lambda look: look.round)
     return LossVerdict(_state(taken, rounds), rounds, _stories(taken))
