@@ -181,7 +181,7 @@ def evidence_of(
     outcome, steps = outcome_of(lines, request["dag_id"]), steps_of(lines, order)
     states = [state for step in order if (state := _newest_state(lines, step))]
     if outcome is Outcome.COMPLETED and (Step.RETURN_TO_SOURCE, Entry.REFUSAL) in [(s.step, s.kind) for s in states]:
-        # Someone ran return_to_source while the target was open, and it refused: the procedure did not fail by that.
+        # return_to_source ran while the target was open, and refused: that is no failure of the procedure.
         steps = [s | {"state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE else s for s in steps]
     planned, assessed = newest_fact(lines, Planned), newest_fact(states, DataLossAssessed)
     opened, aborted = newest_fact(lines, ProcedureOpened), newest_fact(lines, ProcedureAborted)

@@ -1,1 +1,1 @@
-"""Segments of logs, stranded records, replay."""
+"""Failback: segments of logs, stranded records and their replay."""

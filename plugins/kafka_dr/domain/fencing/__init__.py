@@ -1,1 +1,1 @@
-"""Fences."""
+"""ACL entries that fence clients, and armed fences."""

@@ -1,1 +1,1 @@
-"""A lost source, and the records lost with it."""
+"""Whether a source is lost, and which records are lost with it."""

@@ -1,1 +1,1 @@
-"""Positions: drained, offset pairs found by content, re-reads, restore."""
+"""Positions of groups: content pairs, re-reads, restore."""

@@ -1,1 +1,1 @@
-"""Replication: drained."""
+"""Replication: whether a partition is drained."""
