@@ -1,4 +1,4 @@
-"""The recorder's clients of both clusters and of Connect, and one sample's view of a cluster."""
+"""The recorder's clients of both clusters and of Connect, and what one sample read of a cluster."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from kafka_dr.hooks.brokers.record import OffsetSpan
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
-#: A system that does not answer must not delay the next sample.
+#: Limit of one request, in seconds: a system that does not answer must not delay the next sample.
 ASK_SECONDS = 4.0
 
 
-#: The reverse flow's worker runs near the source: the whole site may be down.
+#: Limit of a request to the reverse flow's worker, in seconds: the worker runs near the source, whose site may be down.
 _FLOW_BACK_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class FlowBack:
-    """The reverse flow, if it writes into the topics that the recorded flow mirrors.
+    """The reverse flow (target to source), which writes into the source topics that the recorded flow mirrors.
 
     Attributes:
-        worker: None if MirrorMaker 2 runs in dedicated mode.
+        worker: the reverse flow's Connect worker; None if its MirrorMaker 2 runs in dedicated mode.
+        connector: name of the reverse flow's source connector.
     """
 
     worker: MirrorMaker | None
@@ -50,8 +51,8 @@ class Access:
     """The recorder's clients; any request to the source may fail at any time.
 
     Attributes:
-        worker: None if MirrorMaker 2 runs in dedicated mode, without a REST interface.
-        flow_back: None if no flow writes back into the topics that the recorded flow mirrors.
+        worker: the recorded flow's Connect worker; None if MirrorMaker 2 runs in dedicated mode, without a REST API.
+        flow_back: the reverse flow; None if no flow writes into the source topics that the recorded flow mirrors.
     """
 
     source: KafkaCluster
@@ -64,7 +65,12 @@ class Access:
 
 @dataclass(frozen=True)
 class Side:
-    """One cluster at one sample. If the cluster did not answer, `answered` is False and the mappings are empty."""
+    """What one sample read of one cluster; both mappings are empty if the cluster did not answer.
+
+    Attributes:
+        topics: topics by name.
+        spans: log start and log end of each partition of the flow.
+    """
 
     answered: bool
     topics: Mapping[str, TopicInfo]

@@ -1,7 +1,7 @@
-"""The recorder's own offset pairs: newest target records, located on the source by content (decisions/0008).
+"""Finds content pairs: each target partition's newest record, located on the source by content (decisions/0008).
 
-Invariant: records are compared while they are read and never stored. A partition that cannot be read to its end in
-time has no new pair; the other partitions have theirs all the same.
+Invariant: records are compared while they are read and never stored. A source partition that cannot be read to its end
+in time gets no new pair; the other partitions get theirs all the same.
 """
 
 from __future__ import annotations
@@ -17,16 +17,21 @@ from kafka_dr.domain.recorder_rows import Kind, PartitionSeen, RecorderRows
 from kafka_dr.hooks.brokers.record import Consumed, OffsetSpan, record_of
 from kafka_dr.recorder.clients import ASK_SECONDS, Access
 
-#: Source records read in one turn of one sample, over all partitions.
+#: Limit of source offsets read in one turn, over all partitions. Turn n of a sample reads from `starts[n]` on.
 _MOST_RECORDS = 200_000
-#: Minimum of source records per partition: fewer would miss the origin of a record mirrored a moment ago.
+#: Source offsets that a partition may be searched for at least: fewer would miss a record mirrored a moment ago.
 _LEAST_SHARE = 1_000
-#: Offsets below the target's end to search for its newest record: markers follow it if MirrorMaker 2 is transactional.
+#: Offsets read below the target's end to get its newest record; the second number if the first gives none: with a
+#: transactional MirrorMaker 2, markers follow the newest record.
 _LOOK_BACKS = (1, 16)
 
 
 class NewestRecords(NamedTuple):
-    """A partition's newest record on the target, as far as the comparison needs it."""
+    """Offset and hashes of a target partition's newest record.
+
+    Attributes:
+        glance: the record's `_quick_hash`; fingerprints are compared only if the quick hashes are equal.
+    """
 
     offset: int
     glance: int
@@ -34,7 +39,7 @@ class NewestRecords(NamedTuple):
 
 
 class SourceSearch(NamedTuple):
-    """The target record to locate in a source partition, below `end`, from each offset in `starts` in turn."""
+    """A search of one source partition for the target record `newest`: from each of `starts` in turn, up to `end`."""
 
     newest: NewestRecords
     end: int
@@ -42,10 +47,10 @@ class SourceSearch(NamedTuple):
 
 
 class Pairing:
-    """A flow's newest pairs; the search for the next pairs starts from them."""
+    """Finds a flow's content pairs, sample by sample; each search begins at its partition's last pair."""
 
     def __init__(self, access: Access, seconds: float) -> None:
-        """Start without pairs; nothing is read yet.
+        """Begin without pairs; nothing is read yet.
 
         Args:
             seconds: time limit for all reads of one sample.
@@ -56,14 +61,14 @@ class Pairing:
         self._queued: set[TopicPartition] = set()
 
     def owe(self, changed: Iterable[TopicPartition]) -> None:
-        """Queue changed partitions: the next samples search each to its end, even a partition that has become quiet."""
+        """Queue changed partitions for a search; each stays queued until a sample has searched it to its end."""
         self._queued.update(changed)
 
     def write(self, rows: RecorderRows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
-        """Write a pair for each queued partition whose newest target record has none; return a note if some fail.
+        """Search the queued partitions and write the pairs; return a note that names partitions without a new pair.
 
         Args:
-            now: all partitions as they are on both clusters.
+            now: the state of every partition of the flow on both clusters, in this sample.
         """
         started = time.monotonic()
         queued = {
@@ -115,7 +120,10 @@ class Pairing:
         newest: Mapping[TopicPartition, NewestRecords],
         ends_at: float,
     ) -> dict[TopicPartition, OwnPair]:
-        """Find pairs by partition. Source ends are read after the target's records: every origin lies below its end."""
+        """Return the pairs found, by partition.
+
+        Source ends are read after the newest target records: the source records that these are copies of lie below.
+        """
         ends = self._access.source.ends(list(newest), self._access.source_records.isolation, ASK_SECONDS)
         share = max(_LEAST_SHARE, _MOST_RECORDS // len(newest))
         searches = {
@@ -135,7 +143,7 @@ class Pairing:
         pairs: dict[TopicPartition, OwnPair] = {}
         turns = max(len(search.starts) for search in searches.values())
         for turn in range(turns):
-            # A partition that is never read to its end must leave time for the last turn.
+            # Before the last turn, keep a third of the time: a partition may use up its turn without reaching its end.
             seconds = (ends_at - time.monotonic()) * (1 if turn == turns - 1 else 2 / 3)
             spans = {
                 tp: OffsetSpan(search.starts[turn], search.end)
@@ -150,7 +158,7 @@ class Pairing:
         return pairs
 
     def _select_longest_waiting(self, spans: Mapping[TopicPartition, OffsetSpan]) -> dict[TopicPartition, OffsetSpan]:
-        """Select spans up to the limit of records, partitions that waited longest first."""
+        """Return spans of at most `_MOST_RECORDS` offsets together (one span at least), longest unread first."""
         chosen: dict[TopicPartition, OffsetSpan] = {}
         records = 0
         for tp in sorted(spans, key=lambda tp: self._last_read_at.get(tp, 0.0)):
@@ -166,7 +174,7 @@ class Pairing:
         searches: Mapping[TopicPartition, SourceSearch],
         seconds: float,
     ) -> dict[TopicPartition, OwnPair | None]:
-        """Pair each partition that was read to its end; None if its source span lacks the content."""
+        """Return the pair of each partition whose span was read to its end; None if no record there has the content."""
         pair_searches = {tp: PairSearch(searches[tp].newest.offset) for tp in spans}
         timed_out: dict[TopicPartition, str] = {}
         compare = _comparison_with({tp: searches[tp].newest for tp in spans})
@@ -176,7 +184,7 @@ class Pairing:
 
 
 def _log_identity(state: PartitionSeen) -> tuple[TopicPartition, str | None, str | None]:
-    """Identify the logs of a pair: a topic recreated on either cluster is another log."""
+    """Return a partition with its topic ids on both clusters: a topic recreated on either cluster is another log."""
     return TopicPartition(state.topic, state.partition), state.topic_id, state.target_topic_id
 
 
@@ -189,7 +197,7 @@ def _as_newest(message: Consumed) -> tuple[TopicPartition, NewestRecords]:
 def _comparison_with(
     newest: Mapping[TopicPartition, NewestRecords],
 ) -> Callable[[Consumed], tuple[TopicPartition, int, bool]]:
-    """Return a function: source record -> partition, offset, same content as the target's newest record or not."""
+    """Return a function: source record -> partition, offset, whether the target's newest record has its content."""
 
     def compare(message: Consumed) -> tuple[TopicPartition, int, bool]:
         tp = TopicPartition(message.topic(), message.partition())
@@ -205,5 +213,5 @@ def _comparison_with(
 
 
 def _quick_hash(message: Consumed) -> int:
-    """Hash key and value in a fraction of a fingerprint's time; nearly all different records differ in it."""
+    """Return a hash of key and value: faster than a fingerprint, and different for nearly all different records."""
     return hash((message.key(), message.value()))

@@ -1,9 +1,10 @@
-"""Groups of the source and their positions; a row is written for each change.
+"""Records the source's groups and their positions: one row for each change.
 
 Invariants
 1. An answer updates the recorder's state only when all of it was read: after a slow or partial answer the next sample
    asks again.
-2. A whole listing is complete: a group or position that it lacks no longer exists, whatever earlier rows say.
+2. A whole listing has every group and every position: one that is not listed no longer exists, whatever earlier rows
+   say.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SUPPORTED_TYPES = ("classic", "consumer")
 
 
 class Groups:
-    """A flow's groups, with the states and positions last written."""
+    """Reads a flow's groups on the source; remembers the states and positions that were written last."""
 
     def __init__(self, source: KafkaCluster) -> None:
         self._source = source
@@ -33,18 +34,18 @@ class Groups:
         self._whole_is_due = True
 
     def owe_whole(self) -> None:
-        """Make the next successful listing a whole one."""
+        """Make the next successful `write` a whole listing: all states and positions, not only changes."""
         self._whole_is_due = True
 
     def write(self, rows: RecorderRows, source: Side, selects: Callable[[str], bool]) -> str:
         """Write changed states and positions, or all of them if a whole listing is due; return `WHOLE` or `CHANGED`.
 
         Args:
-            source: the source cluster at this sample.
-            selects: whether a group, by name, moves with the flow.
+            source: what this sample read of the source cluster.
+            selects: returns whether the flow's filters include a group, by name.
 
         Raises:
-            KafkaUnavailable: not all could be read; then nothing is written.
+            KafkaUnavailable: not all groups and positions could be read; nothing is written.
         """
         whole, ends = self._whole_is_due, self._read_commit_ends(source)
         groups = {
@@ -59,7 +60,10 @@ class Groups:
         return WHOLE if whole else CHANGED
 
     def _read_commit_ends(self, source: Side) -> dict[int, int]:
-        """Read log ends of __consumer_offsets by partition; {} if not visible: all groups are then read."""
+        """Return the log ends of __consumer_offsets by partition: a group whose partition has not grown is not read.
+
+        {} if the connection may not see the topic: every group is read.
+        """
         commits = source.topics.get(COMMITS_TOPIC)
         partitions = [TopicPartition(COMMITS_TOPIC, p) for p in commits.partitions] if commits else []
         try:

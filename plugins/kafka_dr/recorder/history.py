@@ -1,12 +1,12 @@
-"""A flow by the flight recorder's archive: newest states, and the history that translates positions.
+"""Reads a flow's newest state, and the history for translating positions, from the flight recorder's archive.
 
 Invariants
-1. Rows of a recreated topic count only since its recreation: earlier rows describe another log.
-2. Rows of a topic that was deleted on the source, by the source's last answer, do not count.
-3. Rows of groups and positions count only since the last whole listing: a group or position that the listing lacks is
-   gone, or belongs to an earlier group of the same name.
-4. Hours are read backwards until a sample of the source and a whole listing of groups are found, and every position
-   lies above a sample of its partition; or until no hour is left, or too many rows are read.
+1. Of a recreated topic only the rows after its recreation count: earlier rows describe another log.
+2. Rows of a topic that had been deleted on the source when the source last answered do not count.
+3. Of groups and positions only rows from the last whole listing on count: a group or position that the listing lacks
+   was deleted, or belongs to an earlier group of the same name.
+4. Hours are read, newest first, until they hold an answer of the source, a whole listing of groups and, for every
+   position, a sample with a source end at or below the position; or until no hour is left, or too many rows are read.
 """
 
 from __future__ import annotations
@@ -38,20 +38,22 @@ class Recorded:
             target_topic_id, source_start, source_end, replicated, sampled_at.
         floors: one row per sample and partition: topic, partition, source_end, target_end, replicated, sampled_at.
             target_end was read before source_end, so records from source_end on have their copies at or above
-            target_end. Samples up to the reverse flow's last activity are left out.
+            target_end. Samples up to the reverse flow's last activity are left out: that flow may write copies of
+            target records below target_end to the source.
         syncs: MirrorMaker 2's offset syncs in the order written: topic, partition, upstream, downstream, sequence.
         pairs: content pairs: topic, partition, upstream, downstream, source_end, records, sampled_at.
-        positions: group, topic, partition, position, position_at: when the position was last confirmed.
-        groups: group, members, state.
+        positions: one row per group and partition: group, topic, partition, position, position_at (when the position
+            was last confirmed).
+        groups: one row per existing group: group, members (their number), state.
         last_at: start of the last sample; None without samples.
         source_at: when the source last answered; None if never.
         problems: what the last sample could not read.
-        gone: topics of the flow that were deleted on the source by its last answer.
-        anew: topics whose copy on the target was recreated: records mirrored before were deleted with the older copy,
-            whatever offset Connect stores.
-        flowed_back: whether the reverse flow may have mirrored into these topics, so that clients wrote into their
-            copies on the target. Also True if no sample states it, as in dedicated mode.
-        groups_at: when all groups and positions were last read; None without a whole listing.
+        gone: topics of the flow that had been deleted on the source when the source last answered.
+        anew: source topics whose copy on the target was deleted and recreated: what had been mirrored is gone from the
+            target, although Connect's stored offset says that it is there.
+        flowed_back: whether the reverse flow may have mirrored from target to source, which means that clients may have
+            written on the target. Also True if no sample says whether it ran, as in dedicated mode.
+        groups_at: when groups and positions were last read, all or changes only; None without a whole listing.
         read_to: next offsets to read in MirrorMaker 2's topics, as of the sample at groups_at.
     """
 
@@ -72,7 +74,10 @@ class Recorded:
 
     @property
     def stretches(self) -> pd.DataFrame:
-        """Gapless source ranges [start, end); record `downstream` is a copy of record `start` or of a lower one."""
+        """Source ranges [start, end) with a record at every offset, one row per content pair without a gap above it.
+
+        Target record `downstream` is a copy of source record `start` or of a lower one.
+        """
         gapless = self.pairs[self.pairs["records"] == self.pairs["source_end"] - self.pairs["upstream"] - 1]
         return gapless[PARTITION].assign(
             start=gapless["upstream"], end=gapless["source_end"], downstream=gapless["downstream"]
@@ -80,10 +85,10 @@ class Recorded:
 
 
 def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
-    """Read the archive backwards from its newest hour.
+    """Read the archive hour by hour, newest first, as far back as invariant 4 demands; return its content.
 
     Args:
-        most_rows: no further hour is read once this number is exceeded; positions below all samples read have no floor.
+        most_rows: no further hour is read once more rows are read; a position below all samples read has no floor.
 
     Raises:
         ArchiveUnavailable: the archive cannot be read.
@@ -92,7 +97,7 @@ def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
     below_samples: pd.DataFrame | None = None
     for hour in archive.back(SAMPLES):
         tables.insert(0, _without_superseded_rows(hour))
-        # The newest hour may have started a moment ago and hold no sample of the source yet.
+        # Read two hours at least: the newest may have begun a moment ago and hold no sample of the source yet.
         if len(tables) < 2:
             continue
         if below_samples is not None:
@@ -105,7 +110,10 @@ def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
 
 
 def _without_superseded_rows(hour: pa.Table) -> pa.Table:
-    """Keep only the newest row of each position and no checkpoints: active groups write millions of rows an hour."""
+    """Return an hour's rows without checkpoints and with each position's newest row only.
+
+    Active groups write millions of position rows per hour.
+    """
     kind = hour["kind"]
     positions = hour.filter(pc.equal(kind, Kind.POSITION.value)).sort_by("at")
     keys = positions.select(["group", *PARTITION]).append_column("row", pa.array(range(len(positions)), pa.int64()))
@@ -115,7 +123,7 @@ def _without_superseded_rows(hour: pa.Table) -> pa.Table:
 
 
 def _positions_below_samples(recorded: Recorded) -> pd.DataFrame:
-    """Lowest position of each partition below its oldest sample and above its log start."""
+    """Lowest position per partition, of those above its log start and below the source end of its oldest sample."""
     oldest = recorded.floors.groupby(PARTITION, as_index=False)["source_end"].min()
     positions = recorded.positions.merge(oldest, on=PARTITION).merge(
         recorded.partitions[[*PARTITION, "source_start"]], on=PARTITION
@@ -127,7 +135,10 @@ def _positions_below_samples(recorded: Recorded) -> pd.DataFrame:
 
 
 def _still_below_samples(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFrame:
-    """Keep positions below an older hour's samples too; a partition without samples in it did not exist yet."""
+    """Return the positions that also lie below all samples of an older hour; all, if the hour has no samples.
+
+    A partition that an hour with samples lacks did not exist yet: its position is left out.
+    """
     samples = hour.filter(pc.is_valid(hour["source_end"]))
     oldest = samples.group_by(PARTITION).aggregate([("source_end", "min")]).to_pandas()
     compared = (
@@ -139,7 +150,7 @@ def _still_below_samples(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFram
 
 
 def read_samples(tables: Iterable[pa.Table]) -> Recorded:
-    """Build the flow's state and history from samples in the order in which they were taken."""
+    """Return the flow's state and history from tables of samples, in the order in which these were taken."""
     all_rows = _frame(tables)
     rows = _since_recreation(all_rows)
     gone = _deleted_topics(rows)
@@ -190,7 +201,7 @@ def _frame(tables: Iterable[pa.Table]) -> pd.DataFrame:
 
 
 def _deleted_topics(rows: pd.DataFrame) -> tuple[str, ...]:
-    """Topics that were deleted on the source and have no later sample."""
+    """Topics that were deleted on the source, and that the source does not have in any later sample; sorted."""
     deleted, existing = (
         rows["kind"] == Kind.TOPIC.value,
         (rows["kind"] == Kind.PARTITION.value) & rows["source_end"].notna(),
@@ -200,7 +211,11 @@ def _deleted_topics(rows: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _since_recreation(rows: pd.DataFrame) -> pd.DataFrame:
-    """Drop a topic's rows from before its recreation; pairs of that very sample may belong to the older log."""
+    """Return the rows without those from before a topic's recreation on source or target.
+
+    Positions are kept if only the target's topic was recreated. Of the first sample after a recreation, syncs,
+    checkpoints and content pairs are left out, too: they may belong to the older log.
+    """
     source, target = (
         rows["topic"].map(_recreated_at(rows, column)).fillna(-1) for column in ("topic_id", "target_topic_id")
     )
@@ -218,19 +233,22 @@ def _recreated_at(rows: pd.DataFrame, column: str) -> dict[str, int]:
 
 
 def _newest_partitions(partition_rows: pd.DataFrame, source_at: int | None) -> pd.DataFrame:
-    """Each partition as of the source's last answer; a row is valid until the next row of its partition."""
+    """One row per partition, as of the source's last answer; a row is valid until the next row of its partition."""
     newest = partition_rows[partition_rows["source_end"].notna()].drop_duplicates(PARTITION, keep="last")
     names = [*PARTITION, "target_topic", "topic_id", "target_topic_id", "source_start", "source_end", "replicated"]
     return newest[names].assign(sampled_at=pd.array([source_at] * len(newest), "Int64"))
 
 
 def _with_last_replicated(partition_rows: pd.DataFrame) -> pd.DataFrame:
-    """Fill gaps in `replicated` with Connect's last answer: a restarted recorder may get none."""
+    """Fill each empty `replicated` from the partition's row before it: Connect may not answer a restarted recorder."""
     return partition_rows.assign(replicated=partition_rows.groupby(PARTITION)["replicated"].ffill())
 
 
 def _flowed_back_at(sample_reports: list[dict[str, Any]]) -> int:
-    """When the reverse flow last may have mirrored, -1 if never; without an answer its last answer counts."""
+    """Time of the last sample at which the reverse flow may have mirrored, in ms since 1970; -1 if none.
+
+    If a sample does not say whether the reverse flow ran, the sample before it counts.
+    """
     last, flows = -1, False
     for report in sample_reports:
         flows = flows if (answer := report.get("flows_back")) is None else answer
@@ -239,7 +257,7 @@ def _flowed_back_at(sample_reports: list[dict[str, Any]]) -> int:
 
 
 def _floors(partition_rows: pd.DataFrame, source_at: int | None, flowed_back_at: int) -> pd.DataFrame:
-    """Log ends of source and target at each sample since the reverse flow was last active.
+    """Source and target log ends per partition and sample, only after the reverse flow was last active.
 
     Earlier samples are no floors: records that the reverse flow wrote at or above the source's end may be copies of
     target records below the target's end.
@@ -261,7 +279,7 @@ def _floors(partition_rows: pd.DataFrame, source_at: int | None, flowed_back_at:
 
 
 def _positions(rows: pd.DataFrame, groups: pd.DataFrame, groups_at: int | None) -> pd.DataFrame:
-    """The newest existing position of each group and partition, without rows from before a group's deletion."""
+    """One row per group and partition with its newest position; deleted positions and deleted groups are left out."""
     newest = rows.drop_duplicates(["group", *PARTITION], keep="last")
     deleted_at = (
         newest["group"].map(groups[groups["state"] == "Gone"].groupby("group")["at"].max().to_dict()).fillna(-1)

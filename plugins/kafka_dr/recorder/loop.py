@@ -39,7 +39,7 @@ class Recording:
 
         Args:
             name: the flow's name, for messages.
-            look: takes a sample; True asks for a whole one.
+            look: takes a sample; True asks for all states, False for changes only.
             interval_seconds: maximum from the start of one sample to the start of the next; after a sample that takes
                 longer the next starts at once.
         """
@@ -49,7 +49,7 @@ class Recording:
         self._hour: datetime | None = None
 
     def run(self) -> None:
-        """Take samples until ended; the last one is completed. A late sample does not delay the next one."""
+        """Take samples until `ended` is set; a sample under way is completed. A late sample does not delay the next."""
         due = time.monotonic()
         while not self._ended.is_set():
             self.sample(datetime.now(UTC))
@@ -57,7 +57,7 @@ class Recording:
             self._ended.wait(due - time.monotonic())
 
     def sample(self, now: datetime) -> None:
-        """Take and store one sample; the first of each hour is a whole one, and merges and expires older files."""
+        """Take and store a sample; the first of an hour has all states, and older files are then merged or deleted."""
         hour = now.replace(minute=0, second=0, microsecond=0)
         whole, self._hour = hour != self._hour, hour
         rows = self._look(whole)

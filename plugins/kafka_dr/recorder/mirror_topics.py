@@ -1,7 +1,7 @@
 """Record MirrorMaker 2's offset syncs and checkpoints as they appear: compaction removes older ones.
 
-Invariant: each sync or checkpoint is recorded once, also across recorder restarts. A record that is read again later
-would look newer than the samples of its topic taken meanwhile.
+Invariant: each sync or checkpoint is recorded once, also across recorder restarts. Recorded a second time, it would get
+the time of the later sample, and look newer than samples of its topic that were taken in between.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from kafka_dr.recorder.clients import ASK_SECONDS, Access, Side
 from kafka_dr.recorder.loop import SAMPLES
 
 LOCATION = "offset-syncs.topic.location"
-#: Records read per partition and sample: millions may await a recorder that has just started.
+#: Limit of records read per partition and sample: millions may await a recorder that has just started.
 _MOST_RECORDS = 50_000
 
 
 class Statement(NamedTuple):
-    """A record of MirrorMaker 2's offset-syncs or checkpoints topic, not decoded yet."""
+    """A record of MirrorMaker 2's offset-syncs or checkpoints topic, before decoding."""
 
     where: TopicPartition
     offset: int
@@ -39,7 +39,7 @@ class Statement(NamedTuple):
 
 
 class MirrorTopics:
-    """Reads a flow's syncs and checkpoints, each sample from where the last one ended."""
+    """Reads a flow's offset syncs and checkpoints; each sample begins at the offsets where the last one stopped."""
 
     def __init__(
         self, flow: Flow, naming: Naming, access: Access, read_before: Callable[[], Mapping[RowPlace, int]]
@@ -47,8 +47,8 @@ class MirrorTopics:
         """Prepare the reader; nothing is read yet.
 
         Args:
-            read_before: returns the next offsets of earlier recorders; called until it succeeds, before any record is
-                read.
+            read_before: returns the offsets where earlier recorders stopped reading; called until it succeeds, before
+                any record is read.
         """
         self._flow, self._naming, self._access = flow, naming, access
         self._read_before = read_before
@@ -56,16 +56,18 @@ class MirrorTopics:
 
     @property
     def read_to(self) -> list[list[Any]] | None:
-        """Next offsets to read, for the sample's row: [topic id, topic, partition, offset] each; None if unknown."""
+        """Next offsets to read, as [topic id, topic, partition, offset] each; None until earlier ones are known."""
         return (
             None if self._next_offsets is None else [[*place, offset] for place, offset in self._next_offsets.items()]
         )
 
     def write_syncs(self, rows: RecorderRows, location: str | None, source: Side, target: Side) -> list[str]:
-        """Write new offset syncs and return problems with some; a cluster that did not answer is not read.
+        """Write the offset syncs since the last sample; return a text that counts those not decodable, or [].
+
+        A cluster that did not answer is not read.
 
         Args:
-            location: `source` or `target`; None if unknown.
+            location: the cluster with the offset-syncs topic, `source` or `target`; None if unknown.
 
         Raises:
             BadInput: the location is unknown. Guessing is dangerous: the reverse flow may have its own syncs topic
@@ -87,7 +89,7 @@ class MirrorTopics:
         )
 
     def write_checkpoints(self, rows: RecorderRows, target: Side) -> list[str]:
-        """Write new checkpoints and return problems with some.
+        """Write the checkpoints since the last sample; return a text that counts those not decodable, or [].
 
         Raises:
             SwitchbackError: the checkpoints cannot be read.
@@ -103,7 +105,7 @@ class MirrorTopics:
         )
 
     def _read_new(self, reader: RecordReader, side: Side, topic: str) -> list[Statement]:
-        """Read records since the last sample; the first time, all that compaction left."""
+        """Return a topic's records since the last sample; without earlier samples, all that compaction has left."""
         if self._next_offsets is None:
             self._next_offsets = dict(self._read_before())
         info = side.topics.get(topic)
@@ -145,10 +147,10 @@ def _as_statement(message: Consumed) -> Statement:
 
 
 def read_so_far(archive: Archive) -> dict[RowPlace, int]:
-    """Find the next offset of each partition of MirrorMaker 2's topics in the newest sample that has them.
+    """Return where earlier recorders stopped reading MirrorMaker 2's topics, by the newest sample that says so.
 
     Returns:
-        Offsets by place; {} if no sample has them.
+        Next offset by topic id, topic and partition; {} if no sample says so.
 
     Raises:
         ArchiveUnavailable: the archive cannot be read.

@@ -22,12 +22,12 @@ from kafka_dr.recorder.content_pairing import Pairing
 from kafka_dr.recorder.groups import Groups
 from kafka_dr.recorder.mirror_topics import LOCATION, MirrorTopics
 
-#: Share of the interval for pairs by content: the rest of a sample takes a second or two.
+#: Share of the interval for finding content pairs: the rest of a sample takes a second or two.
 _PAIRING_SHARE = 0.6
 
 
 class Looker:
-    """The sampler of one flow, with the states last written."""
+    """Takes samples of one flow; remembers the states written last, so that a sample can write changes only."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Looker:
 
         Args:
             interval_seconds: from the start of one sample to the start of the next.
-            read_before: returns the next offsets of MirrorMaker 2's topics that earlier recorders stored.
+            read_before: returns the offsets where earlier recorders stopped reading MirrorMaker 2's topics.
         """
         self.flow, self.naming, self.access = flow, naming, access
         self._configs: dict[str, dict[str, str]] = {
@@ -62,11 +62,11 @@ class Looker:
         self._problems: list[str] = []
 
     def look(self, whole: bool) -> RecorderRows:
-        """Take one sample: changes since the last sample, or all states if `whole`."""
+        """Take one sample and return its rows: changes since the last sample, or all states if `whole`."""
         rows, self._problems = RecorderRows(int(time.time() * 1000)), []
         states = self._read_connect()
         flows_back = self._flows_back()
-        # The target first: no copy of a record at or above the source's end lies below the target's end.
+        # Read the target first: copies of records at or above the source's end then lie at or above the target's end.
         target = self._read_cluster(self.access.target, "the target", self._mirrored)
         source = self._read_cluster(self.access.source, "the source", self._replicating)
         self._source_answered = source.answered
@@ -77,7 +77,7 @@ class Looker:
         self._pairing.owe(changed)
         self._write_deleted_topics(rows, source, target, whole)
         self._read_mirror_topics(rows, source, target)
-        # After the checkpoints: a checkpoint that is read later may be newer than the positions.
+        # Read positions after the checkpoints: otherwise a checkpoint may be newer than its group's position.
         groups_read = self._write_groups(rows, source, whole)
         if source.answered and not flows_back:
             with self._tolerating("own pairs"):
@@ -107,7 +107,10 @@ class Looker:
     # -- both clusters ---------------------------------------------------------------------------------------------
 
     def _read_connect(self) -> dict[str, str]:
-        """Read connectors' states; while the worker is silent, its last version, configuration and offsets stay."""
+        """Return the connectors' states; store version, configuration and replicated offsets.
+
+        If the worker does not answer, the values stored last stay. {} in dedicated mode, where no worker can be asked.
+        """
         states: dict[str, str] = {}
         worker, names = self.access.worker, self.flow.connectors
         if worker is None:
@@ -122,12 +125,12 @@ class Looker:
         return states
 
     def _flows_back(self) -> bool | None:
-        """Whether the reverse flow may be mirroring into the topics that the sampled flow mirrors; None if unknown."""
+        """Whether the reverse flow may be writing into the source topics of the sampled flow; None if unknown."""
         flow_back = self.access.flow_back
         if flow_back is None:
             return False
         with self._tolerating("the flow back"):
-            # The reverse flow's worker runs near the source: if the source is down, do not wait for the worker too.
+            # The reverse flow's worker runs near the source: if the source is silent, do not wait for the worker.
             return flow_back.may_mirror() if self._source_answered else None
         return None
 
@@ -153,7 +156,7 @@ class Looker:
         ]
 
     def _mirrored(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
-        """List the target's partitions with the flow's copies, by name and by the source topics of earlier samples."""
+        """List the target's partitions with the flow's copies: by name, or by source topics of earlier samples."""
         sampled = {self._remote(tp) for tp in self._partitions.known}
         selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
         named = {name for name in topics if (up := self._upstream(name)) is not None and selects(up)}
@@ -165,7 +168,7 @@ class Looker:
         ]
 
     def _upstream(self, topic: str) -> str | None:
-        """The source topic of a target topic, None if not of this flow; the same name under identity naming."""
+        """The source topic of a target topic (the same name under identity naming); None if not of this flow."""
         return (
             self.naming.upstream(topic)
             if self.naming.source_alias(topic) == self.flow.source
@@ -178,7 +181,7 @@ class Looker:
         return TopicPartition(self.naming.remote(self.flow.source, tp.topic), tp.partition)
 
     def _join_clusters(self, source: Side, target: Side) -> dict[TopicPartition, PartitionSeen]:
-        """State of every partition that the source has, or had when the source last answered."""
+        """Return the state on both clusters of each partition that the source has, or had when it last answered."""
         partitions = source.spans if source.answered else self._partitions.known
         return {tp: self._partition_state(tp, source, target) for tp in sorted(partitions)}
 
@@ -205,9 +208,9 @@ class Looker:
         return NONE_KEPT if last_offset is None else last_offset
 
     def _write_deleted_topics(self, rows: RecorderRows, source: Side, target: Side, whole: bool) -> None:
-        """Write topics of the flow that the source lacks in two samples in a row: deleted there, so no loss.
+        """Write as deleted each topic of the flow that the source lacks in two samples in a row: no loss.
 
-        A source without any topic of the flow has lost them all: no topic then counts as deleted.
+        No topic counts as deleted if the source has none of the flow's topics: such a source has lost its data.
         """
         if not source.answered:
             return
@@ -216,11 +219,11 @@ class Looker:
         for topic in self._deleted_topics.differing(dict.fromkeys(sorted(deleted), "Gone"), whole):
             rows.add(Kind.TOPIC, topic=topic, state="Gone")
         self._deleted_topics.gone(deleted)
-        # A topic that reappears is written again, even unchanged.
+        # Forget its partitions: if the topic reappears, they are written again, even unchanged.
         self._partitions.gone([tp for tp in self._partitions.known if tp.topic not in deleted])
 
     def _mirrored_topics(self, target: Side) -> set[str]:
-        """Source topics that were sampled before, have an offset in Connect, or have copies on the target by name."""
+        """Source topics of earlier samples, with an offset in Connect, or with a copy on the target by its name."""
         replicated = {tp.topic for tp, offset in (self._replicated or {}).items() if offset is not None}
         copies = {
             self.naming.upstream(name)
@@ -239,7 +242,10 @@ class Looker:
             self._problems += self._mirror_topics.write_checkpoints(rows, target)
 
     def _write_groups(self, rows: RecorderRows, source: Side, whole: bool) -> str | None:
-        """Write groups and positions; return `WHOLE` or `CHANGED`, None if unread. A silent source is not asked."""
+        """Write groups and positions; return `WHOLE` or `CHANGED`, None if they were not read.
+
+        They are not requested if the source has not answered in this sample.
+        """
         ids = {tp.topic: source.topics[tp.topic].topic_id for tp in source.spans}
         # Kafka deletes a topic's positions with the topic: an equal position on a recreated topic is another position.
         if whole or any(self._topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in ids.items()):

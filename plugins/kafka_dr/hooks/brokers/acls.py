@@ -1,4 +1,4 @@
-"""The ACL entries of one cluster: read, add, remove exactly, read back."""
+"""Reads, adds and removes ACL entries of one cluster, each by its exact fields."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _TYPE_NAMES = {kind: name for name, kind in _TYPES.items()}
 
 
 class ClusterAcls:
-    """ACL entries of one cluster. Adding an existing entry or removing a missing entry changes nothing."""
+    """The ACL entries of one cluster. Adding an entry that exists, or removing one that does not, changes nothing."""
 
     def __init__(self, admin: AdminClient, alias: str = "the cluster") -> None:
-        """Use a client (`KafkaCluster.admin`) and hold a reference to it: a deleted client never answers."""
+        """Store the client (`KafkaCluster.admin`), so that it lives: a client without a reference never answers."""
         self._admin = admin
         self._alias = alias
 
@@ -47,8 +47,8 @@ class ClusterAcls:
     def authorizer_enabled(self, timeout: float = _SECONDS) -> bool:
         """Whether the cluster has an authorizer.
 
-        The probe removes an entry that cannot exist. Reading entries would not do: librdkafka reports no broker error
-        for it, so a cluster without authorizer looks like a cluster without entries.
+        The test is to remove an ACL entry that cannot exist. Reading entries is no test: librdkafka does not report the
+        broker's error, so that a cluster without authorizer looks like a cluster without entries.
         """
         probe = AclEntry("topic", "switchback-asks", "literal", "User:switchback-nobody", "127.0.0.1", "read", "deny")
         with kafka_border(self._alias, "asking for the authorizer"):
@@ -61,10 +61,10 @@ class ClusterAcls:
             raise KafkaException(outcome)
 
     def entries(self, timeout: float = _SECONDS) -> frozenset[AclEntry]:
-        """All entries on topics, groups, transactional ids and the cluster; none without an authorizer.
+        """All ACL entries on topics, groups, transactional ids and the cluster; empty without an authorizer.
 
         Raises:
-            KafkaUnavailable: also if the connection may not read entries (librdkafka would return none).
+            KafkaUnavailable: also if the connection may not read ACL entries, for which librdkafka reports no error.
         """
         with kafka_border(self._alias, "reading ACL entries"):
             futures = [self._admin.describe_acls(_any_of(kind), request_timeout=timeout) for kind in _TYPES.values()]
@@ -84,7 +84,7 @@ class ClusterAcls:
             )
 
     def add(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> None:
-        """Add entries in one request, in their order: a DENY and the ALLOW that limits the DENY must come together."""
+        """Add ACL entries in one request, in the given order: a DENY and the ALLOW that limits it must come together."""
         bindings = [_binding(entry) for entry in dict.fromkeys(entries)]
         if not bindings:
             return
@@ -93,7 +93,7 @@ class ClusterAcls:
                 future.result(timeout + 5)
 
     def remove(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> frozenset[AclEntry]:
-        """Remove exactly these entries, no similar ones; return the entries that existed."""
+        """Remove exactly these ACL entries, none that are only similar; return those that existed."""
         filters = [_filter(entry) for entry in sorted(set(entries))]
         if not filters:
             return frozenset()
@@ -102,7 +102,7 @@ class ClusterAcls:
             return frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
 
     def missing(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> list[AclEntry]:
-        """List entries that the cluster does not show, sorted; brokers apply a change with delay."""
+        """Return those of the given ACL entries that the cluster lacks, sorted; brokers apply a change with delay."""
         return sorted(set(entries) - self.entries(timeout))
 
 
@@ -111,7 +111,7 @@ def _any_of(kind: ResourceType) -> AclBindingFilter:
 
 
 def _fields(entry: AclEntry) -> tuple[Any, ...]:
-    """Convert an entry to the client's types; BadInput for unknown words, empty names and filters."""
+    """Return an ACL entry's fields in the client's types; BadInput for unknown words, empty names and filters."""
     try:
         pattern = ResourcePatternType[entry.pattern.upper()]
         operation, permission = AclOperation[entry.operation.upper()], AclPermissionType[entry.permission.upper()]

@@ -1,4 +1,4 @@
-"""Settings that the Kafka client accepts from a connection, and its errors as Switchback's errors."""
+"""The settings that an Airflow connection may give the Kafka client; the client's errors as Switchback's errors."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kafka_dr.hooks.redaction import one_line
 
 _T = TypeVar("_T")
 
-#: Keys that a connection may set. Left out, so refused: keys that load code, run commands, fetch URLs, set callbacks or
-#: turn checks off (plugin.library.paths, ssl.engine.*, ssl.providers, sasl.kerberos.kinit.cmd, *oauthbearer*,
-#: enable.ssl.certificate.verification, *_cb).
+#: Keys that a connection may set; any other is refused, among them keys that load code, run commands, fetch URLs, set
+#: callbacks or turn checks off (plugin.library.paths, ssl.engine.*, ssl.providers, sasl.kerberos.kinit.cmd,
+#: *oauthbearer*, enable.ssl.certificate.verification, *_cb).
 ALLOWED_KEYS = frozenset(
     """
     bootstrap.servers client.id client.rack client.dns.lookup security.protocol
@@ -44,7 +44,7 @@ _TRANSIENT = frozenset(
         "_TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD _WAIT_CACHE _ALL_BROKERS_DOWN"
     ).split()
 )
-#: librdkafka's own error codes go from -200 to this one; a broker's unknown error is -1, all others are positive.
+#: librdkafka's own error codes go from -200 to this one. A broker's codes are above: -1 if unknown, else positive.
 _LAST_CLIENT_ERROR = -100
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
@@ -53,8 +53,8 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
     """Check a connection's settings and return them as a librdkafka configuration.
 
     Raises:
-        BadInput: keys that are not allowed, values that are no text or number, no bootstrap servers. The message never
-            shows values.
+        BadInput: a key is not allowed, a value is neither text nor number, or bootstrap.servers is missing. The message
+            never shows values.
     """
     problems = [f"{key}: not allowed" for key in sorted(map(str, config)) if key not in ALLOWED_KEYS]
     problems += [
@@ -68,12 +68,12 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
         raise BadInput(
             f"the Kafka connection of {alias} cannot be used", "; ".join(problems), "mend the Airflow connection"
         )
-    # librdkafka logs unredacted text to stderr; errors carry the reason instead.
+    # No logging: librdkafka would log unredacted text to stderr. The reason of an error is in the error itself.
     return {**config, "log_level": 0}
 
 
 def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
-    """List a cluster's brokers; KafkaException if the cluster names none, as for seconds after a start or thaw.
+    """List a cluster's live brokers; KafkaException if it names none, as for seconds after a start or a freeze.
 
     Call this before describe_cluster: librdkafka aborts the whole process if the answer to describe_cluster names no
     broker.
@@ -87,17 +87,19 @@ def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
 
 
 def describe_error(error: KafkaError) -> str:
-    """Describe a client error for people, its name first."""
+    """Return a client error as text for people: its name, then its description without secrets."""
     return f"{error.name()} ({one_line(error.str(), 1000)})"
 
 
 @contextmanager
 def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterator[None]:
-    """Turn the client's errors into KafkaUnavailable, or BadInput if the client refuses an argument.
+    """Inside this context, turn the client's errors into KafkaUnavailable, or BadInput for an unusable argument.
 
     Args:
+        alias: the cluster's name in the topology, for the message.
         what: the request, for the message.
-        last_error: returns the client's last connection error; the message names it, as it is often the true reason.
+        last_error: returns the client's last connection error, or empty text; the message shows this error, which is
+            often the true reason.
     """
     from_broker = False
     try:
@@ -122,7 +124,7 @@ def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> 
 
 
 def outcome_of(future: Future[Any], timeout: float) -> Any:
-    """Return a future's result, or its KafkaError instead of raising (`_TIMED_OUT` if no answer came in time)."""
+    """Return a future's result, or the KafkaError that it failed with; `_TIMED_OUT` without an answer in time."""
     try:
         return future.result(timeout)
     except KafkaException as error:
@@ -132,14 +134,14 @@ def outcome_of(future: Future[Any], timeout: float) -> Any:
 
 
 def raise_error(value: _T) -> _T:
-    """Return a value; raise KafkaException if the value is a KafkaError."""
+    """Return a value that is no error; raise a KafkaError as KafkaException."""
     if isinstance(value, KafkaError):
         raise KafkaException(value)
     return value
 
 
 def error_in(value: Any) -> KafkaError | None:
-    """The error of a whole answer, or of its first failed partition; None without an error."""
+    """The KafkaError that an answer is, or that of its first failed partition; None without an error."""
     if isinstance(value, KafkaError):
         return value
     partitions = value.topic_partitions or [] if isinstance(value, ConsumerGroupTopicPartitions) else []
@@ -147,7 +149,7 @@ def error_in(value: Any) -> KafkaError | None:
 
 
 def is_transient(value: Any) -> bool:
-    """Whether an answer is an error that a repeated request may end."""
+    """Whether an answer, or a partition in it, has an error that may be gone if the request is sent again."""
     error = error_in(value)
     return error is not None and error.code() in _TRANSIENT
 
@@ -158,7 +160,7 @@ def is_error(value: Any, code: int) -> bool:
 
 
 def growing_pauses() -> Iterator[float]:
-    """Yield growing pauses in seconds between repeats, endlessly: the caller's deadline ends them."""
+    """Yield the pauses between repeated requests, in seconds, doubled up to 5 s; endless: the caller stops."""
     pause = _FIRST_PAUSE
     while True:
         yield pause

@@ -18,7 +18,7 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
     """Topics, offsets, groups and positions of one cluster."""
 
     def metadata(self, timeout: float = REQUEST_SECONDS) -> Metadata:
-        """Brokers and leaders, by one request that any live broker may answer."""
+        """The cluster's live brokers and the partitions' leaders, by one request that any live broker may answer."""
         with self._border("asking for metadata"):
             answer = self._admin.list_topics(timeout=timeout)
         leaders = {
@@ -28,18 +28,18 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         return Metadata(tuple(sorted(answer.brokers)), leaders)
 
     def cluster_id(self, timeout: float = REQUEST_SECONDS) -> str:
-        """The id that the cluster was formatted with."""
+        """The cluster id, which Kafka's storage was formatted with."""
         with self._border("asking for the cluster's id"):
             cluster_id: str = self._admin.list_topics(timeout=timeout).cluster_id
         return cluster_id
 
     def brokers(self, timeout: float = REQUEST_SECONDS) -> list[Broker]:
-        """All live brokers by id, at least one; KafkaUnavailable also if the cluster's answer names none."""
+        """All live brokers, sorted by id; KafkaUnavailable also if the cluster's answer names no broker."""
         with self._border("asking for brokers"):
             return sorted((Broker(n.id, n.host, n.port) for n in in_service(self._admin, timeout)), key=lambda b: b.id)
 
     def users(self, timeout: float = REQUEST_SECONDS) -> frozenset[str] | None:
-        """Names of SCRAM users; None if the cluster does not list them to this connection."""
+        """Names of SCRAM users; None if the cluster does not list its users to this connection, or does not answer."""
         try:
             future: Any = self._admin.describe_user_scram_credentials(request_timeout=timeout)
             return frozenset(future.result(timeout + 5))

@@ -1,4 +1,4 @@
-"""Requests to one cluster through confluent-kafka's AdminClient, with repeats and errors."""
+"""Requests to one cluster by confluent-kafka's AdminClient: repeated if it helps, errors as Switchback's."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _T = TypeVar("_T")
 
 REQUEST_SECONDS = 30.0
 COORDINATOR_SECONDS = 10.0
-#: Topics or groups per request.
+#: Limit of topics or groups in one request.
 MOST_AT_ONCE = 500
 
 
 class ClusterConnection:
-    """The admin clients of one cluster, with waits for their answers."""
+    """The admin clients of one cluster, and the waits for their answers."""
 
     def __init__(self, alias: str, config: Mapping[str, Any]) -> None:
         """Create the client; no request is sent yet.
 
         Args:
             alias: the cluster's name in the topology, for errors.
-            config: librdkafka keys, see `ALLOWED_KEYS`.
+            config: the connection's settings, by librdkafka's keys (`ALLOWED_KEYS`).
         """
         self.alias = alias
         self._servers = str(config.get("bootstrap.servers", ""))
@@ -55,38 +55,38 @@ class ClusterConnection:
 
     @property
     def admin(self) -> AdminClient:
-        """The client, for the ACL hook; hold a reference to this object until the client's results have arrived."""
+        """The admin client, for requests about ACLs; its caller keeps this object until the answers have arrived."""
         return self._admin
 
     def complaint(self) -> str:
-        """The clients' last connection error (often the true reason of a timeout); empty without one."""
+        """The last connection error of the clients, often the true reason of a timeout; empty without an error."""
         for client in filter(None, (self._admin, self._group_client)):
             client.poll(0)
         return self._last_error
 
     def complaints(self) -> frozenset[str]:
-        """Kafka's names of all connection errors of the clients so far."""
+        """Names, as Kafka calls them, of all connection errors that the clients have had so far."""
         self.complaint()
         return frozenset(self._complaints)
 
     def _coordinators(self) -> AdminClient:
-        """The client for requests to group coordinators, separate because of `_forget_coordinators`."""
+        """The client for requests to group coordinators; `_forget_coordinators` drops it after a failure."""
         if self._group_client is None:
             with kafka_border(self.alias, "making a client"):
                 self._group_client = AdminClient(self._settings)
         return self._group_client
 
     def _forget_coordinators(self) -> None:
-        """Drop the coordinator client after a failure, once no request is under way.
+        """Drop the client for group coordinators after a failure; no request of the client may be under way.
 
-        librdkafka aborts the whole process when a broker returns after a request to that broker, as coordinator, has
-        timed out.
+        librdkafka would abort the whole process if a coordinator's broker came back after a request to it has timed
+        out.
         """
         self._group_client = None
 
     def _complain(self, error: KafkaError) -> None:
         self._complaints.add(error.name())
-        # "All brokers are down" is only a summary: it must not hide a broker's earlier error.
+        # "All brokers are down" is only a summary: it must not replace the error of a single broker.
         if not (self._last_error and error.code() == KafkaError._ALL_BROKERS_DOWN):
             self._last_error = describe_error(error)
 
@@ -94,7 +94,7 @@ class ClusterConnection:
         return kafka_border(self.alias, what, self.complaint)
 
     def _existing(self, what: str, requests: list[dict[_T, Future[Any]]], timeout: float) -> dict[_T, Any]:
-        """Results by key, without topics that do not exist."""
+        """The results of all requests, by key; without topics that do not exist."""
         answers = {key: outcome_of(future, timeout + 5) for futures in requests for key, future in futures.items()}
         with self._border(what):
             return {
@@ -112,11 +112,15 @@ class ClusterConnection:
         window: RequestWindow | None = None,
         of_groups: bool = True,
     ) -> Iterator[tuple[_T, Any]]:
-        """Send requests for all items, and again after transient errors until the timeout; raise any other error.
+        """Send one request per item and yield each item with its answer; after a transient error, send again.
+
+        Any other error, or a transient one at the timeout, is raised.
 
         Args:
-            of_groups: whether the requests go to group coordinators; only then a failure drops the coordinator client.
-                Other requests may run while group requests are under way.
+            send: sends the requests of items and yields each item with its future.
+            window: limits the requests in flight; is told whether each request succeeded. None if `send` has no limit.
+            of_groups: whether the requests go to group coordinators. Only their failure drops the client for
+                coordinators: other requests may run while requests to coordinators are under way.
         """
         ends_at, pending = time.monotonic() + timeout, items
         for pause in growing_pauses():
@@ -147,7 +151,7 @@ class ClusterConnection:
         return value
 
     def _done(self, what: str, future: Future[Any], timeout: float, already: int) -> bool:
-        """Wait for a change; False if the cluster answers with the error code `already`: nothing was to be changed."""
+        """Wait for a change; True if it was made, False if the answer is the error `already`: no change was needed."""
         outcome = outcome_of(future, timeout + 5)
         if is_error(outcome, already):
             return False

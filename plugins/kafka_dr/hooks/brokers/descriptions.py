@@ -13,7 +13,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 
 @dataclass(frozen=True)
 class Broker:
-    """One broker as clients see it."""
+    """One broker, with the address that it advertises to clients."""
 
     id: int
     host: str
@@ -25,9 +25,10 @@ class TopicInfo:
     """One topic. A topic recreated under the same name has another id.
 
     Attributes:
-        partitions: leader's broker id by partition; None for a partition without leader.
-        replicas: ids of replica brokers by partition.
-        in_sync: ids of in-sync brokers by partition.
+        partitions: by partition, the broker id of its leader; None for a partition without leader.
+        replicas: by partition, the ids of the brokers with a replica.
+        in_sync: by partition, the ids of the brokers with an in-sync replica.
+        internal: whether the topic is one of Kafka's own, such as __consumer_offsets.
     """
 
     name: str
@@ -39,11 +40,11 @@ class TopicInfo:
 
 
 class Metadata(NamedTuple):
-    """The cluster's metadata by any one broker.
+    """The cluster's metadata, as one of its brokers answered.
 
     Attributes:
         brokers: ids of live brokers, sorted.
-        leaders: leader's broker id by topic and partition; None for a partition without leader.
+        leaders: by topic and partition, the broker id of the leader; None for a partition without leader.
     """
 
     brokers: tuple[int, ...]
@@ -51,11 +52,11 @@ class Metadata(NamedTuple):
 
 
 class Settings(dict[str, str]):
-    """Configuration of one topic or broker, by key.
+    """Configuration of one topic or broker: values by key.
 
     Attributes:
         non_default: keys whose value is not Kafka's own default.
-        overrides: keys set on this very topic or broker at run time.
+        overrides: keys set dynamically on this one topic or broker, not in a broker's file or for the whole cluster.
         hidden: keys whose value the broker does not show.
     """
 
@@ -81,10 +82,11 @@ class GroupInfo:
     """One consumer group.
 
     Attributes:
-        state: Kafka's name: Empty, Stable, PreparingRebalance, CompletingRebalance, Dead, or Unknown.
+        state: as Kafka calls it: Empty, Stable, PreparingRebalance, CompletingRebalance, Dead, or Unknown.
         type: classic or consumer (the newer protocol), or unknown.
-        protocol_type: `consumer`, or empty for a group that only an admin client or a simple consumer committed to.
-        members: only filled for groups that are not empty.
+        protocol_type: `consumer`; empty for a group whose positions only an admin client or a consumer without
+            subscription committed.
+        members: empty for a group without members.
     """
 
     name: str
@@ -95,5 +97,5 @@ class GroupInfo:
 
     @property
     def empty(self) -> bool:
-        """Whether the group has no members, so that its positions may be written. Unknown counts as not empty."""
+        """Whether the group has no members, so that its positions may be written; False in the state Unknown."""
         return self.state in ("Empty", "Dead") and not self.members

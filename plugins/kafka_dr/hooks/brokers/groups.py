@@ -38,14 +38,14 @@ class ClusterGroups(ClusterConnection):
     """Groups and positions of one cluster."""
 
     def groups(self, timeout: float = 60.0) -> dict[str, GroupInfo]:
-        """All consumer groups by name, including groups that only admin clients committed to.
+        """All consumer groups by name, including groups whose positions only an admin client committed.
 
-        Members are read for groups that are not empty.
+        Members are read only of groups that are not empty.
         """
         with self._border("listing groups"):
             listing = self._admin.list_consumer_groups(request_timeout=timeout).result(timeout + 5)
             if listing.errors:
-                # A partial list would silently drop groups.
+                # Some brokers did not answer: a partial list would silently lack their groups.
                 raise KafkaException(listing.errors[0])
         busy = [group.group_id for group in listing.valid if _state(group.state) not in ("Empty", "Dead")]
         described_groups = self._described_groups(busy, timeout)
@@ -54,10 +54,10 @@ class ClusterGroups(ClusterConnection):
     def positions(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0
     ) -> dict[str, dict[TopicPartition, Position]]:
-        """Read all committed positions of groups, 128 requests in flight; {} for a group without any (or unknown).
+        """Read all committed positions of groups; {} for a group without positions, or that does not exist.
 
         Args:
-            require_stable: wait for transactions that are committing positions.
+            require_stable: wait for open transactions that commit positions.
             timeout: seconds for all groups together.
         """
         return {group: _positions(answer) for group, answer in self._position_answers(groups, require_stable, timeout)}
@@ -65,7 +65,7 @@ class ClusterGroups(ClusterConnection):
     def position_columns(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0
     ) -> PositionColumns:
-        """Read positions like `positions`, as unordered columns: this takes a third of the time."""
+        """Read what `positions` reads, as unordered columns: this takes a third of the time."""
         columns = PositionColumns([], [], [], [])
         for group, answer in self._position_answers(groups, require_stable, timeout):
             columns.add(group, answer.topic_partitions or ())
@@ -74,7 +74,7 @@ class ClusterGroups(ClusterConnection):
     def _position_answers(
         self, groups: Iterable[str], require_stable: bool, timeout: float
     ) -> Iterator[tuple[str, Any]]:
-        """Yield each group's answer, 128 requests in flight."""
+        """Yield each group with its answer; at most 128 requests are in flight."""
 
         def send(names: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
             def ask(group: str) -> Future[Any]:

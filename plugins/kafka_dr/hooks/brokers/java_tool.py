@@ -1,6 +1,7 @@
-"""Kafka's own tools, run as programs, for requests that the Python client lacks.
+"""Runs Kafka's own Java tools, for requests that the Python client lacks.
 
-The connection's settings travel in a nameless file that only this user may read: no kill leaves a file behind.
+A tool gets the connection's settings in a file without a name that only this user may read: a killed process leaves no
+file behind.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class KafkaTool:
 
         Args:
             jars: folder of Kafka's jars.
-            config: librdkafka keys of the connection.
+            config: the connection's settings, by librdkafka's keys.
             alias: the cluster's name in the topology, for errors.
         """
         self._jars, self._alias = jars, alias
@@ -120,7 +121,7 @@ class KafkaTool:
 
     @contextmanager
     def _settings_file(self) -> Iterator[IO[str]]:
-        """Write the connection's Java settings to a nameless file that no other user may read."""
+        """Yield a file without a name with the connection's settings for Java; no other user may read the file."""
         with tempfile.TemporaryFile("w+", encoding="ascii", prefix="switchback-") as file:
             file.write(javaproperties.dumps({**for_java(self._with_pem_contents()), **_LIMITS}, timestamp=None))
             file.flush()

@@ -1,4 +1,4 @@
-"""Kafka's own tool for log directories: the Python client cannot read log sizes."""
+"""Runs Kafka's own tool for log directories: the Python client cannot read how large logs are."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.client import in_batches
 from kafka_dr.hooks.brokers.java_tool import KafkaTool
 
-#: Topics per run: as many of the longest names fit into one argument of a command line.
+#: Topics per run of the tool: 500 names of the greatest length still fit into one argument of a command line.
 _TOPICS = 500
 
 
 class LogDirTool(KafkaTool):
-    """Reads the bytes that topics take on their brokers' disks."""
+    """Reads how many bytes the partitions of topics take on the brokers' disks."""
 
     main = "org.apache.kafka.tools.LogDirsCommand"
     rights = "DESCRIBE on the cluster"
 
     def sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
-        """Bytes of each partition of the existing topics, as `log_sizes` counts them."""
+        """Bytes of each partition's largest replica; topics that do not exist are left out."""
         sizes: dict[TopicPartition, int] = {}
         for batch in in_batches(sorted(set(topics)), _TOPICS):
             sizes |= log_sizes(self._run("--describe", f"--topic-list={','.join(batch)}"))

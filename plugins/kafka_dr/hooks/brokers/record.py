@@ -13,12 +13,12 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 
 
 class Record(NamedTuple):
-    """One record; None and empty differ in key, value and header values.
+    """One record that was read. In key, value and header values, None (null) is not the same as empty.
 
     Attributes:
         timestamp: milliseconds since 1970; None for a record without timestamp.
-        log_append_time: whether the broker set the timestamp; source and target timestamps then always differ.
-        headers: in order; names may recur.
+        log_append_time: whether the broker set the timestamp; if so, a record and its copy have different timestamps.
+        headers: in the record's order; a name may occur several times.
     """
 
     topic: str
@@ -36,7 +36,11 @@ class Record(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
     def fingerprint(self, with_timestamp: bool = False) -> str:
-        """SHA-256 over key, value and headers, each with its length: equal content gives equal fingerprints."""
+        """SHA-256 over key, value and headers, each with its length: equal for records of equal content.
+
+        Args:
+            with_timestamp: whether the timestamp is part of the content.
+        """
         parts: list[bytes | None] = [self.key, self.value]
         for name, value in self.headers:
             parts += [name.encode("utf-8", "surrogateescape"), value]
@@ -49,7 +53,7 @@ class Record(NamedTuple):
 
 
 class Consumed(Protocol):
-    """A message from a consumer. In confluent-kafka's own types, topic, partition and offset may be None."""
+    """A message from a consumer, with topic, partition and offset; confluent-kafka's own types allow None for these."""
 
     topic: Callable[[], str]
     partition: Callable[[], int]
@@ -74,9 +78,9 @@ class Tail:
 
     Attributes:
         records: sorted by offset, at most as many as requested.
-        scanned_from: every offset from here to `end` was read; a reader returns no other records there, except records
-            older than `records`.
-        end: the log end, or last stable offset, that the reader's position reached.
+        scanned_from: every offset from `scanned_from` to `end` was read: apart from `records` there may only be older
+            records in that range.
+        end: where reading ended: the log end or, under read_committed, the last stable offset.
     """
 
     records: tuple[Record, ...]
@@ -85,17 +89,17 @@ class Tail:
 
     @property
     def last(self) -> Record | None:
-        """The last record that a reader returns; None if the reader reached the end without any."""
+        """The last record; None if a read from `scanned_from` to `end` returned no record."""
         return self.records[-1] if self.records else None
 
     @property
     def skipped_at_end(self) -> int:
-        """Number of offsets after the last record: markers, aborted or compacted records, which no reader returns."""
+        """Number of offsets after the last record, which no reader gets: markers, aborted or compacted records."""
         return self.end - (self.records[-1].offset + 1 if self.records else self.scanned_from)
 
 
 def record_of(message: Consumed) -> Record:
-    """Convert a message to a record."""
+    """Convert a consumer's message to a record."""
     kind, timestamp = message.timestamp()
     headers = message.headers()
     return Record(
@@ -111,5 +115,5 @@ def record_of(message: Consumed) -> Record:
 
 
 def key_and_value(message: Consumed) -> tuple[bytes | None, bytes | None]:
-    """Key and value only: MM2's internal topics use nothing else."""
+    """A message's key and value: records of MirrorMaker 2's internal topics use nothing else."""
     return message.key(), message.value()

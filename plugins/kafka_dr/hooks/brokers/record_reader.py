@@ -1,7 +1,7 @@
-"""Reading records of one cluster.
+"""Reads records of one cluster.
 
-A read ends by position, never by count: a partition is finished when the reader's position reaches the end offset,
-whether or not the last offsets hold records (no reader returns markers, aborted records or compacted-away offsets).
+A read of a partition ends when the reader's position has reached the end offset, not after a number of records: the
+last offsets may hold nothing that a reader gets (markers, aborted records, offsets removed by compaction).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _METADATA_SECONDS = 60.0
 #: librdkafka's own default.
 _QUEUED_KBYTES = 65_536
 
-#: Transient connection errors of the client; the read's deadline decides whether an error matters.
+#: The client's transient errors: reading continues after them until the read's deadline.
 _TRANSIENT = frozenset(
     getattr(KafkaError, name)
     for name in (
@@ -54,12 +54,13 @@ class RecordReader:
         """Check the configuration; no client is created yet.
 
         Args:
-            config: librdkafka keys of the connection.
+            config: the connection's settings, by librdkafka's keys.
             alias: the cluster's name in the topology, for errors.
             isolation: read_uncommitted (as MirrorMaker 2 by default) or read_committed.
             queued_kbytes: limit of the client's queue of fetched records, in kB.
-            keeps_client: reuse one client for consecutive reads of one thread, as a login costs more than reading a
-                few records; a read that fails or ends early closes the client. Otherwise each read has its own client.
+            keeps_client: whether consecutive reads of one thread share a client, as a login costs more than reading a
+                few records; a read that fails or ends early closes this client. If False, each read has a client of its
+                own.
         """
         if isolation not in (READ_COMMITTED, READ_UNCOMMITTED):
             raise BadInput(
@@ -81,7 +82,7 @@ class RecordReader:
             "fetch.wait.max.ms": 50,
             "fetch.error.backoff.ms": 50,
             "fetch.queue.backoff.ms": 50,
-            # After a broker's absence, an idle client must reconnect within the next read.
+            # A client that was idle while a broker was away must reconnect to the broker within the next read.
             "reconnect.backoff.max.ms": 1_000,
             "queued.max.messages.kbytes": queued_kbytes,
         }
@@ -92,9 +93,10 @@ class RecordReader:
     def last_records(
         self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 60.0
     ) -> dict[TopicPartition, Tail]:
-        """Read the last n records of each of thousands of partitions.
+        """Read the last n records of each partition; one call takes thousands of partitions.
 
-        Where the end holds no records (markers, holes), the read goes back further, at most to the log start.
+        If the last offsets hold fewer than n records (markers, compacted offsets), older offsets are read, too, at most
+        down to the log start.
 
         Raises:
             KafkaUnavailable: not all ends were reached in time; the message names the partitions.
@@ -120,13 +122,13 @@ class RecordReader:
     def range(
         self, partition: TopicPartition, start: int, end: int, limit: int | None = None, timeout: float = 60.0
     ) -> list[Record]:
-        """Read records with start <= offset < end, at most `limit`; the offsets must still be in the log."""
+        """Read a partition's records with start <= offset < end, at most `limit`; KafkaUnavailable if deleted."""
         return self.ranges({partition: OffsetSpan(start, end)}, limit, timeout)[partition]
 
     def ranges(
         self, spans: Mapping[TopicPartition, OffsetSpan], limit: int | None = None, timeout: float = 60.0
     ) -> dict[TopicPartition, list[Record]]:
-        """Read records of many spans, at most `limit` per partition; an empty list proves a span without records."""
+        """Read the records of many spans, at most `limit` per partition; an empty list: the span holds no record."""
         records: dict[TopicPartition, list[Record]] = {tp: [] for tp in spans}
         for record in self.scan(spans, timeout, limit, record_of):
             records[record.topic_partition].append(record)
@@ -139,11 +141,13 @@ class RecordReader:
         take: Callable[[Consumed], _T] = record_of,  # type: ignore[assignment]  # a type variable has no default
         begin: Mapping[TopicPartition, int] | None = None,
     ) -> Iterator[_T]:
-        """Read all current records of a topic, in order within each partition; meant for MM2's internal topics.
+        """Yield a topic's records up to its present log ends, in order within each partition.
+
+        Meant for MirrorMaker 2's internal topics.
 
         Args:
             take: converts each message; `key_and_value` is faster for millions of records.
-            begin: start offsets of partitions that are not read from their log start.
+            begin: offsets to start at, by partition; other partitions are read from their log start.
         """
         info = self._cluster.topics([topic], min(timeout, _METADATA_SECONDS)).get(topic)
         if info is None:
@@ -159,7 +163,7 @@ class RecordReader:
         )
 
     def spans(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, OffsetSpan]:
-        """Log start, and log end (under read_committed the last stable offset), of each partition."""
+        """Log start and log end by partition; under read_committed the end is the last stable offset."""
         unique = list(dict.fromkeys(partitions))
         starts = self._cluster.starts(unique, timeout)
         ends = self._cluster.ends(unique, self.isolation, timeout)
@@ -173,17 +177,17 @@ class RecordReader:
         take: Callable[[Consumed], _T] = record_of,  # type: ignore[assignment]  # a type variable has no default
         given_up: dict[TopicPartition, str] | None = None,
     ) -> Iterator[_T]:
-        """Yield records of all spans, ordered within a partition, until every position has passed its span.
+        """Yield the records of all spans, in order within a partition, until each span is read to its end.
 
         Args:
             limit: maximum of records per partition.
-            take: converts each message.
-            given_up: if given, partitions that cannot be read to the end of their span are added with the reason, and
-                the other partitions are read on.
+            take: converts each message to what is yielded.
+            given_up: a dictionary that gets each partition whose span cannot be read to its end, with the reason; the
+                other partitions are still read. None: such a partition ends the read with an error.
 
         Raises:
-            KafkaUnavailable: the client failed; or, without `given_up`, a span was not passed in time or its offsets
-                are no longer in the log.
+            KafkaUnavailable: the client failed; or, without `given_up`, a span was not read to its end in time, or its
+                offsets are no longer in the log.
         """
         unfinished = {tp: span for tp, span in spans.items() if span.start < span.end and limit != 0}
         if not unfinished:
@@ -211,7 +215,7 @@ class RecordReader:
             return Consumer(self._config)
 
     def _request_leaders(self, consumer: Consumer, topics: set[str], ends_at: float) -> None:
-        """Request the leaders of topics new to a reused client, which alone would wait up to a second."""
+        """Let a reused client look up the leaders of new topics; by itself it would wait up to a second for them."""
         remaining = ends_at - time.monotonic()
         if self._known_topics and not topics <= self._known_topics and remaining > 0:
             # If no broker answers, the read itself reports the error.
@@ -220,7 +224,7 @@ class RecordReader:
         self._known_topics |= topics
 
     def _release(self, consumer: Consumer, completed: bool) -> None:
-        """Keep the client for the next read if this read was completed; otherwise close the client."""
+        """Keep the client for the next read if `keeps_client` and this read was completed; else close the client."""
         if not (completed and self._keeps_client and self._idle_client is None):
             consumer.close()
             return
@@ -250,7 +254,7 @@ class RecordReader:
                 if error := message.error():
                     complaint = self._handle_error(message, error, unfinished, given_up) or complaint
                     continue
-                # A plain tuple equals a TopicPartition and is built faster.
+                # A plain tuple, which equals the TopicPartition and is built faster.
                 tp: TopicPartition = (message.topic(), message.partition())  # type: ignore[assignment]
                 offset, span = message.offset(), unfinished.get(tp)
                 if span is None:
@@ -268,7 +272,10 @@ class RecordReader:
         unfinished: dict[TopicPartition, OffsetSpan],
         given_up: dict[TopicPartition, str] | None,
     ) -> str:
-        """Finish a partition at its end, note transient errors, raise others unless the partition may be given up."""
+        """Handle a message that is an error; return a transient error as text, else an empty text.
+
+        The error "end of partition" finishes its partition. Any other error is noted in `given_up`, or raised.
+        """
         tp = TopicPartition(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
             if tp in unfinished and message.offset() >= unfinished[tp].end:
@@ -276,7 +283,7 @@ class RecordReader:
             return ""
         if error.code() in _TRANSIENT:
             return describe_error(error)
-        # An error of the whole client has no topic.
+        # The error of a partition that is read already; an error of the whole client has no topic, and is raised.
         if tp.topic is not None and tp not in unfinished:
             return ""
         if given_up is not None and tp in unfinished:

@@ -1,4 +1,4 @@
-"""Writing small numbers of records, with the outcome of each write."""
+"""Writes single records, and probes whether a cluster accepts writes; each write has its outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AUTHORIZATION = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     )
 )
-#: Answers after which the record is certainly not in the log.
+#: Errors after which the record is certainly not in the log.
 _REJECTION = _AUTHORIZATION | frozenset(
     getattr(KafkaError, name)
     for name in (
@@ -33,7 +33,7 @@ _REJECTION = _AUTHORIZATION | frozenset(
 
 @dataclass(frozen=True)
 class WriteAccepted:
-    """The record is in the log; `broker` was the partition's leader just before the write."""
+    """The record is in the log at `offset`; `broker` is the id of the partition's leader just before the write."""
 
     offset: int
     broker: int
@@ -46,7 +46,8 @@ class WriteRefused:
     Attributes:
         error: Kafka's name of the error.
         by_authorization: whether missing rights were the reason: only such a refusal proves a fence.
-        broker: the partition's leader, which refused the write; None if the broker did not even show the topic.
+        broker: id of the partition's leader, which refused the write; None if already the topic's description was
+            refused, so that the leader is unknown.
     """
 
     error: str
@@ -65,10 +66,10 @@ WriteResult = WriteAccepted | WriteRefused | WriteUnknown
 
 
 class RecordWriter:
-    """Writes single records, each tried once: no idempotence, no retries, acks=all.
+    """Writes single records with one attempt each: no idempotence, no retries, acks=all.
 
-    Every write has its own producer. librdkafka remembers a topic's refusal and answers the next write without asking
-    the broker: a second probe by the same producer would prove nothing.
+    Every write has its own producer: once a broker has refused a topic, librdkafka refuses the next write by itself,
+    without asking the broker, so that a second probe by the same producer would prove nothing.
     """
 
     def __init__(self, config: Mapping[str, Any], alias: str = "the cluster") -> None:
@@ -94,17 +95,17 @@ class RecordWriter:
         headers: Iterable[tuple[str, bytes | None]] = (),
         timeout: float = 10.0,
     ) -> WriteResult:
-        """Write one record and return the outcome within the timeout.
+        """Write one record and return the outcome, at the latest after `timeout` seconds.
 
-        `WriteRefused` stands for every answer after which the record is certainly not in the log.
+        The outcome is `WriteRefused` for every error after which the record is certainly not in the log.
         """
         return self._send(topic, partition, {"value": value, "key": key, "headers": list(headers)}, _REJECTION, timeout)
 
     def probe(self, topic: str, partition: int, value: bytes = b"probe", timeout: float = 10.0) -> WriteResult:
-        """Test whether the cluster accepts writes; an accepted probe leaves a record in the log.
+        """Write one record to test whether the cluster accepts writes; if it does, the record stays in the log.
 
-        `WriteRefused` only for missing rights; an unreachable broker, a missing topic or a moved leader is
-        `WriteUnknown`.
+        The outcome is `WriteRefused` only for missing rights; for an unreachable broker, a missing topic or a moved
+        leader it is `WriteUnknown`.
         """
         return self._send(topic, partition, {"value": value}, _AUTHORIZATION, timeout)
 
@@ -137,7 +138,7 @@ class RecordWriter:
             return Producer(self._settings)
 
     def _leader(self, topic: str, partition: int, timeout: float) -> int | KafkaError:
-        """The partition leader's broker id, or the error that leaves the leader unknown."""
+        """The broker id of a partition's leader, or the error because of which the leader is unknown."""
         with kafka_border(self._alias, f"looking for the leader of {topic}-{partition}"):
             futures = self._cluster.admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
         topic_info = outcome_of(futures[topic], timeout + 5)
@@ -150,7 +151,10 @@ class RecordWriter:
 
 
 def _await_verdict(producer: Producer, verdicts: list[WriteResult], ends_at: float) -> WriteResult | None:
-    """Wait for the record's outcome; a record still queued at the deadline is dropped, so that it is never sent."""
+    """Wait for the outcome of a producer's only record; None at the deadline.
+
+    A record that is still queued at the deadline is dropped, so that it is never sent.
+    """
     while not verdicts and (remaining := ends_at - time.monotonic()) > 0:
         producer.poll(min(remaining, 0.1))
     verdict = verdicts[0] if verdicts else None

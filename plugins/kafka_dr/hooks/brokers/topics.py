@@ -26,7 +26,7 @@ class ClusterTopics(ClusterConnection):
     """Topics and offsets of one cluster."""
 
     def topics(self, names: Iterable[str] | None = None, timeout: float = 60.0) -> dict[str, TopicInfo]:
-        """Topics by name, all topics if `names` is None; names that do not exist are left out."""
+        """The given topics by name, or all topics if `names` is None; topics that do not exist are left out."""
         with self._border("listing topics"):
             sorted_names = sorted(self._admin.list_topics(timeout=timeout).topics if names is None else set(names))
             requests = [
@@ -59,14 +59,14 @@ class ClusterTopics(ClusterConnection):
         """Create a topic and wait until every partition has a leader.
 
         Args:
-            replication_factor: -1 for the cluster's default; ignored with an assignment.
-            assignment: ids of replica brokers per partition.
+            replication_factor: -1 for the cluster's default; ignored if `assignment` is given.
+            assignment: per partition, the ids of the brokers for its replicas.
 
         Returns:
-            False if the topic already existed.
+            True if the topic was created, False if it already existed.
 
         Raises:
-            ReadBackFailed: the topic exists with another number of partitions.
+            ReadBackFailed: the topic has another number of partitions, or after the timeout a partition has no leader.
         """
         replicas = {"replica_assignment": assignment} if assignment else {"replication_factor": replication_factor}
         with self._border(f"creating topic {name!r}"):
@@ -77,7 +77,10 @@ class ClusterTopics(ClusterConnection):
         return created
 
     def create_partitions(self, topic: str, total: int, timeout: float = REQUEST_SECONDS) -> bool:
-        """Raise a topic's partitions to a total and wait until each has a leader; False if nothing was to be added."""
+        """Raise a topic's number of partitions to `total`; False if the topic already has as many.
+
+        Returns when every partition has a leader.
+        """
         topic_info = self.topics([topic], timeout).get(topic)
         if topic_info is None:
             raise BadInput(f"topic {topic!r} of {self.alias} does not exist")
@@ -92,11 +95,11 @@ class ClusterTopics(ClusterConnection):
         return True
 
     def delete_topic(self, name: str, timeout: float = REQUEST_SECONDS) -> bool:
-        """Delete a topic and wait until the topic is gone; False if the topic did not exist."""
+        """Delete a topic and wait until the cluster does not list it any more; False if the topic did not exist."""
         return bool(self.delete_topics([name], timeout))
 
     def delete_topics(self, names: Iterable[str], timeout: float = REQUEST_SECONDS) -> list[str]:
-        """Delete topics with all their records, wait until they are gone, and return those that existed.
+        """Delete topics with all their records, wait until none is listed any more; return those that existed.
 
         Raises:
             ReadBackFailed: some topics still exist after the timeout.
@@ -124,7 +127,7 @@ class ClusterTopics(ClusterConnection):
         ]
 
     def _await_partitions(self, topic: str, total: int, timeout: float) -> None:
-        """Read back a created topic until all leaders are known: brokers learn of a topic one after the other."""
+        """Wait until a topic has `total` partitions, each with a leader: brokers learn of a change one after the other."""
         ends_at = time.monotonic() + timeout
         while True:
             topic_info = self.topics([topic], timeout).get(topic)
@@ -137,13 +140,13 @@ class ClusterTopics(ClusterConnection):
             time.sleep(0.1)
 
     def starts(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, int]:
-        """Log start of each partition, thousands in one call."""
+        """Log start by partition; one call takes thousands of partitions."""
         return self._offsets(partitions, OffsetSpec.earliest(), READ_UNCOMMITTED, timeout)
 
     def ends(
         self, partitions: Iterable[TopicPartition], isolation: str = READ_UNCOMMITTED, timeout: float = 60.0
     ) -> dict[TopicPartition, int]:
-        """Log end of each partition; under read_committed its last stable offset. Thousands in one call."""
+        """Log end by partition, or last stable offset under read_committed; one call takes thousands of partitions."""
         return self._offsets(partitions, OffsetSpec.latest(), isolation, timeout)
 
     def _offsets(

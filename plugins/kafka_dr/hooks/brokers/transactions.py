@@ -1,4 +1,4 @@
-"""Kafka's own tool for transactions: the Python client cannot describe or abort another client's transaction."""
+"""Runs Kafka's tool for transactions: the Python client cannot describe or abort other clients' transactions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_dr.domain.kafka_model.transactions import (
 )
 from kafka_dr.hooks.brokers.java_tool import KafkaTool
 
-#: Switchback's own transactional id: aborting its transaction, which does not exist, proves the rights to abort others.
+#: Switchback's own transactional id. It has no transaction: trying to abort one proves the rights for aborting others'.
 OWN_ID = "__switchback_check"
 
 
@@ -34,32 +34,32 @@ class TransactionTool(KafkaTool):
         self.end(OWN_ID)
 
     def known(self) -> list[KnownTransaction]:
-        """Every transactional id whose state the connection may see."""
+        """Every transactional id that the connection may describe, with its state."""
         return known_transactions(self._run("list"))
 
     def open_on(self, partition: TopicPartition) -> list[OpenTransaction]:
-        """Open transactions of a partition, without the fields that only their coordinators know."""
+        """A partition's open transactions, oldest first, without the fields that only their coordinators know."""
         return open_on(
             partition,
             self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}"),
         )
 
     def producers_on(self, partition: TopicPartition) -> list[Producer]:
-        """Every producer in a partition's producer state, the latest writer first."""
+        """Every producer that a partition's leader still remembers, the latest writer first."""
         return producers_of(
             self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}")
         )
 
     def started_and_timeout(self, transactional_id: str) -> tuple[int | None, int | None]:
-        """A transaction's start (ms since 1970) and timeout (ms), as its coordinator has them."""
+        """A transaction's start (ms since 1970) and timeout (ms), from its coordinator; None for an unknown number."""
         return started_and_timeout(self._run("describe", f"--transactional-id={transactional_id}"))
 
     def end(self, transactional_id: str) -> None:
-        """Abort a transaction through its coordinator and fence its producer, which cannot commit any more."""
+        """Abort an id's transaction through its coordinator, and fence its producer, which can no longer commit."""
         self._run("forceTerminateTransaction", f"--transactionalId={transactional_id}")
 
     def abort(self, partition: TopicPartition, start_offset: int) -> None:
-        """Abort a transaction on one partition, without a coordinator: only for transactions that none knows."""
+        """Abort a transaction on one partition only: for hanging transactions, which no coordinator knows any more."""
         self._run(
             "abort",
             f"--topic={partition.topic}",

@@ -1,8 +1,8 @@
-"""The transactional writer in its own process, so that a killed task leaves no transaction half done.
+"""Runs the transactional writer in a process of its own, so that a killed task leaves no transaction half done.
 
-An aborted transaction's records stay in the log, and read_uncommitted readers get them, MirrorMaker 2 by default. All
-records of a transaction are therefore sent, before it begins, to a process that survives the task: the process finishes
-the transaction, then exits.
+Records of an aborted transaction stay in the log, and read_uncommitted readers get them, such as MirrorMaker 2 by
+default. Before a transaction begins, all its records are therefore sent to a process that survives the task: this
+process finishes the transaction, then exits.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _MORE_SECONDS = 30.0
 
 
 class _Child(subprocess.Popen[bytes]):
-    """A process with stdin and stdout pipes."""
+    """A child process whose stdin and stdout are pipes to this process."""
 
     stdin: IO[bytes]
     stdout: IO[bytes]
 
 
 class ReplayProcess:
-    """A `RecordReplay` in a process that outlives its caller by one transaction at most; started on first use."""
+    """A `RecordReplay` in a child process that outlives its caller by one transaction at most; begun by `fence`."""
 
     def __init__(
         self,
@@ -47,7 +47,10 @@ class ReplayProcess:
         batch_bytes: int = 1_000_000,
         timeout: float = 60.0,
     ) -> None:
-        """Check the arguments, those of `RecordReplay`; a pipe hands them over, so that no command line shows them."""
+        """Check the arguments, which are those of `RecordReplay`; no process is started yet.
+
+        The process gets the arguments over a pipe, so that no command line shows secrets.
+        """
         RecordReplay(config, alias, transactional_id, batch_bytes, timeout)
         self._settings = (dict(config), alias, transactional_id, batch_bytes, timeout)
         self._alias, self._id, self._patience = alias, transactional_id, timeout + _MORE_SECONDS
@@ -57,15 +60,15 @@ class ReplayProcess:
         return f"ReplayProcess({self._alias!r}, {self._id!r})"
 
     def fence(self) -> None:
-        """Take over the transactional id, see `RecordReplay.fence`."""
+        """Take over the transactional id, see `RecordReplay.fence`; start the process if there is none yet."""
         self._request(self._process or self._start(), "fence")
 
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object] = lambda: None) -> None:
-        """Write records in one transaction; once sent to the process, the transaction survives the caller.
+        """Write records in one transaction; once the process has the records, it finishes without the caller.
 
         Args:
-            still_allowed: called after all records are collected, before any is sent to the process; an exception
-                prevents the write.
+            still_allowed: called after all records are collected, before any is sent to the process; if it raises,
+                nothing is written.
         """
         process = self._process
         if process is None:
@@ -75,7 +78,7 @@ class ReplayProcess:
         self._request(process, "write", collected)
 
     def close(self) -> None:
-        """Let the process finish its transaction and exit; kill it if it does not exit in time."""
+        """Let the process finish its transaction and exit; kill a process that has not exited in time."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -90,7 +93,7 @@ class ReplayProcess:
 
     def _start(self) -> _Child:
         path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
-        # A session of its own: signals to the task's process group do not reach the process.
+        # The process gets a session of its own: signals to the task's process group must not reach the process.
         self._process = process = _Child(
             [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE,
@@ -134,11 +137,11 @@ class ReplayProcess:
 
 
 def serve_requests(given: IO[bytes], answers: IO[bytes]) -> None:
-    """Serve requests in order until the pipe closes; a request that arrived in full is still served.
+    """The child process: serve requests in order until the pipe closes; one that came completely is still served.
 
     Args:
-        given: pickled requests; the first holds the arguments of `RecordReplay`.
-        answers: for each other request, its pickled error, None for success.
+        given: pickled messages: first the arguments of `RecordReplay`, then one per request.
+        answers: gets one pickled answer per request: None for success, else the error.
     """
     writer: RecordReplay | None = None
     while True:

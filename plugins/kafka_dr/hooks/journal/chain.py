@@ -1,4 +1,4 @@
-"""The hash chain of journal entries, within one transaction."""
+"""The hash chain of journal entries: functions that add and check entries within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_HASH = "0" * 64
 def add_entry(
     connection: Connection, procedure_id: str, step: str, kind: str, epoch: int, at: datetime, text: str
 ) -> JournalEntry:
-    """Write the next entry of the chain; `text` is its payload as canonical JSON."""
+    """Write the next entry of the chain and return it; `text` is its payload as canonical JSON."""
     newest = connection.execute(
         select(ENTRIES.c.sequence, ENTRIES.c.hash).order_by(ENTRIES.c.sequence.desc()).limit(1)
     ).first()
@@ -38,7 +38,7 @@ def add_entry(
 
 
 def refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> None:
-    """Refuse an entry under an epoch older than the pair's newest: its process must not act any more.
+    """Refuse an entry under an epoch older than its pair of clusters has: the writing process must not act any more.
 
     Raises:
         Superseded: the same procedure has the newer epoch.
@@ -56,5 +56,5 @@ def refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> N
 
 
 def hash_of(values: dict[str, Any]) -> str:
-    """SHA-256 over the canonical JSON of all fields except the hash; the payload as stored."""
+    """SHA-256 over the canonical JSON of an entry's fields without the hash; the payload is the text as stored."""
     return hashlib.sha256(canonical_text(values).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The journal's database behind one SQLAlchemy URL: reads and writes in general, and on SQLite.
+"""The journal's database behind one SQLAlchemy URL: what both kinds of database share, and SQLite.
 
 Invariants
 1. One writer at a time: a writing transaction excludes other writers from its beginning to its end.
@@ -37,7 +37,7 @@ def open_database(url: str, lock_seconds: float) -> Database:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         parsed = None
-    # The end of a password that contains an `@` would be taken for a host, and shown.
+    # An unescaped `@` in a password: the text behind it would be taken for the host, and shown in errors.
     if parsed is None or "@" in (parsed.host or ""):
         raise BadInput(
             "the journal's address is not a SQLAlchemy URL",
@@ -63,25 +63,25 @@ def open_database(url: str, lock_seconds: float) -> Database:
 
 
 class Database:
-    """The common part of SQLite and PostgreSQL. Connections are never reused: a forked task must not share one."""
+    """The common part of SQLite and PostgreSQL. Connections are never reused: forked tasks must not share one."""
 
     def __init__(self, url: URL, lock_seconds: float, **options: Any) -> None:
         """Create the SQLAlchemy engine; no connection is opened yet.
 
         Args:
             url: database and driver.
-            lock_seconds: how long to wait for other writers.
+            lock_seconds: how long to wait for other writers' transactions.
             options: further options of SQLAlchemy's engine.
         """
         self.lock_seconds = lock_seconds
         shown = {key: url.query[key] for key in ("host", "port") if key in url.query}
-        # Other parts of the query may hold a password, too.
+        # The name is shown in errors: of the URL's query only host and port, as other parts may hold a password.
         self.name = url.set(query=shown).render_as_string(hide_password=True)
         with self._translated("usable"):
             self.engine = create_engine(url, poolclass=NullPool, hide_parameters=True, **options)
 
     def make_tables(self, tables: MetaData) -> None:
-        """Create missing tables; without missing tables, write nothing."""
+        """Create tables that the database lacks; write nothing if it has all."""
         with self._translated("usable"):
             if not set(tables.tables) <= self._opening(lambda connection: set(inspect(connection).get_table_names())):
                 self._writing(tables.create_all)
@@ -92,7 +92,10 @@ class Database:
             return self._reading(lambda connection: list(connection.execute(query)))
 
     def write(self, work: Callable[[Connection], _T]) -> _T:
-        """Do work in one writing transaction, on disk on return; after a lost race, `work` is called again."""
+        """Call `work` in one writing transaction and return its result; the data are then on disk.
+
+        If another writer wins a race, the transaction is rolled back and `work` is called again (SQLite).
+        """
         with self._translated("writable"):
             return self._writing(work)
 
@@ -120,7 +123,7 @@ class Database:
 
 
 def _short_error(text: str) -> str:
-    """The first line of an error; if several servers were tried, the result of each."""
+    """The first line of an error's text; if several servers were tried, the result of each, on one line."""
     first, _, rest = text.partition("\n")
     return one_line(rest.partition("\n")[2] or first, 600) if "connection attempts" in rest else one_line(first)
 
@@ -134,7 +137,7 @@ class SqliteDatabase(Database):
         event.listen(self.engine, "begin", _begin_sqlite)
 
     def _opening(self, work: Callable[[Connection], _T]) -> _T:
-        """Read with repeats: another process may be setting the new file's journal mode."""
+        """Read, again after a lock error: another process may be creating the file and setting its journal mode."""
         return self._repeat(lambda: self._reading(work))
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
@@ -160,7 +163,7 @@ class SqliteDatabase(Database):
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
-    """Make a connection durable and shareable between processes; `_begin_sqlite` begins transactions."""
+    """Set a new connection to write-ahead log and full sync; `_begin_sqlite`, not the driver, begins transactions."""
     connection.isolation_level = None
     cursor = connection.cursor()
     if cursor.execute("PRAGMA journal_mode").fetchone()[0] not in ("wal", "memory"):
@@ -170,11 +173,11 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Lock at the beginning of a writing transaction: two readers that both turn to writing would deadlock."""
+    """Begin a transaction; a writing one locks at once: two that first read and then write would deadlock."""
     writes = connection.get_execution_options().get("switchback_write")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _is_lost_race(error: BaseException) -> bool:
-    """Whether another writer was first: it has the lock, or wrote the same sequence number or epoch."""
+    """Whether another writer was first: it has the lock, or has written the same sequence number or epoch."""
     return isinstance(error, DBAPIError) and any(text in str(error.orig) for text in _LOST_RACE_ERRORS)

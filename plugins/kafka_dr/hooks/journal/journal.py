@@ -2,7 +2,7 @@
 
 Invariants
 1. Entries are numbered 1, 2, 3, ... and each carries the hash of the previous entry; writers never fork the chain.
-2. The epoch of a pair of clusters only grows; no entry under an epoch older than the newest is written.
+2. The epoch of a pair of clusters only grows; no entry is written under an epoch older than the pair's newest.
 3. An entry counts only once on disk: a journal that cannot be written is an error. `database` (SQLite) and
    `postgresql` state how this is ensured.
 """
@@ -56,7 +56,7 @@ class Journal:
         Args:
             url: such as `sqlite:////var/lib/switchback/journal.db`, or `postgresql+psycopg://user@host/database`.
             clock: returns the time of entries and releases.
-            lock_seconds: how long to wait for other writers.
+            lock_seconds: how long to wait for other writers' transactions.
         """
         self._clock, self._database = clock, open_database(url, lock_seconds)
         self._database.make_tables(TABLES)
@@ -65,7 +65,7 @@ class Journal:
         return f"Journal({self._database.name!r})"
 
     def append(self, procedure_id: str, step: str, kind: str, epoch: int, payload: Any) -> JournalEntry:
-        """Add one entry, which is on disk on return.
+        """Add one entry and return it; on return the entry is on disk.
 
         Args:
             epoch: the epoch of the procedure's lease; 0 before the procedure has a lease.
@@ -75,8 +75,8 @@ class Journal:
             Superseded: the same procedure has a newer epoch.
             LeaseLost: another procedure took a pair that this procedure held.
             BadInput: the payload is not JSON, or a name cannot be stored.
-            SystemUnavailable: the journal is not writable, or the result of the write is unknown; the caller must not
-                act then.
+            SystemUnavailable: the journal is not writable, or the result of the write is unknown; the caller must
+                not act.
         """
         text = canonical_text(payload)
         refuse_unkept(ENTRIES, procedure_id=procedure_id, step=step, kind=kind)
@@ -90,7 +90,7 @@ class Journal:
     def entries(
         self, procedure_id: str | None = None, step: str | None = None, kind: str | None = None
     ) -> list[JournalEntry]:
-        """Entries in order, all or only those of a procedure, a step, a kind."""
+        """Entries in order; all, or those of the given procedure, step and kind."""
         query = select(ENTRIES).order_by(ENTRIES.c.sequence)
         for column, value in (
             (ENTRIES.c.procedure_id, procedure_id),
@@ -102,7 +102,7 @@ class Journal:
         return [read_entry(row._mapping) for row in self._database.read(query)]
 
     def last(self, procedure_id: str, step: str, kind: str) -> JournalEntry | None:
-        """The newest entry of a procedure's step and kind; None without one."""
+        """The newest entry of this kind of a procedure's step; None if there is none."""
         query = select(ENTRIES).where(
             ENTRIES.c.procedure_id == procedure_id, ENTRIES.c.step == str(step), ENTRIES.c.kind == str(kind)
         )
@@ -110,9 +110,9 @@ class Journal:
         return read_entry(rows[0]._mapping) if rows else None
 
     def verify(self) -> int | None:
-        """The first sequence number that is missing, changed or out of chain; None for an intact chain.
+        """The first sequence number whose entry is missing, changed or out of chain; None for an intact chain.
 
-        Entries cut off at the end cannot be detected here: compare the last hash with the hash in the evidence.
+        A chain whose newest entries were deleted looks intact: compare the last hash with the hash in the evidence.
         """
         expected, previous = 1, NO_HASH
         for row in self._database.read(select(ENTRIES).order_by(ENTRIES.c.sequence)):
@@ -131,13 +131,15 @@ class Journal:
         cool_down_seconds: float = 0.0,
         renew: bool = False,
     ) -> int:
-        """Take the right to act on a pair of clusters.
+        """Take the lease of a pair of clusters, for a procedure.
 
         Args:
-            renew: take a new epoch for the procedure that holds the pair, so that its older processes lose the lease.
+            cool_down_seconds: time after another procedure's end in which the pair cannot be taken.
+            renew: if the procedure already holds the pair, give it a new epoch, so that its older processes lose the
+                lease.
 
         Returns:
-            The epoch. Without `renew`, a procedure that holds the lease gets its current epoch.
+            The epoch; the current one if the procedure already holds the lease and `renew` is False.
 
         Raises:
             LeaseLost: another procedure holds the pair, or this procedure has already ended.
@@ -150,7 +152,7 @@ class Journal:
         )
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
-        """The cool-down at the time the procedure took the pair; None without cool-down, or if never taken."""
+        """The cool-down that ran when a procedure first took the pair; None if none ran, or it never took the pair."""
         first = self._database.read(
             select(LEASES)
             .where(LEASES.c.pair == pair, LEASES.c.holder == procedure_id)
@@ -164,14 +166,19 @@ class Journal:
         return cool_down_after(ended[0] if ended else None, taken.taken_at, cool_down_seconds)
 
     def check_lease(self, pair: str, procedure_id: str, epoch: int) -> None:
-        """Raise LeaseLost unless the procedure holds the pair under this epoch; Superseded if its epoch is newer."""
+        """Refuse unless the procedure holds the pair under exactly this epoch.
+
+        Raises:
+            Superseded: the procedure holds the pair, but under a newer epoch.
+            LeaseLost: the procedure does not hold the pair.
+        """
         rows = self._database.read(select_newest_lease(pair))
         require_held(read_lease(rows[0]) if rows else None, pair, procedure_id, epoch)
 
     def release_lease(
         self, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime | None = None
     ) -> None:
-        """End the lease with an outcome; a second release with the same outcome changes nothing.
+        """End a procedure's lease with an outcome; a second release with the same outcome changes nothing.
 
         Raises:
             LeaseLost: the procedure does not hold the pair under this epoch.
@@ -194,14 +201,15 @@ class Journal:
         seen: int | None = None,
         now: datetime | None = None,
     ) -> int:
-        """Pass a pair's lease to another procedure and record this in an entry, in one transaction.
+        """Pass a pair's lease to another procedure and add a journal entry about it, in one transaction.
 
         Args:
             giver: the procedure that holds the lease.
             taker: the procedure that gets the lease.
-            outcome: the outcome of the giver's lease.
+            outcome: the outcome with which the giver's lease ends.
             told: procedure, step, kind and payload of the new entry.
-            seen: sequence number of the giver's newest entry known to the caller; None to skip the comparison.
+            seen: sequence number of the giver's newest entry that the caller has read; None: newer entries do not
+                matter.
 
         Returns:
             The taker's epoch.
@@ -222,12 +230,12 @@ class Journal:
         return self._database.write(hand_over)
 
     def lease(self, pair: str) -> Lease | None:
-        """The newest lease of a pair, released or not."""
+        """The newest lease of a pair, released or not; None if the pair was never taken."""
         rows = self._database.read(select_newest_lease(pair))
         return read_lease(rows[0]) if rows else None
 
     def show_life(self, name: str) -> None:
-        """Store a service's sign of life, replacing the last one; signs are no entries, and prove nothing later."""
+        """Store the present time as a service's sign of life, in place of its last one; it is no journal entry."""
         at = iso_text(self._clock())
         refuse_unkept(SIGNS, name=name)
 
@@ -238,6 +246,6 @@ class Journal:
         self._database.write(replace)
 
     def last_sign(self, name: str) -> datetime | None:
-        """Time of a service's last sign of life, in UTC; None without one."""
+        """Time of a service's last sign of life, in UTC; None if the service never gave one."""
         rows = self._database.read(select(SIGNS.c.at).where(SIGNS.c.name == str(name)))
         return datetime.fromisoformat(rows[0].at) if rows else None

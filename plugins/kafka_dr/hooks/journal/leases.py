@@ -1,4 +1,4 @@
-"""Leases: the right to act on a pair of clusters, within one transaction."""
+"""Leases, the right to act on a pair of clusters: functions that work within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kafka_dr.errors import Contradiction, LeaseLost, NotReady, Superseded
 from kafka_dr.hooks.journal.tables import ENTRIES, LEASES, CoolDown, Lease, iso_text, read_lease
 
 _RENEWED = "renewed"
-#: Outcome of a lease whose procedure is continued by another procedure.
+#: Outcome of a lease that was passed to the procedure which continues this one.
 CONTINUED = "continued"
-#: Outcomes without a cool-down: the procedure changed nothing, or the same client move goes on.
+#: Outcomes without a cool-down: the procedure changed nothing, or the same move of clients continues.
 _NO_COOL_DOWN_AFTER = ("refused", _RENEWED, CONTINUED)
 
 
@@ -26,7 +26,7 @@ def select_newest_lease(pair: str) -> Any:
 def take_pair(
     connection: Connection, pair: str, procedure_id: str, now: datetime, cool_down_seconds: float, renew: bool
 ) -> int:
-    """Take a pair's lease; see `Journal.take_lease`."""
+    """Take a pair's lease and return the epoch; see `Journal.take_lease`."""
     row = connection.execute(select_newest_lease(pair)).first()
     current = read_lease(row) if row else None
     if current and current.released_at is None:
@@ -47,7 +47,7 @@ def take_pair(
 
 
 def _refuse_ended(connection: Connection, pair: str, procedure_id: str) -> None:
-    """Refuse a procedure that has released its lease: its id never acts again."""
+    """Raise LeaseLost for a procedure that has already had and released the pair: it cannot take the pair again."""
     ended = connection.execute(select(LEASES).where(LEASES.c.pair == pair, LEASES.c.holder == procedure_id)).first()
     if ended:
         raise LeaseLost(
@@ -67,7 +67,11 @@ def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds:
 
 
 def select_last_end(pair: str, before: int | None = None) -> Any:
-    """Build the query for the newest lease followed by a cool-down, below an epoch; refused runs do not count."""
+    """Build the query for a pair's newest ended lease that a cool-down follows.
+
+    Args:
+        before: only leases with an epoch below this one; None for all.
+    """
     ended = select(LEASES).where(
         LEASES.c.pair == pair, LEASES.c.released_at.is_not(None), LEASES.c.outcome.not_in(_NO_COOL_DOWN_AFTER)
     )
@@ -76,7 +80,7 @@ def select_last_end(pair: str, before: int | None = None) -> Any:
 
 
 def cool_down_after(row: Row[Any] | None, now: datetime, seconds: float) -> CoolDown | None:
-    """The cool-down after a lease; None if no cool-down runs now."""
+    """The cool-down after an ended lease (its row); None without a lease, or if the cool-down is over at `now`."""
     if row is None:
         return None
     ended_at = datetime.fromisoformat(row.released_at)
@@ -85,7 +89,7 @@ def cool_down_after(row: Row[Any] | None, now: datetime, seconds: float) -> Cool
 
 
 def require_held(current: Lease | None, pair: str, procedure_id: str, epoch: int) -> Lease:
-    """Return the newest lease if the procedure holds the pair under exactly this epoch.
+    """Return `current`, a pair's newest lease, if the procedure holds it under exactly this epoch.
 
     Raises:
         Superseded: the same procedure has a newer epoch.
@@ -104,7 +108,7 @@ def require_held(current: Lease | None, pair: str, procedure_id: str, epoch: int
 
 
 def superseded_by(procedure_id: str, epoch: int, newer: int) -> Superseded:
-    """The error for a process whose procedure has a newer epoch, taken by a newer process."""
+    """Build the error for a process with an old epoch: a newer process of its procedure took a newer one."""
     return Superseded(
         f"A newer process goes on with {procedure_id}",
         f"epoch {newer}, this one has {epoch}",
@@ -115,7 +119,7 @@ def superseded_by(procedure_id: str, epoch: int, newer: int) -> Superseded:
 def pass_pair(
     connection: Connection, pair: str, giver: str, taker: str, outcome: str, now: datetime, seen: int | None
 ) -> int:
-    """Pass a pair's lease to another procedure; see `Journal.pass_lease`."""
+    """Pass a pair's lease to another procedure and return its epoch; see `Journal.pass_lease`."""
     row = connection.execute(select_newest_lease(pair)).first()
     current = read_lease(row) if row else None
     lease = require_held(current, pair, giver, current.epoch if current else 0)

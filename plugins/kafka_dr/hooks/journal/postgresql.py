@@ -1,10 +1,11 @@
-"""The journal's database on PostgreSQL, by psycopg.
+"""The journal's database on PostgreSQL, with the driver psycopg.
 
-Invariants, beside those of `database`
-1. Writers exclude each other by an advisory lock, taken before the first read: its holder sees all earlier commits.
+Invariants, in addition to those of `database`
+1. Writers exclude each other by an advisory lock, taken before a writing transaction's first read: the lock's holder
+   sees all earlier commits.
 2. An exception from a signal handler ends every wait; the connection is dropped, and with it the transaction.
-3. A commit without a clear answer is unknown: the commit is never repeated, and never taken for done.
-4. A server that does not accept writes may lag: the journal is not read from it either.
+3. The result of a commit without a clear answer is unknown: the commit is neither repeated nor taken for done.
+4. A server that does not accept writes may lag behind: the journal is not read from such a server either.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ WHERE granted AND locktype = 'advisory' AND (classid, objid, objsubid) = (0, %s,
 
 
 class Session(psycopg.Connection[Any]):
-    """A connection to the server for one transaction; after `ends` (monotonic seconds) no wait goes on."""
+    """A connection for one transaction; every wait for the server ends at `ends` (monotonic seconds)."""
 
     ends = math.inf
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Wait for the server; close the connection if the answer does not come in time."""
+        """Wait for the server; if it has not answered at `ends`, close the connection and raise OperationalError."""
         remaining = max(0.0, self.ends - time.monotonic())
         try:
             return super().wait(gen, interval, remaining if timeout is None else min(remaining, timeout))
@@ -59,11 +60,11 @@ class Session(psycopg.Connection[Any]):
 
 
 class PostgresqlDatabase(Database):
-    """A server that accepts writes: the first such host of those in the URL."""
+    """PostgreSQL, on the first host of the URL that accepts writes."""
 
     def __init__(self, url: URL, lock_seconds: float) -> None:
         third = max(1, math.ceil(lock_seconds / 3))
-        # A URL may name three hosts; libpq takes whole seconds, two at least.
+        # A third of the wait per host, as a URL may name three; libpq takes whole seconds, two at least.
         connect_timeout = {} if "connect_timeout" in url.query else {"connect_timeout": max(2, third)}
         # Behind a pool such as pgbouncer each transaction may use another session: no prepared statements.
         settings = {"target_session_attrs": "read-write", "client_encoding": "utf8", "prepare_threshold": None}
@@ -84,13 +85,13 @@ class PostgresqlDatabase(Database):
             )
         session.ends = time.monotonic() + self.lock_seconds + _WORK_SECONDS
         session.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-        # Each BEGIN then demands read-write, which a standby refuses: behind a pool the server may have changed.
+        # Each BEGIN then demands read-write, which a standby refuses: a pool may have changed the server behind it.
         session.read_only = False
         return session
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
-        """Open a connection; drop it after an error, as an answer may be pending: the server then rolls back."""
+        """Open a connection; after an error drop it, as an answer may be pending, and the server rolls back."""
         with self.engine.connect() as connection:
             try:
                 yield connection
@@ -121,7 +122,7 @@ class PostgresqlDatabase(Database):
             raise self._lock_timeout_error(connection) from None
 
     def _lock_timeout_error(self, connection: Connection) -> SystemUnavailable:
-        """Build the error that names the lock's holder; fields that PostgreSQL hides from this role stay empty."""
+        """Build the error that names the writers' lock's holder; fields that this role may not see stay empty."""
         waited = f"another writer kept its turn for all of the {self.lock_seconds:g} s that this one waited"
         row = connection.exec_driver_sql(_LOCK_HOLDER, (TURN,)).first()
         if row is None:
@@ -142,11 +143,11 @@ class PostgresqlDatabase(Database):
         try:
             connection.commit()
         except DBAPIError as error:
-            # An error with the connection still open is the server's own report of a rollback.
+            # If the connection is still open, the error is the server's own statement that it has rolled back.
             if not error.connection_invalidated:
                 raise
             raise self._unknown_result(str(error.orig)) from None
-        # A cancelled wait for the synchronous standby ends in a warning and a commit on this server alone.
+        # If the wait for a synchronous standby is cancelled, the server warns and has committed on itself alone.
         if warnings:
             raise self._unknown_result(warnings[0])
 
@@ -171,12 +172,14 @@ class PostgresqlDatabase(Database):
 
 
 def _build_lock_statements(wait: int, pause: int) -> str:
-    """SQL that begins a writing transaction and overrides settings of role and database.
+    """SQL that sets the limits of a writing transaction and takes the writers' lock.
+
+    Its settings override those of role and database.
 
     Args:
-        wait: limit for waiting for any lock, the writers' lock included, in milliseconds.
-        pause: limit for an idle transaction, in milliseconds; less than `wait`, so that an idle writer loses the lock
-            before others stop waiting.
+        wait: how long to wait for any lock, the writers' lock included, in milliseconds.
+        pause: how long the transaction may be idle, in milliseconds; less than `wait`, so that an idle writer loses the
+            lock before other writers stop waiting.
     """
     return f"""
 SET LOCAL lock_timeout = {wait};

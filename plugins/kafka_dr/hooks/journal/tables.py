@@ -1,4 +1,4 @@
-"""The journal's tables, with the conversion of rows."""
+"""The tables of journal and leases, and the conversion of their rows to Python objects."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SIGNS = Table(
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One entry of the journal. `payload` is JSON; `at` is UTC."""
+    """One entry of the journal. `payload` is the parsed JSON; `at` is UTC."""
 
     sequence: int
     procedure_id: str
@@ -60,7 +60,7 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to act on a pair of clusters; the lease has ended once `released_at` is set."""
+    """The right to act on a pair of clusters; held until `released_at` and `outcome` are set."""
 
     pair: str
     holder: str
@@ -72,7 +72,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class CoolDown:
-    """The time after a procedure in which no other may take its pair of clusters, with the procedure's outcome."""
+    """A time in which no other procedure may take a pair of clusters; id and outcome are of the procedure before."""
 
     procedure_id: str
     outcome: str
@@ -81,7 +81,7 @@ class CoolDown:
 
 
 def refuse_unkept(table: Table, **names: str) -> None:
-    """Refuse names that SQLite or PostgreSQL would not store unchanged, so that both store the same."""
+    """Raise BadInput for a name (by column) that SQLite or PostgreSQL would not store unchanged."""
     for column, name in names.items():
         longest, text = table.c[column].type.length, str(name)  # type: ignore[attr-defined]
         if len(text) > longest:
@@ -98,7 +98,7 @@ def refuse_unkept(table: Table, **names: str) -> None:
 
 
 def canonical_text(value: Any) -> str:
-    """Serialize a value as canonical JSON: keys become strings first, then are sorted."""
+    """Return a value as canonical JSON, its keys made strings and sorted; BadInput if it is not JSON."""
     try:
         plain = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
@@ -107,20 +107,20 @@ def canonical_text(value: Any) -> str:
 
 
 def iso_text(moment: datetime) -> str:
-    """Format a time as the tables store it: ISO 8601, UTC, microseconds."""
+    """Return a time as the tables store it: ISO 8601, UTC, microseconds; BadInput for a time without zone."""
     if moment.tzinfo is None:
         raise BadInput("a time without zone cannot be journalled", repr(moment), "give UTC")
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def read_entry(values: Any) -> JournalEntry:
-    """Convert a row to an entry."""
+    """Convert a row of the table of entries to a journal entry."""
     return JournalEntry(
         **{**values, "at": datetime.fromisoformat(values["at"]), "payload": json.loads(values["payload"])}
     )
 
 
 def read_lease(row: Row[Any]) -> Lease:
-    """Convert a row to a lease."""
+    """Convert a row of the table of leases to a lease."""
     released_at = None if row.released_at is None else datetime.fromisoformat(row.released_at)
     return Lease(row.pair, row.holder, row.epoch, datetime.fromisoformat(row.taken_at), released_at, row.outcome)
