@@ -1,8 +1,9 @@
-"""Journal entries for manual steps, so that Airflow and every later command continue from there.
+"""Records in the journal what a person does by hand, so that Airflow and later commands continue after it.
 
 Invariants
-1. A change of direction is recorded before it is made; a manual step is read back before it is recorded.
-2. Each entry takes a new epoch: no process of the procedure that still runs can act beside the person.
+1. The start of opening the target, or of returning to the source, is recorded before a person acts; a manual step is
+   read back before its outcome is recorded.
+2. Every manual action takes a new epoch, so that no process of the procedure can act at the same time.
 """
 
 from __future__ import annotations
@@ -36,17 +37,19 @@ MANUAL_ACTIONS = ("opening", "opened", "returning")
 
 
 def record_manual_action(procedure: Run, hand: ManualContext, what: str, who: str) -> str:
-    """Write the journal entry of a manual action; return the new state as a sentence.
+    """Write the journal entries of a manual action; return a sentence that says what holds now.
 
     Args:
-        hand: the procedure's state as the printed commands know it.
-        what: one of `MANUAL_ACTIONS`.
+        hand: the procedure's state, from which the commands for a shell are printed, too.
+        what: `opening` (the person begins to open the target), `opened` (has done so) or `returning` (begins to return
+            clients to the source).
         who: name of the person.
 
     Raises:
         BadInput: `who` is empty.
-        Refusal: the procedure already goes in the other direction.
-        ReadBackFailed: the target is not in the state that `opened` would record.
+        Refusal: `opening`, but the procedure returns to the source; `returning`, but the target is open; `opened`, but
+            `opening` was not recorded.
+        ReadBackFailed: `opened`, but positions, seeds or ACL entries are not as planned.
     """
     if not who.strip():
         raise BadInput("Who are you?", "", "Say --as and your name: it stands in the journal.")
@@ -71,7 +74,7 @@ def _record_returning(procedure: Run, _: ManualContext, who: str) -> str:
 
 
 def _record_opened(procedure: Run, hand: ManualContext, who: str) -> str:
-    """Record an outcome for each manual step up to the opening, after reading back what the steps changed."""
+    """Record an outcome for each step up to open_target that has none, after reading back what these steps change."""
     if procedure.progress.began(Step.OPEN_TARGET) is None:
         raise Refusal(
             "The opening was never begun",

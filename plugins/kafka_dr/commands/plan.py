@@ -3,10 +3,11 @@
     python -m kafka_dr.commands.plan PROCEDURE_ID
     python -m kafka_dr.commands.plan --source ALIAS --target ALIAS --commands [--out FOLDER]
 
-Reads the journal and its files. `--commands` writes the scripts `to_go_on.sh` and `to_return.sh` and the files they
-need into a folder, and prints both scripts. Between translation and commit the command reads the target's positions and
-topics; if the target does not answer, `to_go_on.sh` ends before the commit. Kafka's tools read `source.properties` and
-`target.properties` in that folder: write both files yourself.
+Reads the journal and the procedure's files. `--commands` writes into a folder the scripts `to_go_on.sh` (the steps that
+are left) and `to_return.sh` (the rollback to the source), with the files that the scripts need, and prints both. After
+translate_offsets and before commit_groups the command also reads positions and topics of the target; if the target does
+not answer, `to_go_on.sh` ends before the commit. Kafka's tools read `source.properties` and `target.properties` in that
+folder: write both files yourself.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def _procedure(options: argparse.Namespace) -> Run:
 
 
 def plan_text(procedure: Run) -> str:
-    """Return the plan as the approver read it, and the state of each step."""
+    """Return the text that the approver read (plan, or loss), and the state of each step."""
     done, begun = _steps(procedure)
     lines = [
         f"{step.value:<28} {'done' if step in done else 'begun' if step in begun else '-'}"
@@ -132,7 +133,7 @@ def plan_text(procedure: Run) -> str:
 
 
 def _planning_step(procedure: Run) -> Step:
-    """Return the step that writes the plan."""
+    """Return the step that writes the procedure's plan; it depends on the DAG and on whether the source is lost."""
     return (
         procedure.progress.planning[0]
         if procedure.progress.without_source or Step.FORECAST in steps_of(procedure.identity.dag_id)
@@ -141,7 +142,7 @@ def _planning_step(procedure: Run) -> Step:
 
 
 def write_commands(procedure: Run, folder: Path) -> str:
-    """Write both scripts and their files; return the text to print."""
+    """Write the scripts `to_go_on.sh` and `to_return.sh` and their files to a folder; return the text to print."""
     hand = hand_of(procedure)
     folder.mkdir(parents=True, exist_ok=True)
     title = f"{procedure.id}: {procedure.request.source} -> {procedure.request.target}"
@@ -160,7 +161,7 @@ def write_commands(procedure: Run, folder: Path) -> str:
 
 
 def hand_of(procedure: Run) -> ManualContext:
-    """Return the procedure's state as the manual commands need it, from the journal and its files.
+    """Return the procedure's state, from the journal and the procedure's files, as commands for a shell need it.
 
     Raises:
         Refusal: the procedure has no plan yet.
@@ -174,7 +175,7 @@ def hand_of(procedure: Run) -> ManualContext:
             "Run the procedure to its approval first.",
         )
     plan, topology, reverse = procedure.progress.move().planned, procedure.topology, procedure.reverse_flow
-    # From intents alone, and as if no procedure was continued: a person undoes whatever was begun.
+    # By the intents, and as if this procedure continued no other one: a person undoes all that was begun.
     intents, parts = procedure.progress.entries(Entry.INTENT), parts_of(procedure.flow)
     undo = left_to_undo(intents, procedure.request.source, parts, continues=False)
     notes = _notes(procedure, done)
@@ -223,7 +224,7 @@ def _steps(procedure: Run) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _tool_access(procedure: Run, end: str, alias: str) -> ToolAccess:
-    """Return a cluster's servers from its connection, or a placeholder for the person to fill in."""
+    """Return how Kafka's tools reach a cluster; the person fills in servers that cannot be read from its connection."""
     try:
         servers = str(
             procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection)["bootstrap.servers"]
@@ -234,7 +235,7 @@ def _tool_access(procedure: Run, end: str, alias: str) -> ToolAccess:
 
 
 def _address_and_login(procedure: Run, connection: str) -> tuple[str, bool]:
-    """Return an HTTP connection's address, and whether a login is needed."""
+    """Return the URL of an Airflow connection, and whether it needs a login; `http://ID` if it cannot be read."""
     try:
         url, user, _ = procedure.systems.connections.login(connection)
     except Exception:  # noqa: BLE001 (a plan without an address is better than none)
@@ -243,7 +244,7 @@ def _address_and_login(procedure: Run, connection: str) -> tuple[str, bool]:
 
 
 def _connector_commands(procedure: Run, flow: Flow, given_up: bool) -> ManualFlow | None:
-    """Return how to reach the flow's worker; None in dedicated mode if the source is declared lost."""
+    """Return how to reach the flow's Connect worker; None in dedicated mode if the source is declared lost."""
     if given_up and flow.connect is None:
         return None
     url, login = _address_and_login(procedure, flow.worker)
@@ -251,7 +252,10 @@ def _connector_commands(procedure: Run, flow: Flow, given_up: bool) -> ManualFlo
 
 
 def _positions(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, str, int, int], ...] | None:
-    """Return what commit_groups would commit: () once committed, None before there is a translation."""
+    """Return the rows that commit_groups would commit; () after commit_groups, None before translate_offsets.
+
+    A row is group, topic and partition on the target, and position.
+    """
     if Step.COMMIT_GROUPS in done:
         return ()
     if Step.TRANSLATE_OFFSETS not in done:
@@ -261,14 +265,17 @@ def _positions(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, str, in
 
 
 def _missing_topics(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, int], ...]:
-    """Return the topics that commit_groups would create, with their partition counts."""
+    """Return topics that commit_groups would create on the target, with their numbers of partitions."""
     if Step.COMMIT_GROUPS in done or Step.STOP_MIRROR_MAKER not in done:
         return ()
     return tuple(missing_topics(procedure).items())
 
 
 def _seeds(procedure: Run, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
-    """Return the reverse flow's seeds: one below the target's ends; only for topics with known ends."""
+    """Return the reverse flow's seeds: the target's log ends minus 1, None for an end of 0.
+
+    Only of topics whose target log ends are known; None instead of a mapping before stop_mirror_maker.
+    """
     if Step.STOP_MIRROR_MAKER not in done:
         return None
     written = set(topics_of(procedure))

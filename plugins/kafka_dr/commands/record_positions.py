@@ -2,9 +2,9 @@
 
     python -m kafka_dr.commands.record_positions < SETTINGS
 
-Settings are one line of JSON on standard input, since they hold secrets: `topology` (path), `clusters` (alias ->
-librdkafka configuration), `workers` (flow's connection -> url, user, password) and `archive` (options of its file
-system). The command ends when its standard input ends.
+SETTINGS is one line of JSON, on standard input because it holds secrets: `topology` (path), `clusters` (alias ->
+librdkafka configuration), `workers` (connection id of a Connect worker -> url, user, password) and `archive` (options
+of the archive's file system). The command ends when its standard input ends.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from kafka_dr.recorder.loop import Recording
 from kafka_dr.recorder.mirror_topics import read_so_far
 from kafka_dr.recorder.sampler import Looker
 
-#: Prefetch queue of a client, in KB: with large records these queues are most of the recorder's memory.
+#: Limit of one client's queue of fetched records, in kB: with large records, these queues are most of the memory.
 _QUEUED_KBYTES = 16_384
 
 
 def main() -> int:
-    """Run the command; return 0 if ended from outside, 1 if a recorder failed, 2 if recording could not begin."""
+    """Run the command; return 0 after a signal or end of input, 1 if a recorder failed, 2 if none could begin."""
     ended, failed = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -48,7 +48,7 @@ def main() -> int:
     except (SwitchbackError, ValueError, KeyError) as error:
         print(f"ERROR the recorder cannot begin: {type(error).__name__}: {error}", flush=True)
         return 2
-    # Loaded modules stay in memory: scanning them for garbage would be a large part of a quiet sample's cost.
+    # Exempt loaded modules from garbage collection: scanning them would be much of the cost of a quiet sample.
     gc.freeze()
     threading.Thread(target=_end_with_parent, args=(ended,), daemon=True).start()
     threads = [threading.Thread(target=_run, args=(recording, ended, failed)) for recording in recordings]
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def _run(recording: Recording, ended: threading.Event, failed: threading.Event) -> None:
-    """Run one recorder; its failure ends all recorders, so that the supervisor restarts the process."""
+    """Run one flow's recorder; if it fails, end the recorders of all flows, so that Airflow starts the command again."""
     try:
         recording.run()
     except Exception:  # noqa: BLE001 (a failed recorder ends all)
@@ -70,7 +70,7 @@ def _run(recording: Recording, ended: threading.Event, failed: threading.Event) 
 
 
 def open_recorder(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended: threading.Event) -> Recording:
-    """Return one flow's recorder, with its clients."""
+    """Return one flow's recorder, with clients of both clusters and of Connect."""
     source, target = (settings["clusters"][alias] for alias in (flow.source, flow.target))
     access = Access(
         KafkaCluster(flow.source, source),
@@ -80,7 +80,7 @@ def open_recorder(topology: Topology, flow: Flow, settings: Mapping[str, Any], e
         _worker(settings["workers"], flow),
         _flow_back(topology, flow, settings["workers"]),
     )
-    # The DAG that starts this process refuses a topology without a recorder.
+    # `recorder` is never None here: the DAG that starts this process refuses a topology without it.
     name, recorder = f"{flow.source}->{flow.target}", cast("Recorder", topology.recorder)
     archive = Archive(recorder.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
     sampler = Looker(flow, topology.names, access, recorder.interval_seconds, lambda: read_so_far(archive))
@@ -97,7 +97,10 @@ def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
 
 
 def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowBack | None:
-    """Return the reverse flow under identity naming, else None: under other namings it writes to other topics."""
+    """Return the reverse flow; None if there is none, or under another naming than identity.
+
+    Under another naming the reverse flow writes to topics that the recorded flow does not mirror.
+    """
     back = topology.find_flow(flow.target, flow.source)
     return (
         FlowBack(_worker(workers, back), back.connectors.source)
@@ -107,7 +110,7 @@ def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> Fl
 
 
 def _end_with_parent(ended: threading.Event) -> None:
-    """End the recorder with its parent process: an orphan would record beside its successor."""
+    """Set `ended` when standard input ends: without its parent process, the recorder would run beside the next one."""
     # Not sys.stdin: Python aborts at exit if another thread still holds the lock of that reader.
     while os.read(0, 1):
         pass

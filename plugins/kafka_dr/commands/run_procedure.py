@@ -1,11 +1,12 @@
 """Runs a procedure from one command, on a day when Airflow's scheduler and web server are not there.
 
-    python -m kafka_dr.commands.run_procedure planned_failover --as USER --conf '{"source": ..., "target": ...,
-    "reason": ...}' python -m kafka_dr.commands.run_procedure --resume RUN_ID --as USER
+    python -m kafka_dr.commands.run_procedure planned_failover --as USER \\
+        --conf '{"source": ..., "target": ..., "reason": ...}'
+    python -m kafka_dr.commands.run_procedure --resume RUN_ID --as USER
     python -m kafka_dr.commands.run_procedure --resume PROCEDURE_ID --as USER --own-database FOLDER
 
-The same DAG, the same steps, the same journal. Passwords are asked on the terminal; without a terminal passwords are
-read from standard input.
+DAG, steps and journal are those that Airflow's own scheduler would use. Passwords are asked on the terminal; without a
+terminal, they are read from standard input.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from kafka_dr.commands.without_airflow.own_database import folder_environment, o
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, SwitchbackError
 
-#: The module that imports Airflow: loaded late, because Airflow reads its environment when first imported.
+#: The module that imports Airflow: imported late, because Airflow reads the environment when it is first imported.
 _CONDUCTOR = "kafka_dr.commands.without_airflow.conductor"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 if the procedure completed, 1 if not, 2 if never begun, 130 if interrupted."""
+    """Run the command; return 0 if the procedure completed, 1 if not, 2 if nothing was begun, 130 after Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         conf = _conf(options)

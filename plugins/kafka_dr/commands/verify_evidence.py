@@ -2,9 +2,9 @@
 
     python -m kafka_dr.commands.verify_evidence FOLDER [--journal]
 
-The digest in evidence.json covers all other fields, the SHA-256 sums of the other files included. A person who can
-change all files can also write a new digest: `--journal` compares the digest with the journal, whose entries are
-chained by hashes.
+The digest in evidence.json covers all its other fields, among them the SHA-256 of every other file. A person who can
+change all files can also write a new digest: `--journal` compares the digest with that in the journal, whose entries
+are chained by hashes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import ProcedureClosed, newest_fact
 from kafka_dr.vocabulary import Entry, Step
 
-#: Folders of records read on an old source, and the loss column with the SHA-256 of each folder's files.
+#: Folders with files of records that were read on an old source; for each, the column of the loss file with the files'
+#: SHA-256.
 LISTS = {"stranded": "sha256", "uncommitted": "uncommitted_sha256"}
 
 
@@ -82,13 +83,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _journal() -> Journal:
-    # In a server's process context Airflow reads connections from its own database.
+    # With this value Airflow reads connections as a server does, not from its API as a task does.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     return Journal(Connections().journal_url(load_topology().journal.connection))
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:
-    """Return the evidence, None unless it is an object with digest and receipts where they are expected."""
+    """Return the parsed evidence; None if it is not a JSON object with digest, id, outcome and its steps' files."""
     try:
         evidence = read_json(raw)
         list(listed_receipts(evidence))
@@ -98,7 +99,7 @@ def _parsed(raw: bytes) -> dict[str, Any] | None:
 
 
 def changed_evidence(raw: bytes, evidence: dict[str, Any]) -> Iterator[str]:
-    """Yield a problem if the digest is not that of all other fields, or the bytes are not those written."""
+    """Yield a problem if the digest does not fit the other fields, or the file's bytes are not as first written."""
     digest = digest_of({name: value for name, value in evidence.items() if name != "digest"})
     if digest != evidence["digest"]:
         yield f"evidence.json was changed: it says digest {quoted_value(evidence['digest'])}, its content has {digest}"
@@ -107,7 +108,7 @@ def changed_evidence(raw: bytes, evidence: dict[str, Any]) -> Iterator[str]:
 
 
 def changed_page(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a problem if the page differs from the page rendered from the evidence."""
+    """Yield a problem if evidence.html is not the page that evidence.json gives when it is rendered now."""
     try:
         expected = evidence_page(evidence).encode("utf-8", "surrogatepass")
     except (AttributeError, LookupError, TypeError, ValueError, UndefinedError) as error:
@@ -118,7 +119,7 @@ def changed_page(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
 
 
 def listed_receipts(evidence: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the receipt (file, SHA-256) of every file that a step names."""
+    """Yield the receipt, a file's name and SHA-256, of every file that a step's figures or notes name."""
     for step in evidence["steps"]:
         for figures in (step["figures"], *step["notes"]):
             yield from filter(_is_receipt, figures.values())
@@ -129,9 +130,9 @@ def _is_receipt(value: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
-    """Return the SHA-256 of each file of records that a step read on the source, from the rows of its loss file.
+    """Return the SHA-256 of each file of records that a step read on an old source, as its loss file states it.
 
-    Empty if no source was read, or if the loss file was changed: then its rows prove nothing.
+    Empty if the step read no source, or if its loss file was changed, so that its rows prove nothing.
     """
     loss, made = figures.get("loss"), figures.get("stranded")
     if not made or not _is_receipt(loss) or _changed(folder, path := _place(folder, loss), loss["sha256"]):
@@ -146,7 +147,10 @@ def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
 
 
 def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Yield files and record lists whose SHA-256 differs from their step's, and unlisted files beside lists."""
+    """Yield a problem for each file whose SHA-256 is not the recorded one.
+
+    Also for each file, in a folder with files of records, that no loss file lists.
+    """
     yield from filter(
         None, (_changed(folder, _place(folder, receipt), receipt["sha256"]) for receipt in listed_receipts(evidence))
     )
@@ -163,7 +167,7 @@ def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _changed(folder: Path, path: Path, digest: str) -> str | None:
-    """Return how a file differs from its recorded digest; None if it does not."""
+    """Return what is wrong with a file (missing, or another SHA-256 than `digest`); None if it is unchanged."""
     name = path.relative_to(folder)
     if not path.is_file():
         return f"{name} is missing"
@@ -178,7 +182,7 @@ def _place(folder: Path, receipt: Mapping[str, Any]) -> Path:
 
 
 def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a problem if the journal's chain is broken, or the procedure was closed with another digest."""
+    """Yield a problem if the journal's chain is broken, or has no close_procedure entry with this digest."""
     broken = journal.verify()
     if broken is not None:
         yield f"the journal's entry {broken} is missing or was changed"

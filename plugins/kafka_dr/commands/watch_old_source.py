@@ -16,12 +16,12 @@ from pathlib import Path
 from kafka_dr.commands.without_airflow.own_database import own_database_environment
 from kafka_dr.errors import SwitchbackError
 
-#: The module that imports Airflow: loaded late, because Airflow reads its environment when first imported.
+#: The module that imports Airflow: imported late, because Airflow reads the environment when it is first imported.
 _WATCHING = "kafka_dr.watcher.watcher"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 2 if watching could not begin, 130 if interrupted."""
+    """Watch until the command is ended; return 2 if watching could not begin, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(
         prog="python -m kafka_dr.commands.watch_old_source", description=__doc__.splitlines()[0]
     )
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.own_database:
             os.environ.update(own_database_environment(options.own_database))
-        # A server reads connections from Airflow's own places; a task would request them from the API.
+        # With this value Airflow reads connections as a server does, not from its API as a task does.
         os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
         importlib.import_module(_WATCHING).watch_sources(_say)
     except SwitchbackError as error:

@@ -1,4 +1,4 @@
-"""Airflow's REST API, read with an account of Switchback's: runs and their starters, gates and their answers."""
+"""Reads Airflow's REST API under Switchback's own account: runs and who started them, gates and who answered."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from kafka_dr.errors import HookUnavailable
 from kafka_dr.hooks.site.endpoint import HttpAnswer, JsonEndpoint
 
 _PAGE = 100
-#: Triggers with a user whom Airflow authenticated; Airflow's command line takes any name from the environment.
+#: Ways to trigger a run for which Airflow authenticates the user; Airflow's command line takes any name from the
+#: environment.
 _AUTHENTICATED_TRIGGERS = ("rest_api", "ui")
 
 
 @dataclass(frozen=True)
 class DagRun:
-    """A DAG run; `triggering_user_name` is None if unknown, or if Airflow did not authenticate the user."""
+    """A DAG run; `triggering_user_name`: who started it, None if unknown or not authenticated by Airflow."""
 
     dag_id: str
     run_id: str
@@ -28,12 +29,12 @@ class DagRun:
 
 @dataclass(frozen=True)
 class HitlAnswer:
-    """One gate's question and answer; the fields of the answer are None or empty before an answer.
+    """One gate's question and answer; until somebody answers, the answer's fields are None or empty.
 
     Attributes:
-        responded_by_id: user name under the simple auth manager, a number under FAB.
-        responded_by_name: the user name under both auth managers.
-        responded_at: also set if the gate expired with defaults, without a person's answer.
+        responded_by_id: id of who answered: the user name under the simple auth manager, a number under FAB.
+        responded_by_name: user name of who answered, under both auth managers.
+        responded_at: time of the answer; also set if the gate expired and took its defaults, without a person.
     """
 
     subject: str
@@ -48,13 +49,13 @@ class HitlAnswer:
 
     @property
     def digest(self) -> str:
-        """The digest of the question's content: the last word of the subject."""
+        """The digest of what the gate asks to approve: the last word of the subject."""
         return self.subject.rpartition(" ")[2]
 
 
 @dataclass(frozen=True)
 class TaskInstance:
-    """One task of a run; `state` is None before the task is scheduled."""
+    """One task of a run, or one try of a task; `state` is None before the task is scheduled."""
 
     task_id: str
     state: str | None
@@ -83,7 +84,7 @@ class AirflowApi:
         return DagRun(dag_id, run_id, str(run.get("state")), starter, run.get("conf") or {})
 
     def hitl(self, dag_id: str, run_id: str, task_id: str, timeout: float = 10.0) -> HitlAnswer | None:
-        """Read one gate of a run with its answer; None if the run never reached the gate."""
+        """Read one gate of a run, with its answer; None if the run has not reached the gate."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id, safe='')}/-1/hitlDetails"
         answer = self._attempt(path, timeout)
         if answer.status == 404:
@@ -116,7 +117,7 @@ class AirflowApi:
         return self._endpoint.accept(self._attempt(path, timeout), f"GET {path.partition('?')[0]}")
 
     def _attempt(self, path: str, timeout: float) -> HttpAnswer:
-        """Send a GET; renew a refused token once, because tokens expire while a procedure waits for people."""
+        """Send a GET; if Airflow refuses the token, log in and send again: tokens expire while a gate waits."""
         answer = self._get_with_token(path, timeout)
         if answer.status == 401:
             self._token = None

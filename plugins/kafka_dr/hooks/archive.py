@@ -1,10 +1,10 @@
-"""The flight recorder's archive: Parquet files by kind and hour under one URI, on any file system of fsspec.
+"""The flight recorder's archive: Parquet files by kind of rows and hour, on any file system that fsspec knows.
 
 Invariants
 1. A file exists as a whole or not at all: on a file system it is renamed from a temporary name, on an object store it
    is put in one request.
-2. No file is changed in place. A merged file lists its source files, so that a crash between writing the merged file
-   and deleting the source files neither loses nor doubles a row.
+2. No file is changed in place. A merged file names the files that it was made from, so that a crash between writing it
+   and deleting these files neither loses nor doubles a row.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kafka_dr.errors import ArchiveUnavailable
 _MADE_FROM = b"switchback.made_from"
 _TEMPORARY_PREFIX = ".writing-"
 _HOUR = "%Y-%m-%d/%H"
-#: Attempts to read an hour whose files are merged or expire during the read.
+#: Attempts of a read, as files may be merged or deleted between listing and reading them.
 _READ_ATTEMPTS = 3
 
 
 class Archive:
-    """One flow's history. Times are UTC; a row's own time is in its `at` column, in milliseconds since 1970."""
+    """The archive of one flow. Hours are in UTC; a row's time is in its column `at`, in milliseconds since 1970."""
 
     def __init__(self, uri: str, flow: str, options: Mapping[str, Any] | None = None) -> None:
         """Open a flow's folder; no file is read or written yet.
@@ -39,7 +39,7 @@ class Archive:
         Args:
             uri: a folder or bucket, such as `file:///var/lib/switchback/archive` or `s3://bucket/prefix`.
             flow: the flow's name, one path element.
-            options: options of the file system, such as credentials; never shown.
+            options: fsspec's options for the file system, such as credentials; never shown.
         """
         with self._border("opening", uri):
             self._fs, root = fsspec.core.url_to_fs(uri, **(options or {}))
@@ -47,7 +47,7 @@ class Archive:
         self._is_local = "file" in _protocols(self._fs)
 
     def write(self, kind: str, rows: pa.Table, at: datetime) -> str:
-        """Store rows of one kind as a file of the hour of `at`; return its path within the flow's folder."""
+        """Store rows of one kind as a new file in the hour of `at`; return its path within the flow's folder."""
         at = at.astimezone(UTC)
         time_of_day = f"{at:%H%M%S.%f}"
         name = f"{kind}/{at:{_HOUR}}/{time_of_day}-{uuid.uuid4().hex[:8]}.parquet"
@@ -57,18 +57,26 @@ class Archive:
     def read(
         self, kind: str, since: datetime | None = None, until: datetime | None = None, columns: list[str] | None = None
     ) -> pa.Table | None:
-        """Read all rows of a kind of the hours from `since` to `until`, both included; None without rows."""
+        """Read all rows of one kind in the hours from that of `since` to that of `until`, both included.
+
+        Args:
+            since: None for the archive's first hour.
+            until: None for its last hour.
+
+        Returns:
+            None if there are no files.
+        """
         for _ in range(_READ_ATTEMPTS - 1):
             try:
                 return self._read(kind, since, until, columns)
             except ArchiveUnavailable as error:
-                # A listed file may be merged or expire before the read: its rows are then in a merged file, or too old.
+                # A listed file may be gone when it is read: its rows are now in a merged file, or were too old to keep.
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
         return self._read(kind, since, until, columns)
 
     def back(self, kind: str, columns: list[str] | None = None) -> Iterator[pa.Table]:
-        """Yield rows hour by hour, newest hour first; older hours are listed and read only on demand."""
+        """Yield the rows of each hour, newest hour first; an older hour is read only when the caller asks for it."""
         with self._border("listing", kind):
             days = sorted(self._names(f"{self._root}/{kind}"), reverse=True)
         for day in days:
@@ -81,7 +89,7 @@ class Archive:
                     yield rows
 
     def merge(self, before: datetime) -> int:
-        """Merge the files of each hour that ended before a time; return how many files were merged into others."""
+        """Merge the files of each hour that ended before a time into one; return how many files were merged."""
         merged = 0
         for kind in self.kinds():
             for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1)):
@@ -89,7 +97,7 @@ class Archive:
         return merged
 
     def expire(self, before: datetime) -> int:
-        """Delete files of hours that ended before a time, unfinished files included; return how many."""
+        """Delete all files of hours that ended before a time, unfinished ones, too; return how many were deleted."""
         expired = [
             n
             for kind in self.kinds()
@@ -100,7 +108,7 @@ class Archive:
         return len(expired)
 
     def kinds(self) -> list[str]:
-        """Kinds with stored files, sorted."""
+        """The kinds of rows that have files, sorted."""
         with self._border("listing", self._root):
             return sorted(self._names(self._root))
 
@@ -109,7 +117,7 @@ class Archive:
     def _hours(
         self, kind: str, since: datetime | None, until: datetime | None, unfinished: bool = False
     ) -> Iterator[tuple[str, list[str]]]:
-        """Yield each hour with the names of its files, in order; `unfinished` adds the files of dead writers."""
+        """Yield each hour with its file names, oldest first; `unfinished` adds temporary files of dead writers."""
         first = since.astimezone(UTC).strftime(_HOUR) if since else ""
         last = until.astimezone(UTC).strftime(_HOUR) if until else "9"
         with self._border("listing", kind):
@@ -134,7 +142,7 @@ class Archive:
                 )
 
     def _names(self, path: str) -> list[str]:
-        """List the names in a folder now, past the file system's cache."""
+        """List the names in a folder, [] without a folder; fsspec's cache is not used."""
         self._fs.invalidate_cache(path)
         try:
             return [path.rsplit("/", 1)[-1] for path in self._fs.ls(path, detail=False)]
@@ -153,7 +161,7 @@ class Archive:
         )
 
     def _valid(self, names: list[str]) -> list[str]:
-        """Leave out files whose rows are in a merged file."""
+        """Return an hour's file names without files whose rows are in a merged file."""
         replaced = {name for merged in names if "/merged-" in merged for name in self._source_files(merged)}
         return [name for name in names if name.rsplit("/", 1)[-1] not in replaced]
 
@@ -169,7 +177,7 @@ class Archive:
             self._put(f"{hour}/{merged}.parquet", rows.replace_schema_metadata({_MADE_FROM: source_files}), merged)
             self._delete(names)
             return len(valid)
-        # Left by an interrupted merge: the merged file exists, its source files are not needed any more.
+        # An interrupted merge left files behind: the merged file has their rows, so they are deleted.
         self._delete([name for name in names if name not in valid])
         return 0
 
@@ -181,7 +189,7 @@ class Archive:
     # -- one file ------------------------------------------------------------------------------------------------------
 
     def _put(self, name: str, rows: pa.Table, label: str) -> None:
-        """Write a file; its temporary name follows from `label`, so that repeated attempts do not fill the disk."""
+        """Write a file as a whole; an attempt with the same `label` reuses the temporary file, so that none pile up."""
         path, sink = f"{self._root}/{name}", io.BytesIO()
         pq.write_table(rows, sink, compression="zstd")
         folder = path.rpartition("/")[0]
@@ -205,7 +213,7 @@ class Archive:
 
     @contextmanager
     def _border(self, what: str, where: str) -> Iterator[None]:
-        """Turn every error of the file system into ArchiveUnavailable, whose text never shows the options."""
+        """Inside this context, turn every error into ArchiveUnavailable, whose text never shows the options."""
         try:
             yield
         except Exception as error:

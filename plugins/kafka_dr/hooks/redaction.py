@@ -1,4 +1,4 @@
-"""Redaction of outside text for logs, journal and evidence: one short line, without apparent secrets."""
+"""Makes outside text fit for logs, journal and evidence: one short line without what looks like a secret."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ _NAMES = (
     r"pass(?:word|wd|phrase)|pwd|secret|token|credentials?|api[._-]?key|private[._-]?key|access[._-]?key|"
     r"jaas[._-]config"
 )
-#: Case-folded substrings of which every match contains one, the pattern of a secret, its replacement. The substrings
-#: save time, as texts are long and rarely hold secrets; they have no letter i, for which `re` also accepts a dotless i.
+#: Per kind of secret: substrings, of which every match of the pattern contains one (case-folded); the pattern; its
+#: replacement. The substrings save time, as texts are long and rarely hold secrets. They have no letter i, for which
+#: `re` also accepts a dotless i.
 _SECRETS = (
     (("-----",), re.compile(r"-----BEGIN [A-Z ]*KEY-----.*?(?:-----END [A-Z ]*KEY-----|\Z)", re.DOTALL), HIDDEN),
     (("://",), re.compile(r"://[^/\s]*@"), f"://{HIDDEN}@"),
@@ -20,8 +21,8 @@ _SECRETS = (
         re.compile(r"\b(Basic|Bearer|Negotiate|Digest)\s+[\w.~+/=-]+", re.IGNORECASE),
         rf"\1 {HIDDEN}",
     ),
-    # A name, perhaps in quotes, then `=` or `:`, then a value in quotes (JSON's own may be escaped) or up to a blank or
-    # bracket.
+    # A name, perhaps in quotes, then `=` or `:`, then a value: in quotes (escaped if JSON is inside JSON), or up to a
+    # blank, comma, semicolon, ampersand, quote or bracket.
     (
         ("pass", "pwd", "secret", "token", "credent", "key", "jaas"),
         re.compile(
@@ -34,7 +35,7 @@ _SECRETS = (
 
 
 def without_secrets(text: str) -> str:
-    """Replace everything that looks like a password, token, private key or login in an address."""
+    """Return a text in which all that looks like a password, token, private key or login in a URL is hidden."""
     folded = text.casefold()
     for needles, pattern, replacement in _SECRETS:
         if any(needle in folded for needle in needles):
@@ -43,6 +44,6 @@ def without_secrets(text: str) -> str:
 
 
 def one_line(text: object, limit: int = 300) -> str:
-    """Convert outside text to one log line: secrets hidden, control characters blanked, at most `limit` characters."""
+    """Return outside text as one line of at most `limit` characters: secrets hidden, control characters blank."""
     safe = without_secrets(str(text)[:_LONGEST_TEXT])
     return "".join(c if c.isprintable() else " " for c in safe[: limit * 2]).strip()[:limit]

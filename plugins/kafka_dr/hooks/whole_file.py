@@ -1,4 +1,4 @@
-"""Writes a text file atomically: the file is whole or unchanged, also after a power cut."""
+"""Writes a text file atomically: after a crash or power cut it has either its new or its old content."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str, mode: int) -> None:
-    """Write a temporary file, readable by its owner only, set its mode and rename it to `path`.
+    """Write a text to a temporary file that only its owner may read, set `mode`, and rename the file to `path`.
 
     Raises:
         OSError: the write failed; the file at `path` is unchanged.

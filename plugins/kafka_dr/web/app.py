@@ -1,6 +1,6 @@
-"""The web page: running procedures, their progress, and how much longer the clients' downtime may last.
+"""The web pages: running procedures, their progress, and how much longer the clients' downtime may last.
 
-Every page asks Airflow who the person is, and shows only what this person may read.
+Every page asks Airflow who the reader is, and shows only procedures of DAGs whose runs this person may read.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "R
 
 @app.get("/")
 def each_pair(request: Request, user: GetUserDep) -> Response:
-    """The running procedure of each pair of clusters, or the last one."""
+    """Return the page with one procedure per pair of clusters: the running one, else the last one."""
     return _page(request, lambda: _all_pairs(StatusReader.now(_readable_by(user)), ""))
 
 
 @app.get("/run")
 def one_run(request: Request, user: GetUserDep, dag_id: str, run_id: str) -> Response:
-    """The procedure of one DAG run; for any other run the running procedures."""
+    """Return the page of one DAG run's procedure; if the run has opened none, the page of each pair of clusters."""
     may_read = _readable_by(user)
     if not may_read(dag_id):
         raise HTTPException(403, "You may not read this DAG's runs.")
@@ -54,7 +54,7 @@ def one_run(request: Request, user: GetUserDep, dag_id: str, run_id: str) -> Res
 
 @app.get("/evidence/{procedure_id}")
 def evidence_page(user: GetUserDep, procedure_id: str) -> Response:
-    """The evidence page of a procedure."""
+    """Return the evidence page of a procedure; 404 if it is not on this machine, or the person may not read it."""
     try:
         page = StatusReader.now(_readable_by(user)).evidence_page(procedure_id)
     except SwitchbackError as error:
@@ -67,7 +67,7 @@ def evidence_page(user: GetUserDep, procedure_id: str) -> Response:
 
 
 def _readable_by(user: Any) -> Callable[[str], bool]:
-    """Return whether a person may read the runs of a DAG, by the rules of Airflow's own pages."""
+    """Return a function: DAG id -> whether a person may read its runs, by the rules of Airflow's own pages."""
 
     def may_read(dag_id: str) -> bool:
         team = DagModel.get_team_name(dag_id) if conf.getboolean("core", "multi_team", fallback=False) else None
@@ -90,7 +90,7 @@ def _of_run(reading: StatusReader, procedure_id: str) -> tuple[StatusReader, lis
 
 
 def _page(request: Request, read: Callable[[], tuple[StatusReader, list[ProcedureStatus], str]]) -> Response:
-    """Return the page of the procedures read, or of the reason why none could be read."""
+    """Return the page with the procedures that `read` returns, or with the error because of which it returns none."""
     try:
         reading, procedures, note = read()
         shown = [_with_links(request, reading, procedure) for procedure in procedures]

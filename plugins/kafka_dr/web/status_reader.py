@@ -18,10 +18,10 @@ PAGE, DATA = "evidence.html", "evidence.json"
 
 
 class StatusReader:
-    """The present state of journal and evidence.
+    """Reads procedures' states from the journal, and finds their evidence pages.
 
     Args:
-        may_read: whether the requesting person may read a DAG's runs; unreadable procedures are treated as absent.
+        may_read: returns whether the person may read the runs of a DAG; other DAGs' procedures are left out.
     """
 
     def __init__(self, topology: Topology, journal: Journal, may_read: Callable[[str], bool]) -> None:
@@ -29,24 +29,24 @@ class StatusReader:
 
     @classmethod
     def now(cls, may_read: Callable[[str], bool]) -> StatusReader:
-        """Return a reader of the topology that the environment names."""
+        """Return a reader for the topology file that the environment variable names, read now."""
         topology = load_topology()
         return cls(topology, Journal(Connections().journal_url(topology.journal.connection)), may_read)
 
     def procedure(self, procedure_id: str, now: datetime) -> ProcedureStatus | None:
-        """Return one procedure's status; None if not opened or not readable."""
+        """Return one procedure's status; None if it was never opened, or the person may not read it."""
         status = live_status(procedure_id, self._journal.entries(procedure_id), now)
         return status if status and status.dag_id and self._may_read(status.dag_id) else None
 
     def of_each_pair(self, now: datetime) -> list[ProcedureStatus]:
-        """Return the procedure that holds each pair of clusters, or held it last."""
+        """Return per pair of clusters the status of the procedure that holds the pair, or held it last."""
         pairs = sorted({self._topology.pair_key(flow.source, flow.target) for flow in self._topology.flows})
         leases = [self._journal.lease(pair) for pair in pairs]
         statuses = [self.procedure(lease.holder, now) for lease in leases if lease]
         return [procedure for procedure in statuses if procedure]
 
     def evidence_page(self, procedure_id: str) -> Path | None:
-        """Return the file of a procedure's evidence page; None if not on this machine or not readable."""
+        """Return a procedure's evidence page; None if it is not on this machine, or the person may not read it."""
         if not _ID.fullmatch(procedure_id) or set(procedure_id) == {"."}:
             return None
         folder = Path(self._topology.evidence) / procedure_id

@@ -1,1 +1,1 @@
-"""One procedure run by a single command while Airflow's scheduler is down."""
+"""Runs one procedure from a single command, while Airflow's own scheduler is down."""

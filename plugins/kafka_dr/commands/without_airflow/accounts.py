@@ -1,4 +1,4 @@
-"""A person's actions through Airflow's API, within Airflow's roles: log in, start a run, answer a gate."""
+"""What a person does through Airflow's API, with the rights of their role: log in, start a run, answer a gate."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ _CONFLICT = 409
 
 
 class Account:
-    """A person's login; Airflow records every call under this person's name."""
+    """A person who is logged in to Airflow's API; Airflow records every call under this person's name."""
 
     def __init__(self, base_url: str, username: str, password: str) -> None:
-        """Log in.
+        """Log in and store the token.
 
         Raises:
-            Refusal: a wrong user or password.
+            Refusal: user or password is wrong.
+            HookUnavailable: Airflow's API gave no token for another reason.
         """
         self.username = username
         self._endpoint = JsonEndpoint(base_url, "Airflow's API", HookUnavailable)
@@ -40,7 +41,7 @@ class Account:
         return f"Account({self.username!r})"
 
     def trigger(self, dag_id: str, conf: dict[str, Any], run_id: str) -> None:
-        """Start a run."""
+        """Start a run of a DAG, with the given run id and params."""
         body = {"logical_date": None, "conf": conf, "dag_run_id": run_id}
         self._done("POST", f"{_dag_path(dag_id)}/dagRuns", body, f"start {dag_id}")
 
@@ -49,11 +50,11 @@ class Account:
         self._done("PATCH", _dag_path(dag_id), {"is_paused": paused}, f"{'pause' if paused else 'unpause'} {dag_id}")
 
     def clear_failed(self, dag_id: str, run_id: str) -> None:
-        """Clear the failed tasks of a run, and the tasks that waited for them, so that they run again."""
+        """Clear a run's failed tasks, and the tasks that did not run because of them, so that all run again."""
         self._clear(dag_id, run_id, {"only_failed": True}, "the failed tasks")
 
     def clear(self, dag_id: str, run_id: str, tasks: list[str]) -> None:
-        """Clear tasks of a run, whatever their state, so that they run again."""
+        """Clear these tasks of a run, whatever their states, so that they run again."""
         self._clear(dag_id, run_id, {"only_failed": False, "task_ids": tasks}, ", ".join(tasks))
 
     def _clear(self, dag_id: str, run_id: str, which: dict[str, Any], what: str) -> None:
@@ -66,7 +67,7 @@ class Account:
         self._done("PATCH", path, {"new_state": "success"}, f"mark {task} as done")
 
     def answer(self, dag_id: str, run_id: str, gate: str, option: str) -> bool:
-        """Answer a gate; return False if another person has answered already."""
+        """Answer a gate; return whether Airflow took the answer, False if the gate already has an answer."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(gate, safe='')}/-1/hitlDetails"
         answer = self._endpoint.attempt(
             "PATCH", path, {"chosen_options": [option], "params_input": {}}, _SECONDS, self._headers

@@ -1,7 +1,7 @@
-"""Starts a private Airflow in its working directory, and ends it with the command that started this process.
+"""The program that starts a private Airflow in the working directory, and ends it with the command that uses it.
 
-Lines on standard output name the parts that are ready. When standard input ends, as it does after a `kill -9` of the
-command, the supervisor ends all of Airflow.
+That command (run_procedure) starts this program. Each line on standard output names a part of Airflow that is ready.
+When standard input ends, even by a `kill -9` of the command, the program ends all of this Airflow.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import psutil
 from kafka_dr.errors import HookUnavailable
 from kafka_dr.hooks.site.endpoint import JsonEndpoint
 
-#: The last line of a successful start.
+#: The line that a successful start prints last.
 READY = "its API"
-#: Health paths of the API's two applications; each application is built at its first request.
+#: Health paths of the API server's two applications; a first request makes the server build an application.
 _HEALTH = ("/api/v2/monitor/health", "/execution/health")
 _READY_SECONDS = 300.0
 _LOOK_SECONDS = 0.2
 
 
 def main() -> None:
-    """Run until the command or a part of Airflow has ended; in the latter case the last line names the part."""
+    """Run until the command has ended, or a part of Airflow has; the last line on standard error says which."""
     try:
         _run()
     finally:
@@ -41,10 +41,10 @@ def _run() -> None:
     _wait(lambda: migration.poll() == 0, "its database", migration)
     parts, dag_parsing = [_start("api-server")], _start("dags", "reserialize")
     _wait(lambda: dag_parsing.poll() == 0, "its DAGs", dag_parsing, *parts)
-    # Log servers would listen on every network interface; the API reads the logs as files.
+    # No log servers, which would listen on every network interface: the API server reads logs as files.
     parts.append(_start("scheduler", "--skip-serve-logs"))
     _wait(lambda: all(api.attempt("GET", path).ok for path in _HEALTH), READY, *parts)
-    # The triggerer is needed last: a step is deferred only after ten seconds.
+    # The triggerer starts last: no step needs it in the first ten seconds, before steps are deferred.
     parts.append(_start("triggerer", "--skip-serve-logs"))
     _wait(lambda: False, "", *parts)
 
@@ -56,7 +56,10 @@ def _start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def _wait(done: Callable[[], bool], what: str, *parts: subprocess.Popen[str]) -> None:
-    """Wait until ``done``; exit if a part ends before, the command ends, or the time is up."""
+    """Wait until `done` is True, and print `what`; exit if a part or the command ends first, or the time is up.
+
+    With an empty `what`, there is no time limit.
+    """
     ends_at = time.monotonic() + _READY_SECONDS
     while not done():
         ready, _, _ = select.select([0], [], [], _LOOK_SECONDS)
@@ -71,7 +74,7 @@ def _wait(done: Callable[[], bool], what: str, *parts: subprocess.Popen[str]) ->
 
 
 def end_processes(folder: Path) -> None:
-    """Kill all Airflow processes that work in a folder: every step may be killed at any point."""
+    """Kill all processes of the private Airflow in a folder; this is safe: a step may be killed at any point."""
     while processes := [process for process in psutil.process_iter() if _works_in(process, folder)]:
         for process in processes:
             process.kill()
@@ -79,7 +82,7 @@ def end_processes(folder: Path) -> None:
 
 
 def _works_in(process: psutil.Process, folder: Path) -> bool:
-    """Return whether a process is of the Airflow there: not this process, nor a shell, which has a terminal."""
+    """Return whether a process belongs to the Airflow in a folder: neither this process nor a person's shell there."""
     try:
         return process.cwd() == str(folder) and process.terminal() is None and process.pid != os.getpid()
     except psutil.Error:

@@ -1,4 +1,4 @@
-"""Conducts one run on the terminal: starts or resumes the run, asks its gates, prints its steps and its ending."""
+"""Conducts one run on a terminal: starts or resumes it, asks its gates' questions, prints its steps and ending."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def conduct_run(options: argparse.Namespace, conf: dict[str, Any] | None, folder
 
 
 class Conductor:
-    """One command, from start to exit code."""
+    """One call of the command run_procedure, from its first check to its exit code."""
 
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
-        """Read the topology and the options; nothing is changed yet."""
+        """Read the topology and store the options; nothing is changed yet."""
         self._options, self._folder = options, folder
         self._topology: Topology = load_topology()
         self._scheduler = None if options.anyway or options.own_database else SchedulerCheck()
@@ -74,7 +74,11 @@ class Conductor:
         self._seen: tuple[str, list[TaskInstance]] = ("queued", [])
 
     def conduct(self, conf: dict[str, Any] | None) -> int:
-        """Run the command from the first check to the last line; return the exit code."""
+        """Do all that the command does; return the exit code.
+
+        Args:
+            conf: the params of a new run; None to resume a run.
+        """
         if conf is not None:
             request_of(self._topology, self._options.dag_id, conf)
         os.environ[PROCESS_CONTEXT] = "server"
@@ -116,7 +120,7 @@ class Conductor:
     def _start_airflow(self) -> None:
         self._home = self._folder / self._run.procedure_id
         self._home.mkdir(exist_ok=True, mode=0o700)
-        # Airflow itself may have continued its own run since; a killed command may have left an incomplete run here.
+        # Use the folder's run again only if no other Airflow can have continued it, and the run was written completely.
         self._continues_run = has_run(self._home) and bool(self._run.started_here or self._options.own_database)
         if not self._continues_run:
             for file in self._home.glob("airflow.db*"):
@@ -174,12 +178,12 @@ class Conductor:
         return answer
 
     def _begin(self) -> None:
-        """Trigger the run; with a run id that the journal knows, the run continues that procedure."""
+        """Trigger the run in the private Airflow; if the journal has a procedure of this run id, the run continues it."""
         run, account, after_gates = self._run, self._account, list[str]()
         entries = self._journal.entries(run.procedure_id)
         done, gates = steps_done_for_good(entries), gates_to_ask(entries)
         if done:
-            # The gates run first: until they are answered, all other steps are marked as done.
+            # Only the gates run at first: all other steps are marked as done, and those not done are cleared after the gates.
             account.pause(run.dag_id, paused=True)
         account.trigger(run.dag_id, run.conf, run.run_id)
         if done:
@@ -200,7 +204,7 @@ class Conductor:
         )
 
     def _take_over(self) -> None:
-        """Continue a run that an earlier command left unfinished."""
+        """Continue a run that an earlier command left unfinished in this private Airflow's database."""
         run, account = self._run, self._account
         _, self._after_gates = read_run(self._home)
         account.pause(run.dag_id, paused=False)
@@ -209,7 +213,7 @@ class Conductor:
         self._terminal.say(f"{run.dag_id} {run.run_id} taken over by {account.username}")
 
     def _observed_procedure(self) -> Run | None:
-        """Return the procedure whose journal shows the progress; for an abort that is the aborted procedure."""
+        """Return the procedure whose journal entries are shown; for abort_procedure the aborted one, None if unknown."""
         run = self._run
         if run.dag_id == _ABORT:
             try:
@@ -237,14 +241,14 @@ class Conductor:
             if self._scheduler_is_back():
                 return self._hand_over()
             gate = next((task for task in tasks if task.state == "awaiting_input"), None)
-            # Ask at the second observation: an answer given while the gate's process is still suspending is lost.
+            # Ask once the gate is seen waiting twice: an answer is lost if the gate's process is still suspending.
             if gate is not None and gate == parked:
                 asker.ask(gate, partial(self._still_waits, gate))
             parked = gate
             time.sleep(_LOOK_SECONDS)
 
     def _look(self) -> tuple[str, list[TaskInstance]]:
-        """Return the run's state and its tasks; tolerate a busy API that does not answer for a while."""
+        """Return the run's state and tasks; the last ones if the API is too busy to answer, for 60 s at most."""
         self._airflow.must_live()
         try:
             if time.monotonic() >= self._looked_at + _LOOK_SECONDS:
@@ -257,13 +261,13 @@ class Conductor:
         return self._seen
 
     def _still_waits(self, gate: TaskInstance) -> bool:
-        """Follow the run while a person thinks; return whether the gate still waits."""
+        """Print the run's progress while a person thinks about a gate; return whether the gate still waits."""
         _, tasks = self._look()
         self._print(tasks)
         return gate in tasks and not self._scheduler_is_back()
 
     def _scheduler_is_back(self) -> bool:
-        """Return whether Airflow's own scheduler continues the run; it does not know runs started here."""
+        """Return whether Airflow's own scheduler is back to continue the run; False for runs that a command started."""
         return self._scheduler is not None and not self._run.started_here and self._scheduler.is_back()
 
     def _print(self, tasks: list[TaskInstance]) -> None:
@@ -278,7 +282,7 @@ class Conductor:
         self._count_down()
 
     def _explain(self, task: TaskInstance) -> None:
-        """Print the journal's reason why a step failed or is retried."""
+        """Print the reasons, from the journal, why a step failed or is tried again; each journal entry once."""
         if self._procedure is None or task.state not in ("failed", "up_for_retry"):
             return
         for entry in self._procedure.journal.entries(self._procedure.id, task.task_id)[-3:]:
@@ -349,7 +353,7 @@ class Conductor:
 
 
 def _reason_lines(fact: Fact | None) -> list[str]:
-    """Return why a step failed, or why a gate asks again; empty for other facts."""
+    """Return why a step was refused or failed, or why a gate asks again; [] for any other journal entry."""
     match fact:
         case StepRefused() | StepFailed():
             return [word for word in (fact.reason, fact.seen, fact.next_step) if word]
@@ -363,7 +367,7 @@ def _seconds(task: TaskInstance) -> float:
 
 
 def _redirect_output(folder: Path) -> None:
-    """Send the output of Airflow's libraries to a file; the terminal shows the procedure only."""
+    """Send standard output and error to command.log: the terminal shows the procedure, not Airflow's libraries."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -374,7 +378,10 @@ def _redirect_output(folder: Path) -> None:
 
 
 def _one_command_only(procedure_id: str) -> int:
-    """Lock a procedure; return the descriptor of a lock that ends with this process and that no child inherits."""
+    """Lock a procedure against other commands; return the lock file's descriptor.
+
+    The lock ends with this process; child processes do not inherit it.
+    """
     path = Path(airflow_conf.get("logging", "base_log_folder")) / f"run_procedure-{procedure_id}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

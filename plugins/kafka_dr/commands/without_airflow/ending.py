@@ -1,4 +1,4 @@
-"""How a run ended, from its evidence, or from its tasks if the DAG writes no evidence."""
+"""How a run ended: by its procedure's evidence, or by its tasks if there is no evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GREEN = {"abort_procedure": Outcome.ABORTED}
 
 @dataclass(frozen=True)
 class Ending:
-    """Outcome, failing step and reason; `good` decides the exit code."""
+    """How a run ended; `step` and `reason` are empty if nothing failed. `good`: the command exits with 0."""
 
     outcome: str
     step: str
@@ -28,10 +28,11 @@ class Ending:
 def ending_of(
     topology: Topology, procedure_id: str | None, dag_id: str, run_state: str, tasks: Sequence[TaskInstance]
 ) -> Ending:
-    """Return how a run ended.
+    """Return how a run ended: outcome, failing step, reason.
 
     Args:
-        procedure_id: the procedure whose evidence is read; None without evidence.
+        procedure_id: the procedure whose evidence is read; None if there is no such procedure.
+        run_state: Airflow's state of the run, `success` or `failed`.
     """
     green = _GREEN.get(dag_id, Outcome.COMPLETED)
     failed = next((task.task_id for task in tasks if task.state == "failed"), "")

@@ -1,6 +1,6 @@
-"""The environment of an Airflow whose database was lost: a folder with a new database, users and connections.
+"""Environment variables for an Airflow whose database was lost: a new database, users and connections in a folder.
 
-Standard library only: Airflow reads its environment when first imported.
+Imports nothing of Airflow, which reads the environment when it is first imported.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ SIMPLE = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAut
 
 
 def own_database_environment(folder: Path) -> dict[str, str]:
-    """Return settings that make a folder Airflow's home for one command: `folder_environment`, and a new database.
+    """Return environment variables for a new database in a folder, and those of `folder_environment`.
 
     Raises:
-        BadInput: a file cannot be read, or others may read it.
+        BadInput: a file is no JSON object, or other users of the machine may read it.
     """
     folder = folder.absolute()
     database = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db"}
@@ -29,7 +29,7 @@ def own_database_environment(folder: Path) -> dict[str, str]:
 
 
 def folder_environment(folder: Path) -> dict[str, str]:
-    """Return the settings for the users and connections of a folder.
+    """Return environment variables with the users and connections that files in a folder state.
 
     Args:
         folder: may hold `users.json` (user name to password) and `connections/*.json` (as `airflow connections export`
@@ -37,7 +37,7 @@ def folder_environment(folder: Path) -> dict[str, str]:
             operators from approvers.
 
     Raises:
-        BadInput: a file cannot be read, or others may read it.
+        BadInput: a file is no JSON object, or other users of the machine may read it.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     environment: dict[str, str] = {}
@@ -54,7 +54,7 @@ def folder_environment(folder: Path) -> dict[str, str]:
 
 
 def _private(file: Path) -> dict[str, Any]:
-    """Return the JSON object of a file that only its owner may read; raise BadInput otherwise."""
+    """Return the JSON object in a file; BadInput if there is none, or if others than its owner may read the file."""
     if file.stat().st_mode & 0o077:
         raise BadInput(
             f"{file} holds secrets and others may read it", f"mode {file.stat().st_mode & 0o777:o}", f"chmod 600 {file}"

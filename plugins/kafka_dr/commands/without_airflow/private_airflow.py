@@ -1,4 +1,4 @@
-"""A private scheduler, API server and triggerer of Airflow for one command, with a database of their own."""
+"""A private Airflow for one command: scheduler, API server and triggerer, with a database of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafka_dr.config.settings import TOPOLOGY_VARIABLE, Topology
 from kafka_dr.connections import Connections
 from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
 
-#: Airflow's variable for a process's role: a server reads connections from its database, a task requests the API.
+#: Airflow's variable for a process's role: a server reads connections from the database, a task by the API.
 PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
 _STOP_SECONDS = 10.0
 _SETTINGS = {
@@ -36,7 +36,7 @@ _SETTINGS = {
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
     "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
-    # Only the run that the command triggers runs here, not the scheduled recorder and watcher.
+    # No scheduled DAGs (recorder, watcher): only the run that the command triggers shall run in this Airflow.
     "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
     "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
     "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": "60",
@@ -45,15 +45,15 @@ _SETTINGS = {
 
 
 class PrivateAirflow:
-    """A supervisor process and the parts of Airflow below it; all end with this process, however that ends."""
+    """The supervisor process and Airflow's processes below it; all end when this process ends, even if it is killed."""
 
     def __init__(self, folder: Path, url: str, connections: dict[str, str]) -> None:
-        """Start Airflow; `wait_until_ready` returns when it works.
+        """Start Airflow without waiting until it is ready.
 
         Args:
-            folder: holds Airflow's database and logs; processes of an earlier command in this folder are ended.
-            url: address of Airflow's API.
-            connections: environment variables for the connections that the environment lacks.
+            folder: for Airflow's database and logs; Airflow processes of an earlier command in this folder are killed.
+            url: the address at which Airflow's API shall listen.
+            connections: environment variables with Airflow connections; this process's own variables win over them.
         """
         self._folder, self._began = folder, time.monotonic()
         end_processes(folder)
@@ -69,7 +69,7 @@ class PrivateAirflow:
         )
 
     def wait_until_ready(self, say: Callable[[str], None]) -> None:
-        """Wait until a run can be triggered; report each part that is ready.
+        """Wait until a run can be triggered; call `say` for each part of Airflow that is ready.
 
         Raises:
             HookUnavailable: a part has ended, or is not ready in time.
@@ -108,10 +108,10 @@ def free_url() -> str:
 
 
 def point_to(url: str, topology: Topology) -> None:
-    """Point the topology's connection to Airflow's API at this Airflow, same login; affects child processes too.
+    """Set the topology's connection for Airflow's API to `url`, with the same login, here and in child processes.
 
     Raises:
-        BadInput: a secrets backend overrides the environment, so that steps would still use the old address.
+        BadInput: a secrets backend has this connection and comes before the environment: steps would use its address.
     """
     name, connections = topology.airflow_api.connection, Connections()
     _, login, password = connections.login(name)
@@ -127,7 +127,7 @@ def point_to(url: str, topology: Topology) -> None:
 
 
 def exported_connections() -> dict[str, str]:
-    """Return the connections of Airflow's database, as environment variables.
+    """Return the connections in Airflow's own database, as environment variables.
 
     Raises:
         SystemUnavailable: the database does not answer.
@@ -142,7 +142,7 @@ def exported_connections() -> dict[str, str]:
 
 
 def database_unavailable(output: str) -> SystemUnavailable:
-    """Return the error for an Airflow command that could not read its database."""
+    """Return the error for a call of Airflow's command line, with this output, that could not read its database."""
     return SystemUnavailable(
         "Airflow's metadata database does not answer",
         (output.strip().splitlines() or [""])[-1][:500],
@@ -162,7 +162,7 @@ def _environment(folder: Path, url: str) -> dict[str, str]:
     return {
         **inherited,
         **_SETTINGS,
-        # The processes' working directory is the folder.
+        # Absolute paths, as the working directory of these processes is the folder.
         **{name: str(Path(value).absolute()) for name, value in named.items()},
         "PYTHONPATH": f"{plugins}{os.pathsep}{inherited.get('PYTHONPATH', '')}",
         "AIRFLOW__API__BASE_URL": url,

@@ -1,4 +1,4 @@
-"""A gate's question on the terminal; the answer goes to Airflow under the answering person's login."""
+"""Asks a gate's question on the terminal; the answer goes to Airflow under the login of who answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_dr.hooks.airflow_api import AirflowApi, TaskInstance
 
 
 class GateAsker:
-    """Asks each try of a gate; the gate itself decides whether an answer is valid."""
+    """Asks gates' questions, again for each try of a gate; the gate itself decides whether an answer is valid."""
 
     def __init__(self, terminal: Terminal, api: AirflowApi, url: str, run: RequestedRun) -> None:
         """Store the connections; nothing is asked yet."""
@@ -20,7 +20,7 @@ class GateAsker:
         self._shown: set[tuple[str, int]] = set()
 
     def ask(self, gate: TaskInstance, still_waits: Callable[[], bool]) -> None:
-        """Ask until an answer was taken or the gate no longer waits; do nothing once terminal input has ended."""
+        """Ask until Airflow has taken an answer, the gate no longer waits, or the terminal's input has ended."""
         if self._terminal.ended:
             return
         options = self._show(gate)
@@ -60,7 +60,7 @@ class GateAsker:
         return True
 
     def _choice(self, options: tuple[str, ...], still_waits: Callable[[], bool]) -> str | None:
-        """Return one of the options, which must be typed in full: an empty line approves nothing."""
+        """Return the option that a person typed in full; None if the gate no longer waits, or input has ended."""
         while True:
             given = self._terminal.ask(f"Choice ({' or '.join(options)}): ", still_waits)
             if given is None:

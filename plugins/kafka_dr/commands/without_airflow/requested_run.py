@@ -1,4 +1,4 @@
-"""The run that a command starts or resumes, its params, and its steps that are not repeated."""
+"""The run that a command starts or resumes: its params, and which of its steps must not run again."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from kafka_dr.procedure.run import Identity
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Entry, Step
 
-#: Prefix of the ids of runs that a command started: Airflow's own scheduler does not know these runs.
+#: Prefix of run ids that a command made: Airflow's own database does not have these runs.
 _STARTED_HERE = "command__"
-#: File in a run's folder that describes the run of its private Airflow.
+#: File in a private Airflow's folder that names the run in its database.
 _FILE = "run.json"
 
 
 @dataclass(frozen=True)
 class RequestedRun:
-    """A run, and the params for starting it."""
+    """A DAG run, and the params to trigger it with."""
 
     dag_id: str
     run_id: str
@@ -37,7 +37,7 @@ class RequestedRun:
 
     @property
     def procedure_id(self) -> str:
-        """The id of the run's procedure, unless the DAG acts on another procedure."""
+        """The id of the run's procedure; no procedure has it if the DAG acts on another run's, as abort_procedure does."""
         return Identity(self.dag_id, self.run_id).procedure_id
 
     @property
@@ -47,10 +47,10 @@ class RequestedRun:
 
 
 def new_run(dag_id: str, conf: dict[str, Any]) -> RequestedRun:
-    """Return a run to be started now.
+    """Return a new run, with an id of the present time; nothing is started yet.
 
     Raises:
-        BadInput: no such procedure, or a param that the procedure does not take.
+        BadInput: there is no such procedure, or it does not take one of the params.
     """
     run = RequestedRun(dag_id, f"{_STARTED_HERE}{datetime.now(UTC).isoformat()}", conf)
     refuse_unknown_params(run)
@@ -58,11 +58,15 @@ def new_run(dag_id: str, conf: dict[str, Any]) -> RequestedRun:
 
 
 def begun_run(name: str, journal: Journal, topology: Topology, folder: Path) -> RequestedRun:
-    """Return the run with this run id or procedure id, from the journal or an earlier command's folder.
+    """Return the run with this run id or procedure id, from the journal or from an earlier command's files.
+
+    Args:
+        name: run id or procedure id.
+        folder: its subfolders are those of earlier commands' private Airflows.
 
     Raises:
-        BadInput: neither has such a run.
-        Refusal: the procedure has ended.
+        BadInput: neither the journal nor the folder has such a run.
+        Refusal: the run's procedure has ended.
     """
     opened_procedures = list(facts_of(journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED), ProcedureOpened))
     for entry, opened in reversed(opened_procedures):
@@ -89,7 +93,7 @@ def _opened_run(opened: ProcedureOpened, topology: Topology) -> RequestedRun:
 
 
 def _refuse_if_closed(journal: Journal, procedure_id: str) -> None:
-    """Raise Refusal if the procedure has released its lease: then it has ended."""
+    """Raise Refusal if the procedure took a lease and no longer holds it, which means that it has ended."""
     lease_taken = newest_fact(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME), LeaseTaken)
     lease = journal.lease(lease_taken.pair) if lease_taken else None
     if lease_taken and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
@@ -101,7 +105,7 @@ def _refuse_if_closed(journal: Journal, procedure_id: str) -> None:
 
 
 def refuse_unknown_params(run: RequestedRun) -> None:
-    """Raise BadInput for a DAG that is no procedure, and for params that its form lacks."""
+    """Raise BadInput if the run's DAG is no procedure, or does not take one of the run's params."""
     if run.dag_id not in PROCEDURES:
         raise BadInput(f"There is no DAG {run.dag_id!a}", "", f"Name one of {', '.join(PROCEDURES)}.")
     params = PROCEDURES[run.dag_id].params
@@ -115,12 +119,16 @@ def refuse_unknown_params(run: RequestedRun) -> None:
 
 
 def without_unstated_deadlines(params: Collection[str], conf: dict[str, Any]) -> dict[str, Any]:
-    """Return the params without deadlines that only the topology sets: the topology's present ones apply."""
+    """Return `conf` without deadlines that the DAG does not take as params: those come from the topology.
+
+    Args:
+        params: names of the params that the DAG takes.
+    """
     return {name: value for name, value in conf.items() if name in params or name not in Deadlines.model_fields}
 
 
 def params_of(request: Request, topology: Topology) -> dict[str, Any]:
-    """Return the params that a procedure was started with, without empty and default values."""
+    """Return the params that a procedure was started with, without empty values and the topology's deadlines."""
     request_params = request.model_dump(mode="json")
     topology_deadlines = topology.deadlines.model_dump()
     deadlines = {
@@ -136,12 +144,26 @@ def params_of(request: Request, topology: Topology) -> dict[str, Any]:
 
 
 def gates_to_ask(entries: Collection[JournalEntry]) -> set[str]:
-    """Return a procedure's approved gates if the target may be open: a new database lacks their answers."""
+    """Return the approved gates, to be asked again as a new Airflow database lacks their answers.
+
+    Args:
+        entries: a procedure's journal entries.
+
+    Returns:
+        Task ids; empty before open_target has begun.
+    """
     return {entry.step for entry in entries if entry.kind == Entry.APPROVAL} if _may_be_open(entries) else set()
 
 
 def steps_done_for_good(entries: Collection[JournalEntry]) -> set[str]:
-    """Return steps that a new run must not repeat: once the target may be open, all before it but the gates."""
+    """Return the steps that a new run must not repeat: those before open_target that are done, but no gates.
+
+    Args:
+        entries: a procedure's journal entries.
+
+    Returns:
+        Task ids; empty before open_target has begun.
+    """
     if not _may_be_open(entries):
         return set()
     order = [step.value for step in Step]
@@ -154,18 +176,18 @@ def _may_be_open(entries: Iterable[JournalEntry]) -> bool:
 
 
 def read_run(folder: Path) -> tuple[RequestedRun, list[str]]:
-    """Return the run of a private Airflow, and the tasks that wait until its gates are answered."""
+    """Return the run of the private Airflow in a folder, and its tasks to be cleared once its gates are answered."""
     document = read_json((folder / _FILE).read_text(encoding="utf-8"))
     return RequestedRun(**document["run"]), document["after_gates"]
 
 
 def write_run(folder: Path, run: RequestedRun, after_gates: list[str]) -> None:
-    """Write the run of a private Airflow, and its waiting tasks, to the folder atomically."""
+    """Write to a private Airflow's folder, atomically, what `read_run` returns."""
     part = folder / f"{_FILE}.part"
     part.write_text(json.dumps({"run": asdict(run), "after_gates": after_gates}))
     part.rename(folder / _FILE)
 
 
 def has_run(folder: Path) -> bool:
-    """Return whether a private Airflow's run was written to the folder."""
+    """Return whether `write_run` has written a run to a private Airflow's folder."""
     return (folder / _FILE).exists()

@@ -1,4 +1,4 @@
-"""Whether Airflow's own scheduler is alive, by Airflow's own command line."""
+"""Checks with Airflow's command line whether Airflow's own scheduler is alive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOOK_SECONDS = 20.0
 
 
 class SchedulerCheck:
-    """Checks Airflow's database for heartbeats of a scheduler."""
+    """Looks for heartbeats of a scheduler in Airflow's database."""
 
     def __init__(self) -> None:
         """Start without any check."""
@@ -26,10 +26,12 @@ class SchedulerCheck:
         self._next_at, self._back = 0.0, False
 
     def refuse_if_alive(self, say: Callable[[str], None]) -> None:
-        """Raise Refusal if a scheduler is alive: one heartbeat may be a dead scheduler's last, so wait for the next.
+        """Refuse if a scheduler is alive; without a recent heartbeat, return at once.
+
+        A recent heartbeat may be a dead scheduler's last: a newer one is waited for, up to Airflow's threshold.
 
         Raises:
-            Refusal: a scheduler is alive.
+            Refusal: a scheduler wrote a heartbeat during the wait.
             SystemUnavailable: the metadata database does not answer.
         """
         began, limit = time.monotonic(), conf.getint("scheduler", "scheduler_health_check_threshold")
@@ -45,7 +47,7 @@ class SchedulerCheck:
                 )
 
     def is_back(self) -> bool:
-        """Return whether a scheduler has started meanwhile; checks every 20 s without waiting."""
+        """Return whether a scheduler was seen alive by now; checks every 20 s in the background, without waiting."""
         if self._check is None and time.monotonic() >= self._next_at:
             self._check = _check(conf.getint("scheduler", "scheduler_health_check_threshold"))
         if self._check is not None and self._check.poll() is not None:
@@ -55,7 +57,7 @@ class SchedulerCheck:
 
 
 def _was_alive(seconds: int) -> bool:
-    """Return whether a heartbeat is younger than a number of seconds."""
+    """Return whether a scheduler's newest heartbeat is younger than a number of seconds."""
     check = _check(seconds)
     output, _ = check.communicate()
     if check.returncode and "No alive jobs found" not in output:

@@ -1,4 +1,4 @@
-"""Questions and answers on a terminal, or over a pipe without one; passwords are neither shown nor stored."""
+"""Questions and answers on a terminal, or over pipes if there is none; passwords are neither shown nor stored."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _TICK_SECONDS = 0.2
 
 
 class Terminal:
-    """Prints lines with their time; asks without blocking, so that the procedure is followed meanwhile."""
+    """Prints lines with the time of day; while it waits for an answer, the caller can follow the procedure."""
 
     def __init__(self, given: int = 0, shown: int = 1) -> None:
-        """Use two file descriptors; the caller has flushed earlier output."""
+        """Read from one file descriptor and write to another; the caller has flushed its earlier output."""
         self._given, self._shown = given, shown
         self._read = b""
         self.ended = False
 
     def say(self, text: str) -> None:
-        """Print one or more lines, with the time before the first line."""
+        """Print a text of one or more lines, with the time of day before the first."""
         self.write(f"{datetime.now().astimezone():%H:%M:%S}  {text}\n")
 
     def write(self, text: str) -> None:
-        """Print text unchanged; a closed terminal does not end a procedure."""
+        """Print a text as it is; errors are ignored, so that a closed terminal does not end a procedure."""
         raw = text.encode("utf-8", "backslashreplace")
         try:
             while raw:
@@ -38,10 +38,12 @@ class Terminal:
         """Print a question and return one line of answer.
 
         Args:
-            meanwhile: called repeatedly while the answer is awaited; False ends the question.
+            meanwhile: called five times a second until there is an answer; if it returns False, no answer is awaited
+                any more.
+            secret: whether to hide what is typed.
 
         Returns:
-            The answer without surrounding blanks; None if the question has ended, or input has ended.
+            The answer, without surrounding blanks unless secret; None if `meanwhile` returned False, or input ended.
         """
         self.write(question)
         with self._unseen(secret):
@@ -61,7 +63,7 @@ class Terminal:
         return line.rstrip(b"\r").decode("utf-8", "replace")
 
     def _more(self) -> bool:
-        """Read available input; False if the input has ended."""
+        """Read the input that is there; return False if the input has ended."""
         try:
             data = os.read(self._given, 4096)
         except OSError:
@@ -72,7 +74,7 @@ class Terminal:
 
     @contextmanager
     def _unseen(self, secret: bool) -> Iterator[None]:
-        """Hide typed characters inside this context."""
+        """Hide typed characters inside this context, if `secret` and input is a terminal."""
         if not secret or not os.isatty(self._given):
             yield
             return

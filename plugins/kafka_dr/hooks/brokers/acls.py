@@ -84,7 +84,7 @@ class ClusterAcls:
             )
 
     def add(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> None:
-        """Add ACL entries in one request, in the given order: a DENY and the ALLOW that limits it must come together."""
+        """Add ACL entries in one request, in this order: a DENY and the ALLOW that limits it must come together."""
         bindings = [_binding(entry) for entry in dict.fromkeys(entries)]
         if not bindings:
             return

@@ -1,4 +1,4 @@
-"""Requests to group coordinators: many in flight, each with its own outcome."""
+"""Requests to group coordinators: many are in flight at once, and each has its own outcome."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Position(NamedTuple):
 
 
 class PositionColumns(NamedTuple):
-    """Committed positions of many groups as columns: ten thousand groups hold a million positions."""
+    """Committed positions of many groups as columns: faster than objects, as there may be a million positions."""
 
     group: list[str]
     topic: list[str]
@@ -49,7 +49,7 @@ class PositionColumns(NamedTuple):
     position: list[int]
 
     def add(self, group: str, held: Iterable[Any]) -> None:
-        """Add one group's answer; librdkafka marks a partition without a position by a negative offset."""
+        """Add the positions of one group's answer; a negative offset is librdkafka's mark for no position."""
         committed = [p for p in held if p.offset >= 0]
         self.group.extend([group] * len(committed))
         self.topic.extend([p.topic for p in committed])
@@ -58,7 +58,7 @@ class PositionColumns(NamedTuple):
 
 
 class GroupCommit:
-    """One group's positions to commit; done when each position has an outcome."""
+    """One group's positions to commit, and their outcomes by partition."""
 
     def __init__(self, group: str, wanted: Mapping[TopicPartition, int | Position]) -> None:
         self.group = group
@@ -73,7 +73,7 @@ class GroupCommit:
             self.outcomes = dict.fromkeys(invalid, "INVALID_POSITION")
 
     def _is_plain_and_valid(self) -> bool:
-        """Whether all positions are plain and valid; in bulk, since ten thousand groups hold a million positions."""
+        """Whether all positions are plain, valid offsets; checked all at once, as there may be a million."""
         if not self.plain or min(self.plain.values()) < 0:
             return False
         topics, partitions = zip(*self.wanted, strict=True)
@@ -81,11 +81,11 @@ class GroupCommit:
 
     @property
     def done(self) -> bool:
-        """Whether every partition has an outcome."""
+        """Whether each of the group's partitions has an outcome."""
         return len(self.outcomes) == len(self.wanted)
 
     def requests(self) -> Iterator[CommitRequest]:
-        """Requests for the positions without an outcome, each within the size limit."""
+        """The requests for the positions without an outcome, each of at most 5,000 positions."""
         if not self.outcomes and 0 < len(self.wanted) <= _COMMIT_LIMIT:
             return iter([CommitRequest(self, self.wanted)])
         unsent = [tp for tp in self.wanted if tp not in self.outcomes]
@@ -94,13 +94,13 @@ class GroupCommit:
 
 @dataclass
 class CommitRequest:
-    """One group's positions that fit into one request; mostly all of the group's."""
+    """A request with positions of one group: all of the group's, or as many as one request may have."""
 
     commit: GroupCommit
     partitions: Collection[TopicPartition]
 
     def wire(self) -> list[WirePartition]:
-        """The request's positions as confluent-kafka's type."""
+        """The request's positions, converted to confluent-kafka's type."""
         wanted, plain = self.commit.wanted, self.commit.plain
         if plain and self.partitions is wanted:
             return [WirePartition(topic, partition, offset) for (topic, partition), offset in plain.items()]
@@ -109,10 +109,11 @@ class CommitRequest:
         return [_wire(tp, wanted[tp]) for tp in self.partitions]
 
     def settled(self, outcome: Any, last: bool) -> CommitRequest | None:
-        """Record final outcomes; return a request for the positions to send again, None without any.
+        """Record the final outcomes; return a request for the positions to send again, None if there are none.
 
         Args:
-            last: no repeat is possible: transient errors are final too.
+            outcome: the answer to this request, or the KafkaError that it failed with.
+            last: whether no time is left to send again, so that transient errors are final, too.
         """
         if not isinstance(outcome, KafkaError) and not any(p.error for p in outcome.topic_partitions):
             done = dict.fromkeys(self.partitions, OK)
@@ -131,7 +132,7 @@ class CommitRequest:
 def commit_requests(
     commits: Iterable[tuple[str, Mapping[TopicPartition, int | Position]]], settle: Callable[[GroupCommit], None]
 ) -> Iterator[CommitRequest]:
-    """Yield requests of all groups lazily; a group with nothing to send is settled at once."""
+    """Yield the requests of all groups, made on demand; `settle` is called at once for a group without requests."""
     for group, positions in commits:
         commit = GroupCommit(group, positions)
         if commit.done:
@@ -140,7 +141,7 @@ def commit_requests(
 
 
 def commit_word(error: KafkaError | None) -> str:
-    """One partition's commit outcome: `OK`, `GROUP_IS_ACTIVE` or Kafka's name of the error."""
+    """The outcome of one partition's commit: `OK`, `GROUP_IS_ACTIVE` or Kafka's name of the error."""
     if error is None:
         return OK
     return GROUP_IS_ACTIVE if error.code() in _ACTIVE else error.name()
@@ -164,13 +165,16 @@ def _wire(tp: TopicPartition, position: int | Position) -> WirePartition:
 
 
 def deletion_word(outcome: Any) -> str:
-    """A group's deletion outcome: `OK`, also for a missing group, `GROUP_IS_ACTIVE` or Kafka's name of the error."""
+    """The outcome of a deletion: `OK` (also if there was no such group), `GROUP_IS_ACTIVE` or Kafka's error name."""
     deleted = not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.GROUP_ID_NOT_FOUND
     return OK if deleted else commit_word(outcome)
 
 
 class RequestWindow:
-    """The limit of requests in flight: `limit` while requests succeed; after a failure 1, until the next success."""
+    """How many requests may be in flight: `limit` while requests succeed; after a failure 1, until one succeeds.
+
+    After a failure, `drained` is called once no request is in flight, before the next is sent.
+    """
 
     def __init__(self, limit: int, drained: Callable[[], None]) -> None:
         self.limit = self.now = limit
@@ -178,14 +182,14 @@ class RequestWindow:
         self._drained = drained
 
     def saw(self, good: bool) -> None:
-        """Note a request's success; after a failure, all requests in flight are awaited before the next is sent."""
+        """Note whether a request succeeded; after a failure, the next is sent once no request is in flight any more."""
         if not good:
             self.now, self.draining = 1, True
         elif not self.draining:
             self.now = self.limit
 
     def is_empty(self) -> None:
-        """Note that no request is in flight; after a failure, call `drained` before new requests."""
+        """Note that no request is in flight; call `drained` if there was a failure since the last such call."""
         if self.draining:
             self.draining = False
             self._drained()
@@ -194,7 +198,7 @@ class RequestWindow:
 def send_pipelined(
     items: Iterable[_T], send: Callable[[_T], Future[Any]], window: RequestWindow
 ) -> Iterator[tuple[_T, Future[Any]]]:
-    """Send items one by one, with no more requests in flight than the window allows; yield futures in order."""
+    """Send one request per item, with no more in flight than the window allows; yield items and futures in order."""
     in_flight: deque[tuple[_T, Future[Any]]] = deque()
     for item in items:
         while in_flight and (window.draining or len(in_flight) >= window.now):

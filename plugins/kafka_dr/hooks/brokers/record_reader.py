@@ -122,7 +122,7 @@ class RecordReader:
     def range(
         self, partition: TopicPartition, start: int, end: int, limit: int | None = None, timeout: float = 60.0
     ) -> list[Record]:
-        """Read a partition's records with start <= offset < end, at most `limit`; KafkaUnavailable if deleted."""
+        """Read a partition's records with start <= offset < end, at most `limit`; `start` must be in the log."""
         return self.ranges({partition: OffsetSpan(start, end)}, limit, timeout)[partition]
 
     def ranges(

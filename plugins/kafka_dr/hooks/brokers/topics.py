@@ -127,7 +127,7 @@ class ClusterTopics(ClusterConnection):
         ]
 
     def _await_partitions(self, topic: str, total: int, timeout: float) -> None:
-        """Wait until a topic has `total` partitions, each with a leader: brokers learn of a change one after the other."""
+        """Wait until a topic has `total` partitions, each with a leader: brokers learn of changes one by one."""
         ends_at = time.monotonic() + timeout
         while True:
             topic_info = self.topics([topic], timeout).get(topic)

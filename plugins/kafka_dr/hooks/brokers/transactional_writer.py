@@ -1,7 +1,8 @@
-"""Writing records in transactions: read_committed readers see all records of a transaction or none.
+"""Writes records in transactions: read_committed readers see all records of a transaction or none.
 
 A transactional id belongs to one writer at a time. `fence` takes the id over: the broker aborts the open transaction of
-an older writer, frozen or orphaned, which can neither write nor commit any more. No clock and no lease is trusted.
+an older writer, which can neither write nor commit any more, even if it was only frozen. No clock and no lease is
+trusted.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady, Superseded, SwitchbackError
 from kafka_dr.hooks.brokers.client import client_config, describe_error, kafka_border
 
-#: A dead writer's open transaction blocks read_committed readers for so long at most, unless fenced earlier.
+#: Transaction timeout in seconds: for so long at most, a dead writer's open transaction holds back read_committed
+#: readers; less if another writer takes over its transactional id.
 TRANSACTION_SECONDS = 30
 _ABORT_SECONDS = 10.0
-#: INVALID_TXN_STATE: another writer, or the coordinator, has ended this writer's transaction.
+#: Errors of a writer that was fenced; INVALID_TXN_STATE: another writer or the coordinator has ended its transaction.
 _FENCED = frozenset(
     getattr(KafkaError, name)
     for name in "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH INVALID_PRODUCER_ID_MAPPING INVALID_TXN_STATE".split()
 )
-#: Permanent refusals: the broker would refuse a repeat in the same way.
+#: Permanent refusals: the broker would refuse the same record again.
 _PERMANENT = frozenset(
     getattr(KafkaError, name)
     for name in (
@@ -32,16 +34,16 @@ _PERMANENT = frozenset(
         " TOPIC_EXCEPTION UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION"
     ).split()
 )
-#: The client's maximum: only the topic's own limit shall refuse a large record.
+#: The client's greatest possible limit: a large record shall be refused only by its topic's own limit.
 _LARGEST_MESSAGE = 1_000_000_000
 _QUEUED_KBYTES = 2_097_151
 
 
 class Outgoing(NamedTuple):
-    """A record to be written; None and empty differ in key, value and header values.
+    """A record to be written. In key, value and header values, None (null) is not the same as empty.
 
     Attributes:
-        timestamp: milliseconds since 1970; None for the time of writing. librdkafka treats 0 like None.
+        timestamp: milliseconds since 1970; None or 0 for the time of writing (librdkafka makes no difference).
     """
 
     topic: str
@@ -53,7 +55,7 @@ class Outgoing(NamedTuple):
 
 
 class RecordReplay:
-    """A transactional writer with one transactional id."""
+    """Writes records in transactions under one transactional id."""
 
     def __init__(
         self,
@@ -66,12 +68,12 @@ class RecordReplay:
         """Check the configuration; no connection is opened yet.
 
         Args:
-            config: librdkafka keys of the connection.
+            config: the connection's settings, by librdkafka's keys.
             alias: the cluster's name in the topology, for errors.
             transactional_id: the writer's transactional id.
-            batch_bytes: maximum size of a batch, except for a single larger record; at most the smallest
+            batch_bytes: maximum size of a batch; a larger record is a batch of its own. Give at most the smallest
                 max.message.bytes of the topics.
-            timeout: seconds for fencing, and for one transaction.
+            timeout: limit of one `fence`, and of one transaction, in seconds.
         """
         self._alias, self._id, self._timeout = alias, transactional_id, timeout
         self._settings = {
@@ -83,7 +85,7 @@ class RecordReplay:
             "batch.size": batch_bytes,
             "compression.type": "lz4",
             "delivery.report.only.error": True,
-            # Without a callback the client raises a fatal error in the middle of its own callbacks.
+            # Without this callback, the client would raise a fatal error in the middle of its other callbacks.
             "error_cb": self._complain,
         }
         self._producer: Producer | None = None
@@ -94,7 +96,7 @@ class RecordReplay:
         return f"RecordReplay({self._alias!r}, {self._id!r})"
 
     def fence(self) -> None:
-        """Take over the transactional id. On return, older writers' transactions are finally committed or aborted.
+        """Take over the transactional id; on return, every older transaction under the id is committed or aborted.
 
         Raises:
             KafkaUnavailable: not done in time, or the connection lacks rights on the transactional id.
@@ -115,7 +117,8 @@ class RecordReplay:
         Raises:
             Superseded: another writer has taken the transactional id, or the coordinator aborted the transaction.
             NotReady: the cluster will never accept one of the records; no record is committed.
-            KafkaUnavailable: no answer in time; whether the records are committed is only known after the next `fence`.
+            KafkaUnavailable: no answer in time; only after the next `fence` can a reader tell whether the records are
+                committed.
         """
         producer = self._producer
         if producer is None:
@@ -131,7 +134,7 @@ class RecordReplay:
             raise
 
     def close(self) -> None:
-        """Drop the client; the next writer or the coordinator aborts an open transaction."""
+        """Drop the client; the next `fence`, or the coordinator at the timeout, aborts its open transaction."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
@@ -172,12 +175,12 @@ class RecordReplay:
             self._delivery_errors.append(error)
 
     def _complain(self, error: KafkaError) -> None:
-        """Store the first fatal error: it is the reason of all later errors."""
+        """Store the client's first fatal error, which is the reason of all later errors."""
         if error.fatal() and self._fatal is None:
             self._fatal = error
 
     def _repeat_until(self, call: Callable[[float], object], what: str, ends_at: float) -> None:
-        """Repeat a call until its success, an error that is not retriable, or the deadline (monotonic seconds)."""
+        """Repeat a call until it succeeds; raise if an error is not retriable, or at `ends_at` (monotonic seconds)."""
         while True:
             try:
                 call(max(0.1, ends_at - time.monotonic()))
@@ -190,7 +193,7 @@ class RecordReplay:
                 return
 
     def _abort(self, producer: Producer) -> None:
-        """Abort the open transaction; drop the client if the abort fails."""
+        """Abort the open transaction; if the abort fails, drop the client."""
         try:
             producer.abort_transaction(_ABORT_SECONDS)
         except KafkaException:
@@ -198,7 +201,7 @@ class RecordReplay:
                 self.close()
 
     def _fatal_error(self) -> KafkaError | None:
-        """Poll for a fatal error, which the client reports by callback or exception; None without one."""
+        """Ask the client for a fatal error, which it reports by callback or exception; None if it has none."""
         try:
             if self._producer is not None:
                 self._producer.poll(0)
@@ -232,7 +235,7 @@ class RecordReplay:
 
 
 def _kafka_error_of(error: Exception) -> KafkaError:
-    """Extract the KafkaError; a fatal error raised among callbacks is the `__cause__` of Python's SystemError."""
+    """Return the KafkaError in an exception; a fatal error among callbacks is the cause of Python's SystemError."""
     cause = error if isinstance(error, KafkaException) else error.__cause__
     if not isinstance(cause, KafkaException):
         raise error

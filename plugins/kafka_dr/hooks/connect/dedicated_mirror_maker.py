@@ -1,7 +1,7 @@
 """MirrorMaker 2 in dedicated mode, without a REST API, behind the interface of a Connect worker.
 
-The stop hook counts running processes, MirrorMaker 2's offsets topic on the target states what was replicated, and
-the topology states the settings. The only possible change is to stop the processes.
+The stop hook tells how many processes run, MirrorMaker 2's offsets topic on the target what was replicated, and the
+topology the settings. The only possible change is to stop the processes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _POLL_SECONDS = 0.2
 
 
 class DedicatedMirrorMaker:
-    """A dedicated flow behind the interface of `hooks.connect.mirror_maker.MirrorMaker`, as far as possible.
+    """A flow in dedicated mode, with the methods of `hooks.connect.mirror_maker.MirrorMaker` that are possible.
 
     Args:
-        source, target: the flow's aliases.
-        connectors: names of the source and the checkpoint connector: in dedicated mode those of their classes.
-        settings: MirrorMaker 2's configuration, by the topology.
+        source, target: the aliases of the flow's clusters.
+        connectors: names of the source and the checkpoint connector; dedicated mode names them after their classes.
+        settings: MirrorMaker 2's configuration, as the topology states it.
         hook: stops the flow's processes and counts them.
-        read: reads a whole topic of the target: keys and values in the order written.
+        read: reads a whole topic of the target; returns keys and values in the order written.
     """
 
     def __init__(
@@ -43,29 +43,29 @@ class DedicatedMirrorMaker:
         read: Callable[[str], Iterable[KeyAndValue]],
     ) -> None:
         self._source, self._flow, self._connectors = source, f"{source}->{target}", connectors
-        # Dedicated mode sets the converters itself.
+        # The topology does not state the converters: dedicated mode always sets these.
         self._settings = {**_CONVERTERS, "source.cluster.alias": source, "target.cluster.alias": target, **settings}
         self._hook, self._read = hook, read
 
     def worker(self, timeout: float = 30.0) -> ConnectWorker:
-        """Version and cluster id are unknown: empty texts."""
+        """A worker with empty texts: in dedicated mode, version and cluster id are unknown."""
         return ConnectWorker("", "")
 
     def connectors(self) -> list[str]:
-        """Both connectors, as the topology states them."""
+        """Names of source and checkpoint connector, as the topology states them."""
         return sorted(self._connectors)
 
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
-        """The stated configuration, the same for every connector of the process."""
+        """The configuration by the topology: the same for every connector of the process."""
         return dict(self._settings)
 
     def status(self, name: str, timeout: float = 10.0) -> ConnectorStatus:
-        """RUNNING with a task for each process that the hook counts, else STOPPED."""
+        """RUNNING, with one task per process that the stop hook counts; STOPPED if it counts none."""
         running = self._hook.running(self._flow, timeout=timeout)
         return ConnectorStatus(name, "RUNNING" if running else "STOPPED", dict.fromkeys(range(running), "RUNNING"))
 
     def stop(self, name: str, deadline: float = 120.0) -> ConnectorStatus:
-        """Have the processes stopped, with all connectors; return when the hook counts no process.
+        """Have the flow's processes stopped, with all their connectors; return when the stop hook counts none.
 
         Raises:
             DeadlinePassed: processes still run at the deadline.
@@ -84,7 +84,7 @@ class DedicatedMirrorMaker:
         return status
 
     def resume(self, name: str, deadline: float = 60.0, needs_tasks: bool = True) -> ConnectorStatus:
-        """Refused with BadInput: the hook can only stop processes."""
+        """Always raise BadInput: the stop hook cannot start processes."""
         raise BadInput(
             f"MirrorMaker 2 of {self._flow} runs in dedicated mode, without a REST API",
             "its stop hook can only stop it",
@@ -92,7 +92,10 @@ class DedicatedMirrorMaker:
         )
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
-        """Read the last replicated offset per partition, as of the last flush; skip records of other programs."""
+        """Read the last replicated offset by partition, as MirrorMaker 2 last flushed it to its offsets topic.
+
+        Records that MirrorMaker 2 did not write are skipped.
+        """
         topic = self._settings.get("offset.storage.topic", f"mm2-offsets.{self._source}.internal")
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}
         for key, value in self._read(topic):

@@ -1,7 +1,7 @@
 """MirrorMaker 2's connectors in Kafka Connect, over the worker's REST API.
 
-Connect stores, per source partition, the *last replicated* offset. To start replication at X write X - 1;
-to start at 0 write None: `0` would skip record 0, and -1 is rejected.
+Per source partition, Connect stores the offset of the record that was replicated *last*. For replication to start at X,
+write X - 1; to start at 0, write None: 0 would skip record 0, and Connect rejects -1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DEFAULT_ALIAS = "source"
 
 @dataclass(frozen=True)
 class ConnectWorker:
-    """A Connect worker: its version, and the id of the cluster that stores its state (and MM2's data)."""
+    """A Connect worker: its version, and the id of the Kafka cluster that holds its internal topics."""
 
     version: str
     kafka_cluster_id: str
@@ -36,11 +36,11 @@ class ConnectWorker:
 
 @dataclass(frozen=True)
 class ConnectorStatus:
-    """State of a connector and its tasks, as last published (eventually consistent; RUNNING is not progress).
+    """State of a connector and its tasks, as last published: maybe outdated, and RUNNING is no proof of progress.
 
     Attributes:
         tasks: state by task id.
-        traces: first line of the stack trace, by the failed part: "connector" or "task 0".
+        traces: first line of each failed part's stack trace; the part is "connector" or, for example, "task 0".
     """
 
     name: str
@@ -50,17 +50,17 @@ class ConnectorStatus:
 
     @property
     def stopped(self) -> bool:
-        """STOPPED without tasks: only then may offsets be changed."""
+        """Whether the connector is STOPPED and has no tasks: only then may its offsets be changed."""
         return self.state == "STOPPED" and not self.tasks
 
     @property
     def paused(self) -> bool:
-        """PAUSED with all tasks. The group sync of a paused checkpoint connector still runs."""
+        """Whether connector and tasks are PAUSED; a paused checkpoint connector still syncs group offsets."""
         return self.state == "PAUSED" and set(self.tasks.values()) <= {"PAUSED"}
 
     @property
     def running(self) -> bool:
-        """RUNNING with all existing tasks."""
+        """Whether the connector and all its tasks are RUNNING; also True without tasks."""
         return self.state == "RUNNING" and set(self.tasks.values()) <= {"RUNNING"}
 
     def __str__(self) -> str:
@@ -70,25 +70,25 @@ class ConnectorStatus:
 
 @dataclass(frozen=True)
 class ConnectorOffsets:
-    """Last replicated offsets by cluster alias and partition; a second alias comes from a misspelt write."""
+    """Last replicated offsets by source alias and partition; a second alias means that a write misspelt it."""
 
     by_alias: dict[str, dict[TopicPartition, int | None]]
 
     @property
     def aliases(self) -> frozenset[str]:
-        """Every alias with stored offsets."""
+        """Every source alias with stored offsets."""
         return frozenset(self.by_alias)
 
     def of(self, cluster_alias: str) -> dict[TopicPartition, int | None]:
-        """Last replicated offset by partition under one alias; None for an entry without offset."""
+        """Last replicated offset by partition, under one source alias; None for a partition stored without offset."""
         return self.by_alias.get(cluster_alias, {})
 
 
 class MirrorMaker:
-    """The connectors of one Connect worker.
+    """Reads and changes the connectors of one Connect worker.
 
-    Reads are repeated while the worker rebalances, restarts or does not answer. A write without an answer is never
-    repeated blindly: the state is read again first.
+    A read is repeated while the worker rebalances, restarts or does not answer. A write without an answer is repeated
+    only after the connector's state, or its offsets, have been read again.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class MirrorMaker:
         """Create the client; no request is sent yet.
 
         Args:
-            base_url: the worker's REST API.
-            auth: user and password.
-            request_seconds: how long one read may take before its request is repeated.
+            base_url: address of the worker's REST API.
+            auth: user and password; None without a login.
+            request_seconds: how long to wait for the answer to one read before its request is sent again.
         """
         self._endpoint = JsonEndpoint(base_url, "Connect", ConnectUnavailable, auth)
         self._request_seconds = request_seconds
@@ -108,7 +108,7 @@ class MirrorMaker:
         return f"MirrorMaker({self._endpoint.base_url!r})"
 
     def worker(self, timeout: float = 30.0) -> ConnectWorker:
-        """Version and cluster id: proves *which* cluster the worker serves."""
+        """The worker's version, and the id of its cluster: this proves which cluster the worker belongs to."""
         answer = self._read("/", timeout)
         return ConnectWorker(str(answer.get("version", "")), str(answer.get("kafka_cluster_id", "")))
 
@@ -117,7 +117,7 @@ class MirrorMaker:
         return sorted(self._read("/connectors", timeout, list))
 
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
-        """A connector's configuration; values of keys that look secret are replaced by `[hidden]`."""
+        """A connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
         config = self._read(f"{_path(name)}/config", timeout)
         return {
             key: "[hidden]" if any(word in key.lower() for word in _SECRET_WORDS) else value
@@ -140,14 +140,14 @@ class MirrorMaker:
             raise self._endpoint.failure(f"Connect's status of {name} cannot be read", answer) from None
 
     def stop(self, name: str, deadline: float = 120.0) -> ConnectorStatus:
-        """Stop a connector and wait until it is STOPPED without tasks; slow (many seconds) with a dead source."""
+        """Stop a connector and wait until it is STOPPED without tasks: many seconds if its source cluster is dead."""
         return self._reach(name, "stop", lambda status: status.stopped, deadline)
 
     def ask_to_stop(self, name: str, timeout: float = 30.0) -> None:
         """Send a stop request and wait only until the worker accepts the request.
 
         Raises:
-            ConnectUnavailable: the worker did not accept it in time; the request may still have taken effect.
+            ConnectUnavailable: the worker did not accept the request in time; the request may still take effect.
         """
         ends_at = time.monotonic() + timeout
         while not (answer := self._request_state(name, "stop", ends_at - time.monotonic())).ok:
@@ -156,21 +156,22 @@ class MirrorMaker:
             time.sleep(_POLL_SECONDS)
 
     def pause(self, name: str, deadline: float = 60.0) -> ConnectorStatus:
-        """Pause a connector; returns when it and its tasks are PAUSED."""
+        """Pause a connector, and wait until the connector and its tasks are PAUSED."""
         return self._reach(name, "pause", lambda status: status.paused, deadline)
 
     def resume(self, name: str, deadline: float = 60.0, needs_tasks: bool = True) -> ConnectorStatus:
-        """Resume a paused or stopped connector; returns when it and its tasks are RUNNING.
+        """Resume a paused or stopped connector, and wait until the connector and its tasks are RUNNING.
 
         Args:
-            needs_tasks: False if possibly no topic matches the connector's filters yet: then no task is required.
+            needs_tasks: whether to wait for a task at least; False if perhaps no topic matches the connector's filters
+                yet, as the connector then has no task.
         """
         return self._reach(
             name, "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline
         )
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
-        """Read last replicated offsets per partition, under every alias; as of the last flush, up to a minute old."""
+        """Read last replicated offsets by partition, under every source alias; up to a minute old (the last flush)."""
         answer = self._read(f"{_path(name)}/offsets", timeout)
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}
         try:
@@ -187,16 +188,17 @@ class MirrorMaker:
     def change_offsets(
         self, name: str, cluster_alias: str, last_replicated: Mapping[TopicPartition, int | None], timeout: float = 60.0
     ) -> ConnectorOffsets:
-        """Set last replicated offsets of a stopped source connector, and read all offsets back.
+        """Set last replicated offsets of a stopped source connector; read all its offsets back and return them.
 
         Args:
-            cluster_alias: must be the connector's own `source.cluster.alias`: Connect accepts any other silently.
-            last_replicated: X - 1 to start at X, None to start at 0; partitions left out keep their offsets.
+            cluster_alias: the connector's own `source.cluster.alias`; Connect would accept any other without an error.
+            last_replicated: by partition: X - 1 to start at X, None to start at 0. Partitions not given keep their
+                offsets.
 
         Raises:
-            BadInput: a negative offset, or another alias than the connector's.
+            BadInput: an offset is negative, or the alias is not the connector's.
             NotReady: the connector is not STOPPED, or still has tasks.
-            ReadBackFailed: the offsets that Connect stores now differ; the message names the partitions.
+            ReadBackFailed: Connect does not store the offsets as written; the message names the partitions.
         """
         self._check_change(name, cluster_alias, last_replicated, timeout)
         before = self.offsets(name, timeout)
@@ -214,7 +216,7 @@ class MirrorMaker:
     def _check_change(
         self, name: str, alias: str, changes: Mapping[TopicPartition, int | None], timeout: float
     ) -> None:
-        """Check everything that can be checked before writing."""
+        """Refuse a change of offsets that is known to be wrong before it is written."""
         invalid = [
             f"{tp}: {last!r}"
             for tp, last in changes.items()
@@ -242,7 +244,11 @@ class MirrorMaker:
         expected: dict[str, dict[TopicPartition, int | None]],
         timeout: float,
     ) -> ConnectorOffsets:
-        """Write missing changes; after no answer, a rebalance or a 5xx, read the offsets before writing again."""
+        """Write changes of offsets until they are read back, or time is up; return the offsets read last.
+
+        After a write that the worker did not accept (no answer, a rebalance, a 5xx), the offsets are read before the
+        next write.
+        """
         stored, ends_at, path, accepted = before, time.monotonic() + timeout, f"{_path(name)}/offsets", False
         while changes and _differences(expected, stored.by_alias):
             if not accepted:
@@ -254,7 +260,7 @@ class MirrorMaker:
                     self._endpoint.accept(answer, f"PATCH {path}")
                 ends_at = min(ends_at, time.monotonic() + _READ_BACK_SECONDS) if accepted else ends_at
             stored = self.offsets(name, timeout)
-            # A busy worker may accept a change some moments before showing the change.
+            # A busy worker may accept a change some moments before a read shows the change.
             if time.monotonic() > ends_at or not _differences(expected, stored.by_alias):
                 return stored
             time.sleep(_POLL_SECONDS)
@@ -263,7 +269,7 @@ class MirrorMaker:
     def _reach(
         self, name: str, verb: str, is_reached: Callable[[ConnectorStatus], bool], deadline: float
     ) -> ConnectorStatus:
-        """Request a state once and wait for it; repeat the request only if the worker did not accept it.
+        """Request a state and wait until it is reached; send the request again only if it was not accepted.
 
         The request is sent even if the worker already reports the state: a worker that restarts, or was frozen, reports
         an old state and then follows the last accepted request.
@@ -282,14 +288,14 @@ class MirrorMaker:
         return status
 
     def _request_state(self, name: str, verb: str, timeout: float) -> HttpAnswer:
-        """Send one request for a state; raise for an error that a repeat would not end."""
+        """Send one request for a state and return the answer; raise an error that would also meet a second request."""
         answer = self._endpoint.attempt("PUT", f"{_path(name)}/{verb}", timeout=max(1.0, timeout))
         if not answer.ok and not _is_transient(answer):
             self._endpoint.accept(answer, f"PUT {_path(name)}/{verb}")
         return answer
 
     def _read(self, path: str, timeout: float, shape: type = dict) -> Any:
-        """GET with repeats after connection refused, no answer, 409, 5xx, and the 404 of a starting worker."""
+        """Return the JSON of a GET; repeat it after no connection, no answer, 409, 5xx, or a starting worker's 404."""
         ends_at = time.monotonic() + timeout
         attempts = Retrying(
             stop=stop_after_delay(timeout),
@@ -313,7 +319,7 @@ def _path(name: str) -> str:
 
 
 def _is_transient(answer: HttpAnswer) -> bool:
-    """Whether a repeat may help. A JSON 404 means an unknown connector; any other 404 means a starting worker."""
+    """Whether a second request may succeed. A 404 with JSON: no such connector; any other 404: a starting worker."""
     starting = answer.status == 404 and not isinstance(answer.body, dict)
     return answer.status in (0, 409) or answer.status >= 500 or starting
 
@@ -334,7 +340,7 @@ def _differences(
     expected: Mapping[str, Mapping[TopicPartition, int | None]],
     stored: Mapping[str, Mapping[TopicPartition, int | None]],
 ) -> list[str]:
-    """List partitions whose stored offset differs from the expected one, over all aliases; no entry equals None."""
+    """List partitions, of all aliases, whose stored offset is not the expected one; None equals a missing offset."""
     keys = sorted(
         {(alias, tp) for by_alias in (expected, stored) for alias, offsets in by_alias.items() for tp in offsets}
     )

@@ -1,4 +1,4 @@
-"""The application's drain hook over HTTP."""
+"""The application's drain hook over HTTP: stops and resumes the application's clients."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kafka_dr.hooks.site.endpoint import JsonEndpoint
 
 @dataclass(frozen=True)
 class DrainState:
-    """The application's report of its clients.
+    """The application's report on its clients.
 
     Attributes:
         producers_running: number of producers that may still write.
         consumers_running: number of consumers that may still read or commit.
-        drained_for: the procedure that stopped the application; None while it runs normally, or if not reported.
+        drained_for: id of the procedure that stopped the clients; None while they run normally, or if not reported.
         detail: any further information; shown to people, never interpreted.
     """
 
@@ -51,19 +51,19 @@ class ApplicationDrain:
         return f"ApplicationDrain({self._endpoint.base_url!r})"
 
     def ask_to_stop(self, procedure_id: str, timeout: float = 10.0) -> DrainState:
-        """Ask producers and consumers to stop; return the current state without waiting."""
+        """Ask the application to stop its clients; return their present state, without waiting until they stop."""
         return self._request("POST", "/drain", {"procedure_id": procedure_id}, timeout)
 
     def tell_to_resume(self, procedure_id: str, timeout: float = 10.0) -> DrainState:
-        """Let producers and consumers start again; return the current state without waiting."""
+        """Ask the application to start its clients again; return their present state, without waiting."""
         return self._request("POST", "/resume", {"procedure_id": procedure_id}, timeout)
 
     def state(self, timeout: float = 10.0) -> DrainState:
-        """Numbers of running producers and consumers."""
+        """How many producers and consumers of the application run now."""
         return self._request("GET", "/state", None, timeout)
 
     def _request(self, method: str, path: str, body: dict[str, str] | None, timeout: float) -> DrainState:
-        """Send a request, with repeats: safe because the contract is idempotent."""
+        """Send a request, again if no usable answer comes: the contract makes both POSTs idempotent."""
         return self._parse(self._endpoint.ask(method, path, timeout, body=body))
 
     def _parse(self, document: Any) -> DrainState:

@@ -1,4 +1,4 @@
-"""JSON over HTTP, for all HTTP hooks."""
+"""JSON over HTTP, for the hooks of the site, for Connect and for Airflow's API."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def checked_url(url: str, system: str) -> str:
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """The answer to one HTTP request.
+    """The answer to one HTTP request, or the reason why there is none.
 
     Attributes:
         status: HTTP status; 0 without a usable answer.
         body: the parsed JSON; None without JSON.
-        text: the first characters of the body, or why there is no answer; one line.
-        timed_out: without a usable answer, the request may have arrived: a write may have taken effect.
+        text: the first characters of the body, or why there is no usable answer; one line.
+        timed_out: whether a request without a usable answer may have arrived, so that a write may have taken effect.
     """
 
     status: int
@@ -73,7 +73,7 @@ class HttpAnswer:
 
     @property
     def ok(self) -> bool:
-        """Whether the status is in the 200s."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
@@ -83,9 +83,9 @@ class HttpAnswer:
 
 
 class JsonEndpoint:
-    """JSON over HTTP below one base URL: no redirects, no proxy, no .netrc, and a time limit on every call.
+    """Requests with JSON to one system, below its base URL: no redirects, no proxy, no .netrc, always a time limit.
 
-    Some systems repeat a request's headers in their errors: credentials are hidden in every text that is shown.
+    Some systems repeat a request's headers in their errors, so credentials are hidden in every text shown to people.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class JsonEndpoint:
         return f"JsonEndpoint({self.base_url!r})"
 
     def hide(self, secret: str) -> None:
-        """Add a secret, such as a token, that `shown` hides from now on."""
+        """Add a secret, such as a token, to those that `shown` hides."""
         self._secrets = (*self._secrets, secret)
 
     def shown(self, text: object) -> str:
-        """Text from this system, on one line, without credentials."""
+        """Return a text that came from this system on one line, without credentials."""
         text_without_secrets = str(text)[:_SHOWN_LIMIT]
         for secret in self._secrets:
             text_without_secrets = text_without_secrets.replace(secret, HIDDEN)
@@ -128,7 +128,7 @@ class JsonEndpoint:
         headers: dict[str, str] | None = None,
         params: dict[str, Any] | None = None,
     ) -> HttpAnswer:
-        """Send one request; failures of the system or the network are in the answer's status, never raised."""
+        """Send one request and return the answer; a failure of system or network is an answer, never raised."""
         ends_at = time.monotonic() + timeout
         try:
             with self._session.request(
@@ -152,7 +152,7 @@ class JsonEndpoint:
             return HttpAnswer(NO_ANSWER, text=f"no usable answer ({type(error).__name__})", timed_out=True)
 
     def call(self, method: str, path: str, body: Any = None, timeout: float = 10.0) -> Any:
-        """Send one request and return the JSON of an answer with a status in the 200s.
+        """Send one request and return the JSON of a 2xx answer.
 
         Raises:
             SystemUnavailable: any other answer; the subclass is the endpoint's `failure`.
@@ -160,7 +160,7 @@ class JsonEndpoint:
         return self.accept(self.attempt(method, path, body, timeout), f"{method} {path}")
 
     def ask(self, method: str, path: str, timeout: float, **given: Any) -> Any:
-        """Like `call`, with up to three attempts within the timeout: only for requests that are safe to repeat."""
+        """Do as `call`, in up to three attempts within the timeout: only for requests that are safe to repeat."""
         attempts = Retrying(
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_exponential(0.1, max=1.0),
@@ -177,11 +177,11 @@ class JsonEndpoint:
         raise self.failure(f"{self.system} did not do {what}", answer.seen)
 
     def failure(self, reason: str, seen: object) -> SystemUnavailable:
-        """Build this endpoint's error, for the caller to raise."""
+        """Return this endpoint's error, for the caller to raise."""
         return self._failure(reason, self.shown(seen), f"look at {self.system} at {self.base_url}")
 
     def _answer(self, response: requests.Response, ends_at: float) -> HttpAnswer:
-        """Read a response within its time and size limits; a success status without JSON counts as no answer."""
+        """Read a response within limits of time and size; a 2xx whose body is not JSON counts as no answer."""
         if 300 <= response.status_code < 400:
             return HttpAnswer(response.status_code, text="a redirect, which is never followed")
         content = b""
@@ -203,16 +203,16 @@ class JsonEndpoint:
 
 
 def _forms_of(auth: tuple[str, str] | None) -> tuple[str, ...]:
-    """A password in the forms in which an error may repeat it: plain, in a URL, and in a basic login."""
+    """A login's password in the forms in which an error may repeat it: plain, URL-quoted, in a basic login."""
     if auth is None or not auth[1]:
         return ()
     basic = base64.b64encode(":".join(auth).encode()).decode()
-    # The longest first: a short password may be part of the other forms.
+    # The longest form is replaced first: a short password may be part of the other forms.
     return tuple(sorted({basic, auth[1], quote(auth[1], safe="")}, key=len, reverse=True))
 
 
 def _root_cause(error: BaseException) -> str:
-    """The innermost reason, without the request (whose body may hold a secret)."""
+    """The innermost reason of an error as text; not the request, whose body may hold a secret."""
     reason = getattr(error.args[0], "reason", error.args[0]) if error.args else error
     return one_line(str(reason).rsplit(": ", 1)[-1], 120)
 

@@ -12,7 +12,7 @@ from kafka_dr.hooks.site.endpoint import JsonEndpoint
 
 @dataclass(frozen=True)
 class FenceAnswer:
-    """The fence hook's report on a cluster.
+    """The fence hook's answer about a cluster.
 
     Attributes:
         fenced: whether clients are kept from writing to the cluster now.
@@ -49,11 +49,11 @@ class FenceHook:
         return f"FenceHook({self._endpoint.base_url!r})"
 
     def fence(self, procedure_id: str, cluster: str, timeout: float = 30.0) -> FenceAnswer:
-        """Fence a cluster; the answer states whether the fence holds now."""
+        """Ask for a fence of a cluster; the answer states whether the fence holds already."""
         return self._request("POST", "/fence", timeout, body={"procedure_id": procedure_id, "cluster": cluster})
 
     def unfence(self, procedure_id: str, cluster: str, timeout: float = 30.0) -> FenceAnswer:
-        """Lift a cluster's fence; the answer states whether a fence still holds."""
+        """Ask to lift a cluster's fence; the answer states whether a fence still holds."""
         return self._request("POST", "/unfence", timeout, body={"procedure_id": procedure_id, "cluster": cluster})
 
     def state(self, cluster: str, timeout: float = 30.0) -> FenceAnswer:
@@ -61,7 +61,7 @@ class FenceHook:
         return self._request("GET", "/state", timeout, params={"cluster": cluster})
 
     def _request(self, method: str, path: str, timeout: float, **given: Any) -> FenceAnswer:
-        """Send a request, with repeats: safe because the contract is idempotent."""
+        """Send a request, again if no usable answer comes: the contract makes both POSTs idempotent."""
         return self._parse(self._endpoint.ask(method, path, timeout, **given))
 
     def _parse(self, document: Any) -> FenceAnswer:

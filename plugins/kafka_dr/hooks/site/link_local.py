@@ -1,4 +1,4 @@
-"""Refusal of link-local addresses, such as a cloud's metadata service, under any name."""
+"""Refuses HTTP requests to link-local addresses, such as a cloud's metadata service, under any name."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | No
 
 
 class _Guarded:
-    """A connection that is closed before anything is sent if its peer is link-local.
+    """A connection that is closed before anything is sent if its peer has a link-local address.
 
-    The check takes the connected peer's address, not a look-up of the name: a second look-up may answer otherwise.
+    The address checked is that of the connected peer: looking up the name once more may give another address.
     """
 
     def _new_conn(self) -> socket.socket:
@@ -43,11 +43,11 @@ class _Guarded:
 
 
 class _GuardedHttp(_Guarded, HTTPConnection):
-    """A plain connection."""
+    """A guarded connection without encryption."""
 
 
 class _GuardedHttps(_Guarded, HTTPSConnection):
-    """An encrypted connection."""
+    """A guarded connection with TLS."""
 
 
 class _HttpPool(HTTPConnectionPool):
@@ -59,7 +59,7 @@ class _HttpsPool(HTTPSConnectionPool):
 
 
 class GuardedAdapter(HTTPAdapter):
-    """requests' adapter whose connections refuse link-local peers."""
+    """An HTTP adapter, for sessions of `requests`, whose connections refuse link-local peers."""
 
     def init_poolmanager(self, *args: Any, **settings: Any) -> None:
         """Create the adapter's pools with guarded connections."""

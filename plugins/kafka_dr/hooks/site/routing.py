@@ -25,20 +25,20 @@ from kafka_dr.hooks.whole_file import write_whole
 
 @dataclass(frozen=True)
 class ClientRoute:
-    """Where clients connect. `version` grows with every change; `redirect` ignores the version of its argument."""
+    """The cluster that clients connect to. `version` grows with each change; a route for `redirect` needs none."""
 
     cluster: str
     bootstrap_servers: str
     version: int = 0
 
     def same_target(self, other: ClientRoute | None) -> bool:
-        """Whether both routes send clients to the same cluster and servers, whatever their versions."""
+        """Whether both routes name the same cluster and bootstrap servers; versions may differ. False for None."""
         return other is not None and (self.cluster, self.bootstrap_servers) == (other.cluster, other.bootstrap_servers)
 
 
 @dataclass(frozen=True)
 class Redirected:
-    """A redirect's result: whether the record was changed, the answer, and the route that a client sees now."""
+    """A redirect's result: whether the routing record was changed, the answer, and the route read back."""
 
     changed: bool
     answered: str
@@ -46,21 +46,22 @@ class Redirected:
 
 
 class ClientRouting(ABC):
-    """Reads and changes where clients connect. A second redirect to the same cluster changes nothing."""
+    """Reads and changes the routing record. A redirect to the route that it already has changes nothing."""
 
     def current(self, timeout: float = 10.0) -> ClientRoute:
-        """Read the route that a client sees now; HookUnavailable without a record."""
+        """Return the route that a client would read now; HookUnavailable if there is no routing record."""
         document = self._read(timeout)
         if document is None:
             raise HookUnavailable("there is no routing record", str(self), "create it, or redirect clients once")
         return self._route(document)
 
     def redirect(self, route: ClientRoute, timeout: float = 10.0) -> Redirected:
-        """Send clients to a route, and read back the route that a client would see.
+        """Write a route to the routing record, and read it back as a client would.
 
         Raises:
-            HookUnavailable: the record could not be read or written; it is unchanged, or (a timed-out request) unknown.
-            ReadBackFailed: the record was written, but a client would see another route.
+            HookUnavailable: the record could not be read or written; it is unchanged, or, if a request timed out,
+                perhaps changed.
+            ReadBackFailed: the record was written, but a client would read another route.
         """
         if not route.cluster or not route.bootstrap_servers:
             raise BadInput("a route needs a cluster and its bootstrap servers", repr(route))
@@ -93,20 +94,20 @@ class ClientRouting(ABC):
 
     @abstractmethod
     def _read(self, timeout: float) -> dict[str, Any] | None:
-        """Read the whole record; None without a record."""
+        """Return the whole routing record; None if there is none."""
 
     @abstractmethod
     def _write(self, document: dict[str, Any], timeout: float) -> str:
-        """Replace the whole record and return the answer as text."""
+        """Replace the whole routing record; return the answer as text."""
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Exclude other writers, if the system can."""
+        """Exclude other writers of the record inside this context, if the system has a lock."""
         yield
 
 
 class FileRouting(ClientRouting):
-    """A JSON file that clients read; the file is replaced as a whole, so that no client reads half a record."""
+    """The routing record in a JSON file; the file is replaced as a whole, so that no client reads half a record."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -133,7 +134,7 @@ class FileRouting(ClientRouting):
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Allow one writer at a time, by a lock on the folder: the file itself is replaced."""
+        """Allow one writer at a time, by a lock on the folder: a lock on the file would end when it is replaced."""
         try:
             folder = os.open(self._path.parent, os.O_RDONLY)
         except OSError as error:
@@ -146,7 +147,7 @@ class FileRouting(ClientRouting):
 
 
 class HttpRouting(ClientRouting):
-    """A service with the record: `GET {base}/route` reads (404: no record yet), `PUT {base}/route` replaces."""
+    """The routing record in a service: `GET {base}/route` reads it (404: none yet), `PUT {base}/route` replaces it."""
 
     def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
         self._endpoint = JsonEndpoint(base_url, "client routing", HookUnavailable, auth)
@@ -159,7 +160,7 @@ class HttpRouting(ClientRouting):
         return None if answer.status == 404 else self._endpoint.accept(answer, "GET /route")
 
     def _write(self, document: dict[str, Any], timeout: float) -> str:
-        """Send the record; a PUT that timed out may have taken effect, which the following read-back decides."""
+        """Send the record; a PUT that timed out is no error: the read-back shows whether it took effect."""
         answer = self._endpoint.attempt("PUT", "/route", document, timeout)
         if not answer.timed_out:
             self._endpoint.accept(answer, "PUT /route")

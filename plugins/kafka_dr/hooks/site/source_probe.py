@@ -1,4 +1,4 @@
-"""The application's view of the source, over HTTP."""
+"""The application's report, over HTTP, on whether it reaches the source."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class SourceProbe:
         return f"SourceProbe({self._endpoint.base_url!r})"
 
     def view(self, timeout: float = 5.0) -> ApplicationsView:
-        """Read the application's current view, without repeats: the caller probes a source several times anyway."""
+        """Return the application's present report, by one request: the caller asks several times in any case."""
         return self._parse(self._endpoint.call("GET", "/source", timeout=timeout))
 
     def shown(self, detail: Any) -> str:
-        """The application's `detail` as text on one line, without credentials."""
+        """Return the `detail` of a report as one line of text, without credentials."""
         return self._endpoint.shown(detail)
 
     def _parse(self, document: Any) -> ApplicationsView:

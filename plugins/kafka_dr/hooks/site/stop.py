@@ -32,7 +32,7 @@ class StopHook:
         return f"StopHook({self._endpoint.base_url!r})"
 
     def stop(self, flow: str, timeout: float = 10.0) -> int:
-        """Ask a flow's processes to end; return the number still running, without waiting."""
+        """Have a flow's processes stopped; return the number that still run, without waiting until they end."""
         return self._request("POST", "/stop", timeout, body={"flow": flow})
 
     def running(self, flow: str, timeout: float = 10.0) -> int:
@@ -40,7 +40,7 @@ class StopHook:
         return self._request("GET", "/state", timeout, params={"flow": flow})
 
     def _request(self, method: str, path: str, timeout: float, **given: Any) -> int:
-        """Send a request, with repeats: safe because the contract is idempotent."""
+        """Send a request, again if no usable answer comes: the contract makes `POST /stop` idempotent."""
         return self._parse_count(self._endpoint.ask(method, path, timeout, **given))
 
     def _parse_count(self, document: Any) -> int:
