@@ -1,4 +1,4 @@
-"""Records in the journal what a person does by hand, so that Airflow and later commands continue after it.
+"""Records in the journal what a person does by hand, so that Airflow and later commands take it as done.
 
 Invariants
 1. The start of opening the target, or of returning to the source, is recorded before a person acts; a manual step is

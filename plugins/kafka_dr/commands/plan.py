@@ -64,7 +64,7 @@ _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0 if the requested text was printed, 2 on a refusal or an unavailable system."""
     options = _parser().parse_args(arguments)
-    # In a server's process context Airflow reads connections from its own database.
+    # With this value Airflow reads connections as a server does, not from its API as a task does.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
         procedure = _procedure(options)

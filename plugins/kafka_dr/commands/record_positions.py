@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def _run(recording: Recording, ended: threading.Event, failed: threading.Event) -> None:
-    """Run one flow's recorder; if it fails, end the recorders of all flows, so that Airflow starts the command again."""
+    """Run one flow's recorder; if it fails, end those of all flows, so that Airflow starts the command again."""
     try:
         recording.run()
     except Exception:  # noqa: BLE001 (a failed recorder ends all)

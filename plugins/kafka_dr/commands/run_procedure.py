@@ -1,9 +1,10 @@
 """Runs a procedure from one command, on a day when Airflow's scheduler and web server are not there.
 
-    python -m kafka_dr.commands.run_procedure planned_failover --as USER \\
-        --conf '{"source": ..., "target": ..., "reason": ...}'
+    python -m kafka_dr.commands.run_procedure planned_failover --as USER --conf PARAMS
     python -m kafka_dr.commands.run_procedure --resume RUN_ID --as USER
     python -m kafka_dr.commands.run_procedure --resume PROCEDURE_ID --as USER --own-database FOLDER
+
+PARAMS is JSON, such as '{"source": ..., "target": ..., "reason": ...}'.
 
 DAG, steps and journal are those that Airflow's own scheduler would use. Passwords are asked on the terminal; without a
 terminal, they are read from standard input.

@@ -103,7 +103,7 @@ class AirflowApi:
                 return tasks
 
     def tries(self, dag_id: str, run_id: str, task_id: str, timeout: float = 10.0) -> list[TaskInstance]:
-        """Read every try of a task, in order; [] for a task that Airflow does not know."""
+        """Read every try of a task, oldest first; [] for a task that Airflow does not have."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id, safe='')}/tries"
         answer = self._attempt(path, timeout)
         if answer.status == 404:

@@ -27,6 +27,6 @@ def write_whole(path: Path, text: str, mode: int) -> None:
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # without this, a power cut may undo the rename
+        os.fsync(folder)  # the folder, too: otherwise a power cut may undo the rename
     finally:
         os.close(folder)

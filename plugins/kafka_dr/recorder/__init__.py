@@ -1,1 +1,1 @@
-"""The flight recorder: one long-lived process per flow, near the target cluster."""
+"""The flight recorder: samples positions and log ends of each flow while the source lives; runs near the target."""

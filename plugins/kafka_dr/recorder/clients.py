@@ -33,7 +33,7 @@ class FlowBack:
     connector: str
 
     def may_mirror(self) -> bool | None:
-        """Whether the reverse flow may be mirroring now; None in dedicated mode, where no worker can be asked.
+        """Whether the reverse flow's connector may be mirroring now; None in dedicated mode, which has no REST API.
 
         Raises:
             ConnectUnavailable: the worker does not answer.

@@ -50,7 +50,7 @@ class Recorded:
         problems: what the last sample could not read.
         gone: topics of the flow that had been deleted on the source when the source last answered.
         anew: source topics whose copy on the target was deleted and recreated: what had been mirrored is gone from the
-            target, although Connect's stored offset says that it is there.
+            target, although Connect's stored offset says that it was mirrored.
         flowed_back: whether the reverse flow may have mirrored from target to source, which means that clients may have
             written on the target. Also True if no sample says whether it ran, as in dedicated mode.
         groups_at: when groups and positions were last read, all or changes only; None without a whole listing.
@@ -225,7 +225,7 @@ def _since_recreation(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _recreated_at(rows: pd.DataFrame, column: str) -> dict[str, int]:
-    """When each recreated topic was first sampled with its newest id, in milliseconds since 1970."""
+    """When each recreated topic was first sampled with its newest id, by topic, in milliseconds since 1970."""
     with_id = rows[(rows["kind"] == Kind.PARTITION.value) & rows[column].notna()]
     previous_id = with_id.groupby("topic")[column].shift()
     changed = with_id[previous_id.notna() & (previous_id != with_id[column])]
@@ -263,7 +263,7 @@ def _floors(partition_rows: pd.DataFrame, source_at: int | None, flowed_back_at:
     target records below the target's end.
     """
     names = [*PARTITION, "source_end", "target_end", "replicated", "sampled_at"]
-    # Rows are written on change only: an unchanged partition was confirmed at the source's last answer.
+    # Rows are written on change only: a partition without a later row had the same values at the source's last answer.
     last = partition_rows[partition_rows["at"] <= (source_at or 0)].drop_duplicates(PARTITION, keep="last")
     confirmed = last[last["at"] < (source_at or 0)].assign(at=source_at)
     floors = (
@@ -285,7 +285,7 @@ def _positions(rows: pd.DataFrame, groups: pd.DataFrame, groups_at: int | None) 
         newest["group"].map(groups[groups["state"] == "Gone"].groupby("group")["at"].max().to_dict()).fillna(-1)
     )
     current = newest[newest["position"].notna() & (newest["at"] > deleted_at)]
-    # Rows are written on change only: an unchanged position was confirmed by the last listing.
+    # Rows are written on change only: a position without a later row was the same at the last listing.
     at = current["at"] if groups_at is None else groups_at
     return (
         current.assign(position_at=at)[["group", *PARTITION, "position", "position_at"]]

@@ -63,7 +63,7 @@ class Recording:
         rows = self._look(whole)
         self._unwritten.append((now, pa.table(rows.columns, SCHEMA)))
         if len(self._unwritten) > _MOST_WAITING:
-            # Samples hold only changes: after a lost sample the next one must be whole.
+            # A sample holds only changes: after one is dropped, the next must hold all states.
             self._unwritten.popleft()
             self._hour = None
         try:

@@ -1,4 +1,7 @@
-"""Takes samples of a flow. A sample names what could not be read; the next sample reads it again."""
+"""Takes samples of a flow: states of both clusters, of Connect and of groups.
+
+A sample names what could not be read; the next sample tries to read it again.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ class Looker:
         rows, self._problems = RecorderRows(int(time.time() * 1000)), []
         states = self._read_connect()
         flows_back = self._flows_back()
-        # Read the target first: copies of records at or above the source's end then lie at or above the target's end.
+        # Read the target first: copies of records at or above the source's end thus lie at or above the target's end.
         target = self._read_cluster(self.access.target, "the target", self._mirrored)
         source = self._read_cluster(self.access.source, "the source", self._replicating)
         self._source_answered = source.answered

@@ -1,4 +1,4 @@
-"""Reads topology, journal and evidence for the web page; never connects to Kafka, never writes."""
+"""Reads topology, journal and evidence for the web pages; never connects to Kafka, never writes."""
 
 from __future__ import annotations
 

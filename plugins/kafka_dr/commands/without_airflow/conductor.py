@@ -178,12 +178,13 @@ class Conductor:
         return answer
 
     def _begin(self) -> None:
-        """Trigger the run in the private Airflow; if the journal has a procedure of this run id, the run continues it."""
+        """Trigger the run in the private Airflow; if its procedure is in the journal already, the run continues it."""
         run, account, after_gates = self._run, self._account, list[str]()
         entries = self._journal.entries(run.procedure_id)
         done, gates = steps_done_for_good(entries), gates_to_ask(entries)
         if done:
-            # Only the gates run at first: all other steps are marked as done, and those not done are cleared after the gates.
+            # Only the gates run at first: all other steps are marked as done; after the answers, those not done are
+            # cleared.
             account.pause(run.dag_id, paused=True)
         account.trigger(run.dag_id, run.conf, run.run_id)
         if done:
@@ -213,7 +214,7 @@ class Conductor:
         self._terminal.say(f"{run.dag_id} {run.run_id} taken over by {account.username}")
 
     def _observed_procedure(self) -> Run | None:
-        """Return the procedure whose journal entries are shown; for abort_procedure the aborted one, None if unknown."""
+        """Return the procedure whose journal is shown; for abort_procedure the aborted one, None if unknown."""
         run = self._run
         if run.dag_id == _ABORT:
             try:

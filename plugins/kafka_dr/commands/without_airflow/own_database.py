@@ -1,4 +1,4 @@
-"""Environment variables for an Airflow whose database was lost: a new database, users and connections in a folder.
+"""Environment variables for an Airflow whose database was lost: new database, users and connections in a folder.
 
 Imports nothing of Airflow, which reads the environment when it is first imported.
 """
@@ -21,7 +21,7 @@ def own_database_environment(folder: Path) -> dict[str, str]:
     """Return environment variables for a new database in a folder, and those of `folder_environment`.
 
     Raises:
-        BadInput: a file is no JSON object, or other users of the machine may read it.
+        BadInput: a file cannot be read as a JSON object, or others than its owner may read it.
     """
     folder = folder.absolute()
     database = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db"}
@@ -37,7 +37,7 @@ def folder_environment(folder: Path) -> dict[str, str]:
             operators from approvers.
 
     Raises:
-        BadInput: a file is no JSON object, or other users of the machine may read it.
+        BadInput: a file cannot be read as a JSON object, or others than its owner may read it.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     environment: dict[str, str] = {}

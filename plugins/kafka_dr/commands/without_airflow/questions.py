@@ -15,7 +15,11 @@ class GateAsker:
     """Asks gates' questions, again for each try of a gate; the gate itself decides whether an answer is valid."""
 
     def __init__(self, terminal: Terminal, api: AirflowApi, url: str, run: RequestedRun) -> None:
-        """Store the connections; nothing is asked yet."""
+        """Store terminal, API and run; nothing is asked yet.
+
+        Args:
+            url: address of Airflow's API, for the logins of those who answer.
+        """
         self._terminal, self._api, self._url, self._run = terminal, api, url, (run.dag_id, run.run_id)
         self._shown: set[tuple[str, int]] = set()
 

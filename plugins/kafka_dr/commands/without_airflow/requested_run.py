@@ -37,7 +37,7 @@ class RequestedRun:
 
     @property
     def procedure_id(self) -> str:
-        """The id of the run's procedure; no procedure has it if the DAG acts on another run's, as abort_procedure does."""
+        """The id of the run's procedure; unused if the DAG acts on another run's procedure, as abort_procedure does."""
         return Identity(self.dag_id, self.run_id).procedure_id
 
     @property
@@ -128,7 +128,7 @@ def without_unstated_deadlines(params: Collection[str], conf: dict[str, Any]) ->
 
 
 def params_of(request: Request, topology: Topology) -> dict[str, Any]:
-    """Return the params that a procedure was started with, without empty values and the topology's deadlines."""
+    """Return the params that a procedure was started with, without empty values and deadlines as in the topology."""
     request_params = request.model_dump(mode="json")
     topology_deadlines = topology.deadlines.model_dump()
     deadlines = {
@@ -144,25 +144,17 @@ def params_of(request: Request, topology: Topology) -> dict[str, Any]:
 
 
 def gates_to_ask(entries: Collection[JournalEntry]) -> set[str]:
-    """Return the approved gates, to be asked again as a new Airflow database lacks their answers.
+    """Return a procedure's approved gates once open_target has begun, else an empty set.
 
-    Args:
-        entries: a procedure's journal entries.
-
-    Returns:
-        Task ids; empty before open_target has begun.
+    They are asked again: a new Airflow database lacks their answers.
     """
     return {entry.step for entry in entries if entry.kind == Entry.APPROVAL} if _may_be_open(entries) else set()
 
 
 def steps_done_for_good(entries: Collection[JournalEntry]) -> set[str]:
-    """Return the steps that a new run must not repeat: those before open_target that are done, but no gates.
+    """Return the steps that a new run must not repeat; an empty set before open_target has begun.
 
-    Args:
-        entries: a procedure's journal entries.
-
-    Returns:
-        Task ids; empty before open_target has begun.
+    These are the steps before open_target that have an outcome, except the gates.
     """
     if not _may_be_open(entries):
         return set()

@@ -21,7 +21,7 @@ class SchedulerCheck:
     """Looks for heartbeats of a scheduler in Airflow's database."""
 
     def __init__(self) -> None:
-        """Start without any check."""
+        """Prepare the checks; nothing is checked yet."""
         self._check: subprocess.Popen[str] | None = None
         self._next_at, self._back = 0.0, False
 

@@ -155,7 +155,7 @@ def is_transient(value: Any) -> bool:
 
 
 def is_error(value: Any, code: int) -> bool:
-    """Whether an answer is an error with this code."""
+    """Whether an answer is a KafkaError with this code."""
     return isinstance(value, KafkaError) and value.code() == code
 
 

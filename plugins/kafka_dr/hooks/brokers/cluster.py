@@ -15,7 +15,7 @@ from kafka_dr.hooks.brokers.topics import ClusterTopics
 
 
 class KafkaCluster(ClusterTopics, ClusterGroups):
-    """Topics, offsets, groups and positions of one cluster."""
+    """Reads and changes one cluster's topics, groups and positions; reads its brokers, users and log ends."""
 
     def metadata(self, timeout: float = REQUEST_SECONDS) -> Metadata:
         """The cluster's live brokers and the partitions' leaders, by one request that any live broker may answer."""

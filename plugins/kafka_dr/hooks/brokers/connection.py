@@ -118,7 +118,7 @@ class ClusterConnection:
 
         Args:
             send: sends the requests of items and yields each item with its future.
-            window: limits the requests in flight; is told whether each request succeeded. None if `send` has no limit.
+            window: limits the requests in flight, by each request's success; None if `send` has no such limit.
             of_groups: whether the requests go to group coordinators. Only their failure drops the client for
                 coordinators: other requests may run while requests to coordinators are under way.
         """

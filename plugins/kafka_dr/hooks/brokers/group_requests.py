@@ -33,7 +33,7 @@ _COMMIT_LIMIT = 5_000
 
 
 class Position(NamedTuple):
-    """A committed position: the next offset to read."""
+    """A group's committed position of one partition: the next offset that the group will read."""
 
     offset: int
     metadata: str = ""

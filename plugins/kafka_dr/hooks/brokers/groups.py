@@ -35,7 +35,7 @@ _STATES = {
 
 
 class ClusterGroups(ClusterConnection):
-    """Groups and positions of one cluster."""
+    """Reads groups and positions of one cluster, commits positions, deletes groups."""
 
     def groups(self, timeout: float = 60.0) -> dict[str, GroupInfo]:
         """All consumer groups by name, including groups whose positions only an admin client committed.
@@ -147,8 +147,11 @@ class ClusterGroups(ClusterConnection):
     def delete_groups(self, names: Iterable[str], timeout: float = 60.0) -> dict[str, str]:
         """Delete groups with all their positions; a group that does not exist is `OK`.
 
-        confluent-kafka offers no DeleteConsumerGroupOffsets: single positions cannot be deleted. A restore can delete
-        a group that did not exist before; in an older group, a newly given position stays.
+        confluent-kafka has no DeleteConsumerGroupOffsets, so single positions cannot be deleted. A restore can delete a
+        group that a procedure created; in a group that is older, a position that the procedure added stays.
+
+        Returns:
+            By group: `OK`, `GROUP_IS_ACTIVE` or Kafka's name of the error.
         """
         with self._border("deleting groups"):
             futures = send_pipelined(
@@ -202,7 +205,7 @@ def _group(description: Any) -> GroupInfo:
 
 
 def _positions(answer: ConsumerGroupTopicPartitions) -> dict[TopicPartition, Position]:
-    """Committed positions only: librdkafka marks a partition without a position by a negative offset."""
+    """The committed positions in an answer; a negative offset is librdkafka's mark for no position."""
     # Ten thousand groups hold a million positions: `_make` saves a third of the time.
     topic_partition, position = TopicPartition._make, Position._make
     return {

@@ -23,7 +23,7 @@ READ_COMMITTED = "read_committed"
 
 
 class ClusterTopics(ClusterConnection):
-    """Topics and offsets of one cluster."""
+    """Reads, creates and deletes topics of one cluster; reads log starts and log ends."""
 
     def topics(self, names: Iterable[str] | None = None, timeout: float = 60.0) -> dict[str, TopicInfo]:
         """The given topics by name, or all topics if `names` is None; topics that do not exist are left out."""
@@ -37,7 +37,7 @@ class ClusterTopics(ClusterConnection):
         return {name: _topic(description) for name, description in descriptions.items()}
 
     def configs(self, topics: Iterable[str], timeout: float = 60.0) -> dict[str, Settings]:
-        """Configuration of topics by name; topics that do not exist are left out."""
+        """The topics' configurations by topic name; topics that do not exist are left out."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(set(topics))]
         with self._border("reading topic configurations"):
             requests = [

@@ -1,7 +1,7 @@
 """MirrorMaker 2 in dedicated mode, without a REST API, behind the interface of a Connect worker.
 
-The stop hook tells how many processes run, MirrorMaker 2's offsets topic on the target what was replicated, and the
-topology the settings. The only possible change is to stop the processes.
+The stop hook counts the running processes, MirrorMaker 2's offsets topic on the target states what was replicated, and
+the topology states the settings. The only possible change is to stop the processes.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class MirrorMaker:
         return ConnectWorker(str(answer.get("version", "")), str(answer.get("kafka_cluster_id", "")))
 
     def connectors(self, timeout: float = 30.0) -> list[str]:
-        """Names of all connectors, sorted."""
+        """Names of all connectors of the worker, sorted."""
         return sorted(self._read("/connectors", timeout, list))
 
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
@@ -125,7 +125,7 @@ class MirrorMaker:
         }
 
     def status(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
-        """State of a connector and of its tasks."""
+        """State of one connector and of its tasks, as the worker answers it."""
         answer = self._read(f"{_path(name)}/status", timeout)
         try:
             tasks = {int(task["id"]): str(task["state"]) for task in answer["tasks"]}
@@ -164,7 +164,7 @@ class MirrorMaker:
 
         Args:
             needs_tasks: whether to wait for a task at least; False if perhaps no topic matches the connector's filters
-                yet, as the connector then has no task.
+                yet: such a connector has no task.
         """
         return self._reach(
             name, "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline

@@ -27,7 +27,7 @@ _LOST_RACE_ERRORS = ("database is locked", "UNIQUE constraint failed")
 
 
 def open_database(url: str, lock_seconds: float) -> Database:
-    """Prepare the database behind a URL; no connection is opened yet.
+    """Return the database behind a URL; no connection is opened yet.
 
     Raises:
         BadInput: the text is no SQLAlchemy URL.
@@ -92,7 +92,7 @@ class Database:
             return self._reading(lambda connection: list(connection.execute(query)))
 
     def write(self, work: Callable[[Connection], _T]) -> _T:
-        """Call `work` in one writing transaction and return its result; the data are then on disk.
+        """Call `work` in one writing transaction and return its result; on return the data are on disk.
 
         If another writer wins a race, the transaction is rolled back and `work` is called again (SQLite).
         """
@@ -145,7 +145,7 @@ class SqliteDatabase(Database):
             return work(connection)
 
     def _writing(self, work: Callable[[Connection], _T]) -> _T:
-        """Write in one transaction, repeated after a lost race with another writer."""
+        """Call `work` in one writing transaction, again if another writer was first (`_is_lost_race`)."""
         return self._repeat(lambda: self._transaction(work))
 
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:

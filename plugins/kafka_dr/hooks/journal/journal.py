@@ -48,7 +48,7 @@ def utc_now() -> datetime:
 
 
 class Journal:
-    """Journal and leases behind one SQLAlchemy URL, on SQLite or PostgreSQL."""
+    """The journal of all procedures, and the leases, in the database of one SQLAlchemy URL."""
 
     def __init__(self, url: str, clock: Callable[[], datetime] = utc_now, lock_seconds: float = 30.0) -> None:
         """Open the journal and create missing tables.

@@ -139,7 +139,7 @@ def pass_pair(
 
 
 def release_pair(connection: Connection, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime) -> None:
-    """Release a pair's lease; see `Journal.release_lease`."""
+    """End a procedure's lease of a pair with an outcome; see `Journal.release_lease`."""
     row = connection.execute(select_newest_lease(pair)).first()
     current = read_lease(row) if row else None
     if current and current.released_at and (current.holder, current.epoch) == (procedure_id, epoch):

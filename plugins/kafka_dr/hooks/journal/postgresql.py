@@ -85,7 +85,7 @@ class PostgresqlDatabase(Database):
             )
         session.ends = time.monotonic() + self.lock_seconds + _WORK_SECONDS
         session.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-        # Each BEGIN then demands read-write, which a standby refuses: a pool may have changed the server behind it.
+        # With this, each BEGIN demands read-write, which a standby refuses: behind a pool the server may have changed.
         session.read_only = False
         return session
 

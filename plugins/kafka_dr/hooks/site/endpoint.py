@@ -78,7 +78,7 @@ class HttpAnswer:
 
     @property
     def seen(self) -> str:
-        """The answer for an error message."""
+        """Status and text of the answer, or why there is none, for an error message."""
         return f"HTTP {self.status} {self.text}".strip() if self.status else self.text
 
 

@@ -57,7 +57,7 @@ class FenceHook:
         return self._request("POST", "/unfence", timeout, body={"procedure_id": procedure_id, "cluster": cluster})
 
     def state(self, cluster: str, timeout: float = 30.0) -> FenceAnswer:
-        """Whether a cluster is fenced now."""
+        """Ask whether a cluster is fenced now."""
         return self._request("GET", "/state", timeout, params={"cluster": cluster})
 
     def _request(self, method: str, path: str, timeout: float, **given: Any) -> FenceAnswer:

@@ -25,7 +25,7 @@ class ApplicationsView:
 
 
 class SourceProbe:
-    """The probe of one application: the source's state, measured near its clients.
+    """The source probe of one application: asks how the application sees the source, near its clients.
 
     The contract that an application (or a small service beside it) implements below its base URL:
 
