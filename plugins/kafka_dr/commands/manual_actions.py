@@ -47,8 +47,8 @@ def record_manual_action(procedure: Run, hand: ManualContext, what: str, who: st
 
     Raises:
         BadInput: `who` is empty.
-        Refusal: `opening`, but the procedure returns to the source; `returning`, but the target is open; `opened`, but
-            `opening` was not recorded.
+        Refusal: `opening`, but the procedure was aborted or returns to the source; `returning`, but the target is open;
+            `opened`, but `opening` was not recorded.
         ReadBackFailed: `opened`, but positions, seeds or ACL entries are not as planned.
     """
     if not who.strip():

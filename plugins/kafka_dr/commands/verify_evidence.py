@@ -2,7 +2,7 @@
 
     python -m kafka_dr.commands.verify_evidence FOLDER [--journal]
 
-The digest in evidence.json covers all its other fields, among them the SHA-256 of every other file. A person who can
+The digest in evidence.json covers all its other fields, among them the SHA-256 of other files. A person who can
 change all files can also write a new digest: `--journal` compares the digest with that in the journal, whose entries
 are chained by hashes.
 """
@@ -99,7 +99,7 @@ def _parsed(raw: bytes) -> dict[str, Any] | None:
 
 
 def changed_evidence(raw: bytes, evidence: dict[str, Any]) -> Iterator[str]:
-    """Yield a problem if the digest does not fit the other fields, or the file's bytes are not as first written."""
+    """Yield a problem if the digest does not fit the other fields, or the bytes are not as this program writes them."""
     digest = digest_of({name: value for name, value in evidence.items() if name != "digest"})
     if digest != evidence["digest"]:
         yield f"evidence.json was changed: it says digest {quoted_value(evidence['digest'])}, its content has {digest}"
