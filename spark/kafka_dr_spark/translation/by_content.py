@@ -4,9 +4,10 @@ Invariants:
 
 1. The upper anchor is a pair (u, d) of two equal records, or the two logs' ends. Every record from u on has its last
    copy at or after d, so the range below the anchor can be judged alone.
-2. The anchor is raised until no later range is long enough to hold a copy of a record that was read below the anchor.
-3. The target is read downwards until every source record is matched, or down to a proven lower anchor or the log's
-   start: a source record still unmatched then is not on the target.
+2. The anchor is raised until no range between later pairs is long enough to hold a copy of a record that was read below
+   the anchor.
+3. The target is read downwards until every source record is matched, or down to a lower pair of two equal records or
+   the target's log start: a source record without a match is then not on the target.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCa
 
 
 def proven_floor(case: Case, pairs: Pairs, index: int) -> Search:
-    """Return the index of the nearest pair at or below ``index`` whose records are equal; -1 is the logs' start."""
+    """Return the index of the nearest pair at or below ``index`` whose two records are equal; -1 if there is none."""
     while index >= 0:
         candidates = range(index, max(index - 4, -1), -1)
         offsets = [(int(pairs.upstream[i]), int(pairs.downstream[i])) for i in candidates]
@@ -61,7 +62,10 @@ class Stretch:
     """Positions of one partition that are translated by reading one range of both logs."""
 
     def __init__(self, case: FullCase, positions: Ints, top: int) -> None:
-        """Prepare to translate ``positions`` (ascending) below the pair ``top``; one past the last: the logs' ends."""
+        """Prepare to translate ``positions`` (ascending) below an upper anchor.
+
+        The anchor is the pair with the index ``top``, or the two logs' ends if ``top`` is one past the last pair.
+        """
         self.case = case
         self.pairs = case.pairs
         self.positions = positions
@@ -80,7 +84,7 @@ class Stretch:
         return self.top == len(self.pairs)
 
     def upper(self, top: int) -> tuple[int, int]:
-        """Return the exclusive source and target offsets up to which the range of an anchor is read."""
+        """Return the exclusive source and target offsets up to which the logs are read for the anchor ``top``."""
         if top == len(self.pairs):
             return self.case.bounds.cut_off, self.case.bounds.boundary
         return int(self.pairs.upstream[top]) + 1, int(self.pairs.downstream[top]) + 1
@@ -90,14 +94,18 @@ class Stretch:
         return self.source.between(self.lowest, self.upper(self.top)[0])
 
     def settle(self) -> Search:
-        """Read the needed records; return one answer per position, None if that would exceed the read limit."""
+        """Read the needed records; return one answer per position.
+
+        All answers are None if the read limit is too small. If `settled`, a position's answer is None if no record from
+        the position on is unread and the target's end alone proves nothing.
+        """
         while True:
             if not (yield from self._raise_top()) or not (yield from self._match()):
                 return [None] * len(self.positions)
             if self._top_holds() and self._newest_is_matched():
                 self.settled = True
                 return self._answers()
-            # The same index now means the next pair above, or the logs' ends.
+            # Without the anchor's pair, the same index means the next pair above, or the logs' ends.
             self.pairs = self.pairs.without(self.top)
             self.target, self.floor = no_records(), None
 
@@ -167,7 +175,7 @@ class Stretch:
         return True
 
     def _top_holds(self) -> bool:
-        """Return whether the upper anchor's records agree; a record removed by compaction cannot contradict."""
+        """Return whether the upper anchor's two records are equal, or compaction has removed one of them."""
         if self.at_the_end:
             return True
         u, d = int(self.pairs.upstream[self.top]), int(self.pairs.downstream[self.top])
@@ -180,7 +188,10 @@ class Stretch:
         return gone_on_source or gone_on_target
 
     def _newest_is_matched(self) -> bool:
-        """Return whether any record from the highest position on has a copy; a pair of compacted copies has none."""
+        """Return whether any source record from the highest position up to the anchor has a copy on the target.
+
+        Compaction may have removed all of them. Always True if the anchor is the logs' ends.
+        """
         first = np.searchsorted(self.view().offsets, self.positions[-1])
         return self.at_the_end or bool((self.matched[first:] != ABSENT).any())
 
@@ -224,7 +235,7 @@ class Stretch:
         return self.target.size() - np.searchsorted(self.target.offsets, targets)
 
     def _missing(self, view: Records) -> tuple[Mask, Mask]:
-        """Return two masks of unmatched source records: missing on the target, and deleted there by retention."""
+        """Return two masks of source records without a copy: missing on the target, and deleted by target retention."""
         missing, bounds = self.matched == ABSENT, self.case.bounds
         cut = np.zeros(len(missing), np.bool_)
         # Retention deletes the oldest records, so no matched record lies before a deleted one.
@@ -264,7 +275,7 @@ class Stretch:
 
 
 def report_missing(case: Case, view: Records, hole: Mask, cut: Mask) -> None:
-    """Add to a case the source records that are missing on the target, and those that retention deleted there.
+    """Add to a case the source records that are missing on the target, and those that target retention deleted.
 
     Args:
         view: source records.
@@ -292,7 +303,7 @@ def refuse_hole(case: Case, view: Records, row: int) -> Answer:
 
 
 def raised_over(case: Case, cut: int) -> str | None:
-    """Return the note on a position raised over unread records that target retention deleted; None if none was."""
+    """Return a note that ``cut`` unread records, which target retention deleted, are skipped; None if ``cut`` is 0."""
     return (
         f"raised to the target's log start {case.bounds.target_start}: {cut} unread records are older" if cut else None
     )

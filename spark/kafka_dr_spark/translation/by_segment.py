@@ -1,12 +1,14 @@
-"""The segment that a position lies in, and a case for each segment, after a change of direction: decisions/0013.
+"""Translate each position within the segment that it lies in, once the replication direction has changed.
+
+Why: decisions/0013. Each segment is a case of its own.
 
 Invariants:
 
-1. A position on a joint of two segments belongs to the older one, so that a group is placed before the records stranded
-   on the target at this joint.
-2. A position among records stranded on the source is placed at the end of the older segment: none of these records is
-   on the target.
-3. Below the oldest segment neither log is known.
+1. A position on the joint of two segments (where one ends and the next begins) belongs to the older segment, so that a
+   group is placed before the records stranded on the target at this joint.
+2. A position between two segments lies among records stranded on the source. It gets the answer of the older segment's
+   end, because none of these records is on the target.
+3. Of records below the oldest segment nothing is known: not which log they were written to, and not where copies are.
 """
 
 from __future__ import annotations
@@ -27,12 +29,16 @@ from kafka_dr_spark.logs.segment import Segment
 from kafka_dr_spark.translation.case import Answer, Case, TargetCase, noted_answer, refused_answer, target_known
 from kafka_dr_spark.translation.partition import answer_without_reading, first_available, note_raised
 
-#: Source offsets, target offsets and sequence of offset syncs.
+#: Offset syncs of one flow, as columns: offset on the flow's source, offset on its target, order of writing.
 Syncs = tuple[Ints, Ints, Ints]
 
 
 def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segment, ...]:
-    """Return a partition's segments, oldest first; ContractBroken unless they follow each other on both logs."""
+    """Return a partition's segments, oldest first.
+
+    Raises:
+        ContractBroken: a number is missing, a segment begins below the end of the one before, or the last is not open.
+    """
     segments = tuple(numbered[number] for number in sorted(numbered))
     if sorted(numbered) != list(range(len(segments))) or segments[-1].closed or segments[-1].copied_back:
         raise ContractBroken(
@@ -60,7 +66,10 @@ def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segmen
 
 
 def bounds_within(bounds: TargetBounds, segment: Segment) -> TargetBounds:
-    """Return a segment's bounds; a closed segment is complete on both logs, its last run may have died early."""
+    """Return the bounds of one segment.
+
+    A closed segment is complete, but not drained: MirrorMaker 2's last run may have died before the segment's end.
+    """
     start, target_start = (
         max(segment.source_from, bounds.source_start or 0),
         max(segment.target_from, bounds.target_start),
@@ -80,7 +89,7 @@ def bounds_within(bounds: TargetBounds, segment: Segment) -> TargetBounds:
 
 
 def floors_within(floors: Floors, segment: Segment) -> Floors:
-    """Return a segment's samples; none for a closed segment, since the direction has changed since."""
+    """Return the samples taken within a segment; none for a closed segment: only the newest one uses samples."""
     inside = (
         (floors.source_end >= segment.source_from) & (floors.target_end >= segment.target_from) & (not segment.closed)
     )
@@ -90,7 +99,10 @@ def floors_within(floors: Floors, segment: Segment) -> Floors:
 
 
 def pairs_back(upstream: Ints, downstream: Ints, sequence: Ints, bounds: TargetBounds) -> Pairs:
-    """Return pairs (copy, original) of a segment whose source holds the copies, from the reverse flow's syncs."""
+    """Return pairs (source offset of a copy, target offset of its original) of a segment that was copied back.
+
+    They come from the offset syncs of the reverse flow, from target to source.
+    """
     reversed_bounds = replace(
         bounds,
         source_start=bounds.target_start,
@@ -107,15 +119,15 @@ class Partition:
     """A partition to translate.
 
     Attributes:
-        whole: both logs in full; the only case unless the direction has changed.
-        parts: a case for each segment, oldest first.
+        whole: the case of both logs in full.
+        parts: one case per segment, oldest first; empty if ``whole`` is the only case.
     """
 
     whole: Case
     parts: tuple[TargetCase, ...] = ()
 
     def cases(self, positions: Ints) -> list[tuple[Case, Ints]]:
-        """Return each case with its distinct positions to translate."""
+        """Return each case with the distinct positions to translate in it, clamped to its segment."""
         if not self.parts:
             return [(self.whole, positions)]
         numbers, clamped = self._places(positions)
@@ -123,7 +135,7 @@ class Partition:
         return [(case, np.unique(clamped[(numbers == number) & consistent])) for number, case in enumerate(self.parts)]
 
     def answers(self, positions: Ints, found: list[dict[int, Answer | None]]) -> dict[int, Answer | None]:
-        """Return the answer of each position, given the answers of the cases."""
+        """Return the answer of each position; ``found`` holds the answers of each case, in the order of `cases`."""
         whole = self.whole
         if not self.parts or not target_known(whole):
             return found[0]
@@ -173,7 +185,7 @@ class Partition:
         return numbers, np.minimum(first_available(self.whole, positions), ends[numbers])
 
     def _contradiction(self) -> str | None:
-        """Return how the logs contradict the segments, None if they agree."""
+        """Return why the newest segment cannot be of these logs, as text; None if the segment fits."""
         bounds, newest = self.whole.bounds, self.parts[-1].segment
         for side, begin, end in (
             ("source", newest.source_from, bounds.cut_off),
@@ -200,7 +212,10 @@ class Partition:
         )
 
     def _answer(self, whole: TargetBounds, number: int, position: int, case_answer: Answer | None) -> Answer:
-        """Return the segment's answer, by default the segment's start; never below the target's log start."""
+        """Return the answer of segment ``number``: that of its case, by default the segment's begin on the target.
+
+        The target position is never below the target's log start.
+        """
         bounds, end = self.parts[number].bounds, self.parts[number].segment.source_to
         size = bounds.boundary - bounds.target_start
         begin = f"nearest: target offset {bounds.target_start}, where the segment of the position begins"
@@ -225,7 +240,7 @@ def partition_of(whole: Case, segments: tuple[Segment, ...], syncs: Syncs, syncs
     Args:
         whole: the case of both logs.
         syncs: offset syncs of the flow from source to target.
-        syncs_back: offset syncs of the reverse flow.
+        syncs_back: offset syncs of the reverse flow, from target to source.
     """
     if segments in ((), (WHOLE,)) or not target_known(whole) or whole.bounds.recreated:
         return Partition(whole)

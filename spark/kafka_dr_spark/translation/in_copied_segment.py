@@ -1,19 +1,21 @@
-"""Positions on a source that holds copies: groups continue at the target's originals. Why: decisions/0013.
+"""Translate positions in a segment whose copies are on the source and whose originals are on the target.
 
-MirrorMaker 2 copied in order, and jumped back only to continue from there. Take the highest original with a copy below
-a position: all originals up to this one have copies below the position. A group that reached the position by reading
-has read these originals. A group that a failover placed at the position has not: the failover placed the group at the
-last copies of what it had not read. So no group continues above the lowest original with a copy at or above its
-position, and the bound says how many originals the group may have read nevertheless.
+Why: decisions/0013. MirrorMaker 2 copied the originals from target to source in their order; after a restart it jumped
+back to a lower original and copied again from that one on. Take the highest original with a copy below a position: it
+and all lower originals are *reached* at the position, because they have copies below it. A group that came to the
+position by reading has read these originals. A group that a failover placed at the position has not: the failover
+placed the group at the last copies of the records that the group had not read. So no group continues above the lowest
+original with a copy at or above its position, and the bound says how many originals the group may have read
+nevertheless.
 
 Invariants:
 
-1. A copy is of the first original with its content, or of a later original. So a copy below a position shows that this
-   first original was reached.
-2. Originals not reached below a position have copies, each its own, at or above the position.
+1. A copy was made of the first original with its content, or of a later one. So a copy below a position shows that this
+   first original is reached.
+2. Originals that are not reached at a position have copies at or above the position, each a copy of its own.
 3. A cleaner on the source may remove a copy below a position and leave a repeat above the position, which the group has
-   not read: then the copies below a position do not show what was reached.
-4. Retention on the source has the same effect at the lowest remaining position.
+   not read: then the copies below a position do not show which originals are reached.
+4. Retention on the source has the same effect for a position at the source's log start.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCa
 
 
 def to_originals(case: FullCase, positions: Ints) -> Search:
-    """Answer ascending positions by content if both logs can be read, else by pairs and counted originals."""
+    """Return one answer per position (ascending): by content if the segment can be read on both clusters.
+
+    Otherwise by pairs and by counting the originals down.
+    """
     bounds, limits = case.bounds, case.limits
     target = case.window(TARGET, bounds.target_start, bounds.boundary)
     if not case.may_read(TARGET, target.end - target.start):
@@ -48,7 +53,7 @@ def to_originals(case: FullCase, positions: Ints) -> Search:
 
 
 def _trusted(case: Case, positions: Ints) -> Search:
-    """Return the pairs around the positions whose records are equal; without the source all pairs."""
+    """Return the pairs next to the positions whose two records are equal; all pairs if the source cannot be read."""
     if not case.limits.source_readable:
         return case.pairs
     above = np.searchsorted(case.pairs.upstream, positions)
@@ -57,7 +62,7 @@ def _trusted(case: Case, positions: Ints) -> Search:
 
 
 class _Matched:
-    """A segment read whole on both clusters, as far as its records still exist."""
+    """Answers from a segment of which all records that still exist were read, on both clusters."""
 
     def __init__(self, case: FullCase, copies: Records, originals: Records) -> None:
         self._case, self._copies, self._originals = case, copies, originals
@@ -69,7 +74,7 @@ class _Matched:
         self._target_whole = not case.target_cut and not bounds.target_compacted
 
     def answers(self, positions: Ints) -> list[Answer]:
-        """Return one answer a position."""
+        """Return one answer per position."""
         copies, target_offsets = self._copies, np.append(self._case.bounds.target_start, self._originals.offsets + 1)
         target_offsets[-1] = self._case.bounds.boundary
         first = np.searchsorted(copies.offsets, positions)
@@ -107,10 +112,11 @@ class _Matched:
         )
 
     def _reached(self, first: Ints) -> Ints:
-        """Return how many originals were reached at least, by the copies below each row."""
+        """Return, per row of the copies, how many originals the copies below that row show to be reached."""
         first_original = _first_rows(self._theirs, self._size)
         if not self._target_whole:
-            # A content that occurs once in all copies has one original; of a recurring content the first may be gone.
+            # A content that occurs once among all copies has one original; of a content that recurs, the first original
+            # may have been deleted from the target.
             once = np.bincount(self._ours, minlength=self._size) == 1
             first_original = np.where(once & self._source_whole, first_original, ABSENT)
         numbers = first_original[self._ours]
@@ -118,11 +124,14 @@ class _Matched:
         return np.append(0, highest)[first]
 
     def _not_above(self, positions: Ints) -> Ints:
-        """Return per position the least number of originals reached: later ones have own copies from there on."""
+        """Return per position how many originals must be reached, as too few copies follow the position.
+
+        From the last of these originals on, not every original has a copy of its own at or above the position.
+        """
         copy_offsets = match_codes_from_end(self._theirs, self._ours, self._copies.offsets)
         copied_rows = np.flatnonzero(copy_offsets != ABSENT)
-        # Danger: an original without a copy, between originals with copies, was never copied; it proves nothing about
-        # lower originals.
+        # Danger: an original without a copy, between originals with copies, was never copied: its missing copy does not
+        # show that lower originals are reached.
         copy_offsets[: copied_rows[0] if len(copied_rows) else len(copy_offsets)] = -1
         return np.searchsorted(np.minimum.accumulate(copy_offsets[::-1])[::-1], positions)
 
@@ -132,19 +141,22 @@ class _Matched:
         return lowest[first]
 
     def _bounds(self, positions: Ints, first: Ints, reached: Ints) -> Ints:
-        """Return how many originals from each answer on the group may have read."""
+        """Return per position how many originals, from the number ``reached`` on, the group may have read."""
         behind = len(self._theirs) - reached
         consumed = first if self._source_whole else positions - self._case.segment.source_from
         compacted = self._case.bounds.source_compacted
         bounds: Ints = np.minimum(behind, consumed if compacted else np.maximum(consumed - reached, 0))
         if self._source_whole and not compacted:
-            # Bound 0 if no copy of the next original lies below the position.
+            # The bound is 0 if the next original has no copy below the position.
             copied = np.append(_first_rows(self._ours, self._size)[self._theirs], ABSENT)
             bounds[copied[reached] >= first] = 0
         return bounds
 
     def _missing(self) -> tuple[Mask, Mask]:
-        """Return two masks of first copies without original: original missing, original deleted by retention."""
+        """Return two masks of copies without an original on the target: it is missing, or retention deleted it.
+
+        Only the first copy of each content is marked.
+        """
         absent = _first_rows(self._theirs, self._size)[self._ours] == ABSENT
         missing = absent & (_first_rows(self._ours, self._size)[self._ours] == np.arange(len(self._ours)))
         cut = np.zeros(len(missing), np.bool_)
@@ -152,19 +164,22 @@ class _Matched:
             present_rows = np.flatnonzero(~absent)
             cut[: present_rows[0] if len(present_rows) else len(cut)] = True
         if self._case.bounds.target_compacted:
-            # A newer value of the key may be in a newer segment.
+            # The cleaner may have removed an original because a newer segment holds a newer value of its key.
             missing[:] = False
         return missing & ~cut, missing & cut
 
 
 class _Counted:
-    """A segment too long to read, or without its source: answered by pairs, and by originals counted from above."""
+    """Answers from a segment that is too long to read, or whose source cannot be read.
+
+    They come from pairs, and from counting the originals down.
+    """
 
     def __init__(self, case: FullCase, pairs: Pairs, originals: Records | None) -> None:
         self._case, self._pairs, self._originals = case, pairs, originals
 
     def answers(self, positions: Ints) -> list[Answer]:
-        """Return one answer a position."""
+        """Return one answer per position."""
         bounds = self._case.bounds
         paired, counted = self._paired(positions), self._counted_down(positions)
         target_offsets = np.minimum(np.maximum(paired, counted), self._not_below(positions))
@@ -188,7 +203,10 @@ class _Counted:
         ]
 
     def _paired(self, positions: Ints) -> Ints:
-        """Return the target offset after the highest original of the pairs below, or the original of a pair at it."""
+        """Return per position the target offset right after the highest original of all pairs below the position.
+
+        If a pair lies at the position itself, the result is at least that pair's original.
+        """
         copies, originals = self._pairs.upstream, self._pairs.downstream
         below = np.searchsorted(copies, positions)
         start = self._case.bounds.target_start
@@ -198,7 +216,11 @@ class _Counted:
         return target_offsets
 
     def _counted_down(self, positions: Ints) -> Ints:
-        """Return the target offset with at most as many originals up to a pair or the end as the source has offsets."""
+        """Return per position a target offset, counted down from the pairs above it and from the segment's end.
+
+        From this target offset to a pair's original lie as many originals as source offsets from the position to the
+        pair's copy. The highest result counts; it is the segment's begin if the originals were not read.
+        """
         bounds = self._case.bounds
         if self._originals is None:
             return np.full(len(positions), bounds.target_start)
@@ -209,12 +231,12 @@ class _Counted:
         return np.append(bounds.target_start, offsets + 1)[np.maximum(positions + ahead[above], 0)]
 
     def _not_below(self, positions: Ints) -> Ints:
-        """Return a target offset below which lies no original of the copies from each position on.
+        """Return per position a target offset at or above which all originals of the copies from the position on lie.
 
-        A range between two pairs with more copies than originals contains jumps back by the difference, at unknown
-        places; if markers may lie among originals that were not read, an uneven range may have jumped back by all its
-        copies but one. If the last copy is not proven to be of the last original, MirrorMaker 2 may have died while
-        repeating: then any original may follow.
+        In a range between two pairs with more copies than originals, MirrorMaker 2 jumped back by the difference, at
+        unknown places. If the originals were not read, transaction markers may lie among them: then MirrorMaker 2 may
+        have jumped back, in a range of unequal lengths, by all its copies but one. If the last copy is not proven to be
+        of the last original, MirrorMaker 2 may have died while repeating: then the copies may be of any original.
         """
         copy_offsets, number = (
             np.append(self._pairs.upstream, self._case.bounds.cut_off),
@@ -235,7 +257,7 @@ class _Counted:
         return self._target_offset_of(np.where(positions == copy_offsets[-1], number[-1], not_below))
 
     def _count_below(self, target_offsets: Ints) -> Ints:
-        """Return how many originals lie below each target offset; offsets are counted if originals were not read."""
+        """Return how many originals lie below each target offset; count offsets if the originals were not read."""
         return (
             target_offsets - self._case.bounds.target_start
             if self._originals is None
@@ -243,7 +265,7 @@ class _Counted:
         )
 
     def _target_offset_of(self, numbers: Ints) -> Ints:
-        """Return the target offset of an original by its number among the originals."""
+        """Return the target offset of each original, given its number; one past the last gives the segment's end."""
         bounds = self._case.bounds
         return (
             numbers + bounds.target_start
@@ -252,7 +274,10 @@ class _Counted:
         )
 
     def _bounds(self, positions: Ints, target_offsets: Ints) -> Ints:
-        """Return how many originals from each target offset on may have been read: copies read less those below."""
+        """Return how many originals from each target offset on a group at the position may have read.
+
+        That is at most the copies below the position, less the originals below the target offset.
+        """
         consumed, behind = positions - self._case.segment.source_from, self._case.bounds.boundary - target_offsets
         if self._originals is not None:
             below = np.searchsorted(self._originals.offsets, target_offsets)
@@ -262,7 +287,7 @@ class _Counted:
 
 
 def _first_rows(codes: Ints, size: int) -> Ints:
-    """Return for each code its first row, ABSENT without a row."""
+    """Return for each code from 0 to ``size`` - 1 its first row in ``codes``, ABSENT if it has none."""
     rows = np.full(size, ABSENT, np.int64)
     np.minimum.at(rows, codes, np.arange(len(codes)))
     return rows

@@ -1,12 +1,13 @@
-"""Positions whose records cannot be matched: from the nearest pair below, or right after the last copy.
+"""Translate positions whose records cannot be matched by content, from pairs or from the last copy.
 
 Invariants:
 
-1. After the last pair with u <= p come the last copies of all records from p on, provided that MirrorMaker 2 went on
-   from that pair to the end of all it ever mirrored. A drained partition proves this. Without a source, a run restarted
-   near the end may have died before it reached the previous run's end: then only pairs before the restart count.
-2. A range of equal length on both clusters is assumed to hide no restart; every other range that is long enough counts
-   into the bound.
+1. The last copies of all source records from position p on lie after the last pair (u, d) with u <= p, provided that
+   MirrorMaker 2, after that pair, mirrored up to the highest record that it ever mirrored. A drained partition proves
+   this. Without a source, MirrorMaker 2 may have restarted near the end and died before it reached the end of its
+   previous run: then only pairs before this restart count.
+2. A range between two pairs that has equal length on both clusters is assumed to hide no restart; any other range that
+   is long enough to hide one raises the bound: the bound then reaches to the end of that range.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, FullCase, Se
 
 
 def nearest_pairs(case: TargetCase, positions: Ints) -> Search:
-    """Answer ascending positions from the nearest proven pair at or below each position."""
+    """Return one answer per position (ascending), from the nearest pair at or below it whose two records are equal.
+
+    All positions are refused if the partition is not drained.
+    """
     if not case.bounds.drained:
         return [refused_answer("not drained, and too much to read: nothing proves what is on the target")] * len(
             positions
@@ -37,7 +41,10 @@ def nearest_pairs(case: TargetCase, positions: Ints) -> Search:
 
 
 def _from_lower(case: TargetCase, trusted: Pairs, index: int, lower: int, position: int, **known: Any) -> Answer:
-    """Answer from pair ``index`` if trusted, else from an earlier pair with a bound that reaches equally far."""
+    """Return the answer by pair ``index``; if ``lower`` differs, by pair ``lower`` of the pairs ``trusted``.
+
+    The bound of the latter reaches to the same target offset as that of pair ``index``.
+    """
     target, bound, class_, evidence = nearest_place(case.pairs, case.bounds, index, position, **known)
     if index != lower:
         end = target + bound
@@ -54,15 +61,17 @@ def nearest_place(
     exact_pairs: bool = False,
     unique_from: int | None = None,
 ) -> tuple[int, int, str, str]:
-    """Return target position, bound, class and evidence by the pair ``index``; -1 is the target's log start.
+    """Return target position, bound, class and evidence that the pair ``index`` gives for a position.
 
     Args:
         pairs: pairs of the partition.
         bounds: bounds of the partition.
-        index: the last pair with u <= position.
+        index: index of the last pair with u <= position; -1 without one: then the target's log start is the answer.
         position: source position.
-        exact_pairs: whether a pair at the position itself may be called exact, if no later range can hide a restart.
-        unique_from: target offset from which on no content recurs, so that no range there can hide a restart.
+        exact_pairs: whether a pair at the position itself may give an exact answer, if no later range can hide a
+            restart.
+        unique_from: target offset from which on no content recurs, so that no range from this offset on can hide a
+            restart; None if unknown.
     """
     at_pair = index >= 0 and int(pairs.upstream[index]) == position
     name = f"sync {pairs.name(index)}" if index >= 0 else f"the target's log start {bounds.target_start}"
@@ -80,9 +89,9 @@ def nearest_place(
 
 
 def last_undetected_restart_end(pairs: Pairs, bounds: TargetBounds, first: int) -> int | None:
-    """Return the end of the last range that may hide a restart from before pair ``first``, None without one.
+    """Return the target offset at which the last range ends that may hide a restart from before pair ``first``.
 
-    Only ranges from that pair on are examined.
+    Only ranges after pair ``first`` are examined; None if none of them may hide such a restart.
     """
     if first >= len(pairs):
         return None
@@ -93,17 +102,17 @@ def last_undetected_restart_end(pairs: Pairs, bounds: TargetBounds, first: int) 
     records_to_start[np.maximum.accumulate(on_source <= 0)] = 1
     capacity = on_target.copy()
     capacity[-1] -= 1
-    # A run that died may have reached no further than the position itself.
+    # A run of MirrorMaker 2 that died may have mirrored no further than the position itself.
     records_to_start[-1] = records_to_start[-1] if bounds.drained else 1
     hiding = np.flatnonzero(~equal_length & (capacity >= records_to_start))
     return int(np.append(pairs.downstream, bounds.boundary)[first + 1 + hiding[-1]]) if len(hiding) else None
 
 
 def after_last_copy(case: FullCase) -> Search:
-    """Answer for a group that has read the whole source, where the target's end alone proves nothing.
+    """Return the answer for a group that has read the whole source log, if the target's end alone proves nothing.
 
-    The position is right after the last copy of the source's last record, so that the group reads all records that
-    another writer added behind this copy.
+    The target position is right after the last copy of the source's last record, so that the group reads all records
+    that another writer added to the target after this copy.
     """
     bounds = case.bounds
     last = yield from _newest_record(case)
@@ -149,7 +158,10 @@ def _newest_record(case: FullCase) -> Search:
 
 
 def without_source(case: TargetCase, positions: Ints) -> Search:
-    """Answer ascending positions from pairs and target alone; without any pair each group's policy decides."""
+    """Return one answer per position (ascending) from pairs and target records alone.
+
+    Without any pair each answer is None: the group's policy decides.
+    """
     if not len(case.pairs):
         return [None] * len(positions)
     settled, unique_from = case.pairs, case.bounds.boundary
@@ -161,10 +173,10 @@ def without_source(case: TargetCase, positions: Ints) -> Search:
 
 
 def _settled_pairs(case: TargetCase, positions: Ints) -> Search:
-    """Return the pairs after which MirrorMaker 2 reached the end of all it mirrored, and where contents turn unique.
+    """Return the settled pairs, and the target offset from which on no content recurs.
 
-    Reads the target's tail: from the first unsettled range on, and from the lowest position on if the read limit
-    allows.
+    After a settled pair MirrorMaker 2 mirrored up to the highest record that it ever mirrored. The target is read from
+    the pair below the lowest position to its end or, if the read limit forbids that, from the first unsettled range on.
     """
     pairs, bounds = case.pairs, case.bounds
     first = first_unsettled(pairs, bounds)
@@ -183,7 +195,7 @@ def _settled_pairs(case: TargetCase, positions: Ints) -> Search:
 
 
 def _before_restart(pairs: Pairs, first: int, recurring: Ints) -> Pairs:
-    """Return pairs before the first sign of a restart from range ``first`` on: u falls, or contents recur."""
+    """Return the pairs before the first sign of a restart after pair ``first``: u does not rise, or contents recur."""
     first_range = max(first, 0)
     back = np.flatnonzero(np.diff(pairs.upstream[first_range:]) <= 0)
     before_back = first_range + 1 + int(back[0]) if len(back) else len(pairs)
@@ -194,10 +206,10 @@ def _before_restart(pairs: Pairs, first: int, recurring: Ints) -> Pairs:
 
 
 def first_unsettled(pairs: Pairs, bounds: TargetBounds) -> int | None:
-    """Return the index of the first pair whose following range may hold records that were never mirrored again.
+    """Return the index of the first pair whose following range may hold records that a restart did not mirror again.
 
-    The range before the first pair has the index -1. A range is settled once as many different later records are known
-    beyond its start as the range has records in all.
+    -1 stands for the range before the first pair; None if there is no such range. A range is ruled out if its lengths
+    are equal, or if the pairs after it name as many different source records above its start as it has target records.
     """
     on_source, on_target = lengths_after_pairs(pairs, bounds)
     if len(np.unique(pairs.upstream)) < pairs.downstream[0] - bounds.target_start:
