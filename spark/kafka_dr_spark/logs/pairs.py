@@ -7,10 +7,10 @@ Invariants:
 
 1. Pairs keep the order in which they were written, with d strictly increasing. Where d falls, the target was truncated
    or recreated: all earlier pairs are contradicted and discarded.
-2. After the last pair with u <= p every pair has u > p, so every record from p on has its last copy after that pair's
-   d.
+2. Take the last pair with u <= p, for a position p. Every later pair has u > p, so every source record from p on has
+   its last copy above the d of that last pair.
 3. The range between two pairs can hide a restart from before p only if the range has at least as many target offsets
-   as there are records from p to its end: a hidden restart would have copied each of these records.
+   as there are source records from p to the range's end: a hidden restart would have copied each of these records.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Pairs:
         return Pairs(self.upstream[indexes], self.downstream[indexes], self.discarded)
 
     def name(self, index: int) -> str:
-        """Return a pair in the form of reports: ``1200->1187``."""
+        """Return a pair as text, in the form that reports have: ``1200->1187``."""
         return f"{self.upstream[index]}->{self.downstream[index]}"
 
 
@@ -68,8 +68,8 @@ def usable_pairs(upstream: Ints, downstream: Ints, sequence: Ints, bounds: LogBo
     """Order syncs by time, discard syncs that later syncs contradict, and keep pairs inside both logs.
 
     Args:
-        unwatched: no readable source and no sample can show that the target log was replaced, and the bounds are those
-            of the whole log.
+        unwatched: whether neither a readable source nor a sample could show that the target log was replaced; the
+            bounds are then those of the whole log.
     """
     order = np.argsort(sequence, kind="stable")
     u, d = upstream[order].astype(np.int64), downstream[order].astype(np.int64)
@@ -99,9 +99,10 @@ def pair_below(pairs: Pairs, positions: Ints) -> Ints:
 
 
 def lengths_after_pairs(pairs: Pairs, bounds: TargetBounds) -> tuple[Ints, Ints]:
-    """Return source and target lengths of the range after each pair; the last range ends at both logs' ends.
+    """Return the lengths, in source and in target offsets, of the range after each pair.
 
-    If the source's end is unknown, the last source length is -1, which equals no target length.
+    The last range ends at both logs' ends. If the source's end is unknown, its source length is -1, which equals no
+    target length.
     """
     cut_off = pairs.upstream[-1:] - 1 if bounds.cut_off is None else [bounds.cut_off]
     on_source = np.diff(np.append(pairs.upstream, cut_off))

@@ -1,4 +1,4 @@
-"""Log ends that the recorder sampled of a partition."""
+"""A partition's log ends on both clusters, as the flight recorder sampled them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Floors:
     """Log ends of one partition on both clusters at each sample, oldest first; no column ever falls.
 
     Attributes:
-        replicated: last replicated offset that Connect had stored at the sample, -1 if unknown; a restarted task
-            resumes after this offset.
+        replicated: last replicated offset that Connect had stored at the sample, -1 if unknown; a restarted connector
+            task resumes after this offset.
         sampled_at: start of the sample, in milliseconds since 1970.
-        fell: whether a log end or Connect's stored offset fell before these samples: records that the target took until
-            then may come from source records that no longer exist.
+        fell: whether a log end or Connect's stored offset fell before the oldest of these samples: target records from
+            before that fall may be copies of source records that no longer exist.
     """
 
     source_end: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -36,7 +36,10 @@ class Floors:
         return int(np.searchsorted(self.source_end, offset, side="right")) - 1
 
     def below(self, offset: int) -> int | None:
-        """Return the target offset below which no copy of ``offset`` or later records lies; None without a sample."""
+        """Return the target offset below which no copy of source record ``offset`` or of a later one lies.
+
+        None without a sample with the source end at or below ``offset``.
+        """
         index = self.index_below(offset)
         return None if index < 0 else int(self.target_end[index])
 
@@ -46,7 +49,10 @@ class Floors:
 
 
 def usable_floors(source_end: Ints, target_end: Ints, replicated: Ints, sampled_at: Ints, bounds: LogBounds) -> Floors:
-    """Order floors by time, and keep floors since any column last fell: earlier floors are of another log."""
+    """Order floors by time, and drop those before the last fall of any column: they are of another log.
+
+    Floors above the target's present end are dropped, too.
+    """
     order = np.argsort(sampled_at, kind="stable")
     columns = [column[order].astype(np.int64) for column in (source_end, target_end, replicated, sampled_at)]
     falls = np.flatnonzero(np.any([column[1:] < column[:-1] for column in columns], axis=0)) + 1

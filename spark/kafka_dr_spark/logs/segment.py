@@ -10,7 +10,7 @@ class Segment(NamedTuple):
 
     Attributes:
         copied_back: the source's records are copies of the target's records; otherwise the target holds the copies.
-        drained: the segment's last copy is a copy of its last original, proven when the direction changed.
+        drained: whether it was proven, when the direction changed, that the last copy is of the last original.
     """
 
     source_from: int = 0
@@ -22,5 +22,5 @@ class Segment(NamedTuple):
 
     @property
     def closed(self) -> bool:
-        """Whether the direction changed at the segment's end; the copying log then lacked no record of the segment."""
+        """Whether the segment has an end, because the direction changed; it then holds copies of all its originals."""
         return self.source_to is not None

@@ -1,4 +1,4 @@
-"""The loss inventory: rows by partition, groups ahead of replication, and the figures to approve."""
+"""The loss inventory: one row per losing partition, groups ahead of replication, and the figures to approve."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafka_dr_spark.contract.schemas import arrow_schema, column_names
 from kafka_dr_spark.contract.task_rows import unpack_table
 from kafka_dr_spark.translation.case import SOURCE, TARGET
 
-#: Columns with names and sums of written files: no part of the loss itself.
+#: Columns with names and digests of written files: no part of the loss itself.
 _PLACES = ("file", "sha256", "uncommitted_sha256")
 
 
@@ -25,8 +25,8 @@ class Inventory(NamedTuple):
 
     Attributes:
         loss: rows of the partitions that lose or may lose records, sorted by topic and partition.
-        ahead: groups' positions above the replicated part.
-        rereads: groups, and the most records that each group may read again.
+        ahead: groups' positions above the certainly replicated part.
+        rereads: one row per group, with the bound of its re-reads.
         read: records read for the assessment, by cluster (SOURCE, TARGET).
         unknown: number of partitions without any sample.
     """
@@ -39,7 +39,7 @@ class Inventory(NamedTuple):
 
 
 def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Inventory:
-    """Write loss.parquet, ahead.parquet and rereads.parquet.
+    """Write loss.parquet, ahead.parquet and rereads.parquet; return their rows.
 
     Args:
         made: packed rows of the tasks.
@@ -60,7 +60,7 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
 
 
 def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
-    """Return groups' positions above the certainly replicated part: their records may be missing on the target."""
+    """Return the groups' positions above ``from_offset``: records that such a group has read may not be on the target."""
     positions = ds.dataset(given / "positions.parquet", format="parquet").to_table(
         columns=["group", "topic", "partition", "position"]
     )
@@ -75,7 +75,7 @@ def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
 
 
 def rereads_by_group(rows: pa.Table) -> pa.Table:
-    """Return per group the highest bound of re-reads, and how many positions have and lack a bound."""
+    """Return per group its highest bound of re-reads, and how many positions it has, lack a bound, may have moved."""
     flat = pa.table(
         {
             "group": pc.list_flatten(rows["groups"]),
@@ -99,7 +99,7 @@ def rereads_by_group(rows: pa.Table) -> pa.Table:
 
 
 def summarise_inventory(inventory: Inventory, partitions: int, input_digest: str) -> dict[str, Any]:
-    """Return the figures of an inventory."""
+    """Return the summary's figures: partitions, records lost, their times, groups ahead, re-reads and digests."""
     loss = inventory.loss
     listed = loss["records"].null_count == 0
     certain = pc.max_element_wise(pc.subtract(loss["certain_to"], loss["from_offset"]), 0, skip_nulls=False)
@@ -136,5 +136,5 @@ def sum_of(values: pa.ChunkedArray) -> int:
 
 
 def loss_digest(loss: pa.Table) -> str:
-    """Return the digest of the rows of loss; names of written files do not count."""
+    """Return the SHA-256 of the rows of loss, without the columns on written files."""
     return rows_digest(loss.drop_columns(list(_PLACES)))

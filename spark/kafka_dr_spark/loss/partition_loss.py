@@ -3,11 +3,11 @@
 Invariants:
 
 1. No acknowledged record below `from_offset` is missing on the target.
-2. No record in [from_offset, certain_to) is on the target. `certain_to` is None if that cannot be shown of any record.
+2. No record in [from_offset, certain_to) is on the target. `certain_to` is None if this cannot be shown of any record.
 3. Records after the last sample have no bound: `possible_to` is the source's own end, None if unknown.
 4. One wrong offset sync changes neither `from_offset` nor `certain_to`: a sync counts only if another statement agrees.
-   Doubt only lowers `from_offset`. Any number of syncs is ignored if they state more than the recorder's content pair
-   (offset pair found by content) allows.
+   Doubt only lowers `from_offset`. However many syncs agree, they are ignored if they state more than the recorder's
+   content pair (offset pair found by content) allows.
 
 MirrorMaker 2 mirrors a partition in order and resumes after the offset that Connect stored: the next record mirrored
 for the first time is always the source's next one. So the target holds all records up to one source offset, whatever
@@ -28,7 +28,10 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, FullCase, Sear
 
 
 class Unbroken(NamedTuple):
-    """Source offsets [start, end) that all held a record; ``downstream`` is a copy of ``start`` or of a lower one."""
+    """A source range [start, end) in which every offset held a record.
+
+    ``downstream`` is the target offset of a copy of record ``start`` or of a lower record.
+    """
 
     start: int
     end: int
@@ -41,8 +44,8 @@ class PartitionLastSeen:
 
     Attributes:
         source_end: the source's log end at the last sample; None for a partition that was never sampled.
-        replicated: the last replicated offset that Connect had stored then, or stores now; None without one. A
-            restarted task resumes after this offset.
+        replicated: the last replicated offset that Connect had stored at the last sample, or stores now; None if none
+            is known. A restarted connector task resumes after this offset.
         without_gaps: source ranges without gaps, in order.
     """
 
@@ -51,18 +54,20 @@ class PartitionLastSeen:
     without_gaps: tuple[Unbroken, ...] = ()
 
     def gap_free_up_to(self, offset: int) -> int:
-        """Return the end of the range without gaps that begins at an offset; the offset itself without such a range."""
+        """Return the source offset up to which, from ``offset`` on, every offset is known to have held a record.
+
+        Without such a range that is ``offset`` itself.
+        """
         for start, end, _ in self.without_gaps:
             offset = end if start <= offset < end else offset
         return offset
 
     def mirrored_below(self, offsets: Ints, new_from: int) -> int | None:
-        """Return a source offset above all records mirrored to the target; None if unknown.
+        """Return a source offset below which all records lie that were mirrored to the target; None if unknown.
 
         Args:
             offsets: offsets of the target's last records.
-            new_from: from this target offset on all records are first copies: each is the copy of the source's next
-                record.
+            new_from: target offset from which on all records are first copies, each of the source's next record.
         """
         reached = [
             (gap_free.end, gap_free.start + 1 + int(np.sum(offsets > gap_free.downstream)))
@@ -86,8 +91,8 @@ def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
     """Return the loss of a partition whose source cannot be read.
 
     Args:
-        case: with floors, with offset syncs as pairs (syncs state an origin; content pairs do not), and with bounds
-            (`cut_off` None if the source's end is unknown).
+        case: its pairs are offset syncs only: they state from which source record a copy comes, but content pairs do
+            not; its `cut_off` is None if the source's end is unknown.
         seen: None for a partition that was never sampled.
     """
     if case.bounds.drained and case.bounds.cut_off is not None:
@@ -127,19 +132,26 @@ def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
 
 
 def plausible_pairs(case: Case) -> Pairs:
-    """Return pairs that agree with all samples: records below the target's end come from below the source's end."""
+    """Return the pairs that no sample contradicts.
+
+    In a sample, target records below the target's end come from source records below the source's end.
+    """
     pairs, floors = case.pairs, case.floors
     if not len(floors):
         return pairs
     after = np.searchsorted(floors.target_end, pairs.downstream, side="right")
-    # After the last sample: at most one source record and one marker for each record that the target took since.
+    # For pairs above the last sample: per record that the target took after this sample at most one source record and
+    # one transaction marker.
     newest_limit = floors.source_end[-1] + 2 * (pairs.downstream - floors.target_end[-1])
     plausible = pairs.upstream < np.where(after < len(floors), np.append(floors.source_end, 0)[after], newest_limit + 1)
     return Pairs(pairs.upstream[plausible], pairs.downstream[plausible], pairs.discarded)
 
 
 def highest_confirmed(pairs: Pairs) -> int:
-    """Return the highest source offset of a pair that the next pair confirms as plausible progress; -1 if none."""
+    """Return the highest source offset of a pair that the next pair confirms; -1 if there is none.
+
+    The next pair confirms if it lies no lower on the source, and at most twice as much further as on the target.
+    """
     further, along = np.diff(pairs.upstream), np.diff(pairs.downstream)
     return int(np.max(pairs.upstream[:-1][(further >= 0) & (further <= 2 * along)], initial=-1))
 
@@ -158,22 +170,28 @@ class LossClaim(NamedTuple):
 
 
 class LossClaims(NamedTuple):
-    """Claims of the last two pairs and of Connect; `below`: offset above all mirrored records, None if unknown."""
+    """What the last two pairs and Connect claim.
+
+    Attributes:
+        stated: claims of the last two pairs.
+        kept: claim of Connect's stored offset, None without one.
+        below: source offset below which all mirrored records lie, None if unknown.
+    """
 
     stated: list[LossClaim]
     kept: LossClaim | None = None
     below: int | None = None
 
     def contradicted(self, confirmed: int) -> bool:
-        """Return whether `confirmed` or a pair's claim lies above `below`."""
+        """Return whether `confirmed`, or the end of a pair's claim, lies above `below`: pairs then state too much."""
         return self.below is not None and max([confirmed, *(claim.end for claim in self.stated)]) > self.below
 
 
 def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
-    """Return claims of the last two pairs and of Connect, if all target records from there on are first copies.
+    """Return what the last two pairs and Connect claim; only if from there on all target records are first copies.
 
-    Target records since a sample are copies of records above the offset that Connect had stored then. All copies of
-    such records are read here.
+    Target records added after a sample are copies of source records above the offset that Connect had stored at this
+    sample. The target is read from where copies of such records can begin, to its end.
     """
     last = range(max(len(pairs) - 2, 0), len(pairs))
     first = int(pairs.downstream[last[0]])
@@ -214,10 +232,10 @@ def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
 
 
 def _loss_by_claims(case: Case, seen: PartitionLastSeen, claims: LossClaims, least: Loss) -> Loss:
-    """Return the loss by the higher of Connect's claim and the lower claim of both pairs; at least ``least``.
+    """Return the loss from the higher of Connect's claim and the lower claim of the two pairs on.
 
-    The loss is certain if the claim reaches the highest possible offset; if that is unknown, if both pairs claim the
-    same end and the source had no gap from the lower pair on.
+    It never begins below that of ``least``. The loss is certain if it begins at `claims.below`; if `below` is unknown,
+    it is certain if both pairs claim the same end and the source had no gap from the lower pair on.
     """
     lower_claim = [min(claims.stated, key=lambda claim: claim.end)] if len(claims.stated) > 1 else []
     best = max(
@@ -240,8 +258,8 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
     """Return the loss of a partition whose source can be read, by comparing contents with the target.
 
     Args:
-        case: as for `loss_of`; `cut_off` is the source's end, and content pairs do not belong among the pairs.
-        stored: the last replicated offset that Connect stores, None without one.
+        case: its pairs are offset syncs only, as for `loss_of`; its `cut_off` is the source's log end.
+        stored: the last replicated offset that Connect stores, None if it stores none.
     """
     first = (
         max(
@@ -263,9 +281,10 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
 
 
 def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
-    """Return the target offset from which all copies from ``first`` on lie, and the lowest source record there.
+    """Return the target offset from which all copies of source records from ``first`` on lie.
 
-    The target offset is None if the source has lost records that may have copies there: the remaining source records
+    Also return the lowest source offset with possible copies at or above that target offset. The target offset is None
+    if it is unknown, or if the source has lost records with possible copies at or above it: remaining source records
     could not be distinguished from lost ones.
     """
     start, bounds, index = case.first_offset(first), case.bounds, case.floors.index_below(first)
@@ -274,7 +293,10 @@ def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
 
 
 def _source_records(case: FullCase, lowest: int, first: int, count: int) -> Search:
-    """Return source records from ``lowest`` on, ``count`` from ``first`` on; None if too many to read."""
+    """Return the source records from ``lowest`` on, with more than ``count`` from ``first`` on if the log has them.
+
+    None if that exceeds the read limit.
+    """
     parts: list[Records] = []
     start, end = lowest, min(case.bounds.cut_off, first + count)
     while start < case.bounds.cut_off and sum(part.between(first, end).size() for part in parts) <= count:
@@ -287,7 +309,11 @@ def _source_records(case: FullCase, lowest: int, first: int, count: int) -> Sear
 
 
 def _loss_by_content(case: Case, originals: Records, copies: Records, first: int) -> Loss:
-    """Return the loss by content: certain copies where only new records have the content, possible ones by order."""
+    """Return the loss from ``first`` on that a comparison of contents shows.
+
+    A source record certainly has a copy if its content is on the target and on no source record below ``first``. How
+    many records can have copies at most follows from the order of the target's records.
+    """
     codes = content_codes(join_records([originals, copies]))
     source_codes, target_codes = codes[: originals.size()], codes[originals.size() :]
     new, offsets = source_codes[originals.offsets >= first], originals.offsets[originals.offsets >= first]
@@ -312,7 +338,7 @@ def _loss_by_content(case: Case, originals: Records, copies: Records, first: int
 
 
 def _mirrored_at_most(new: list[int], copied: list[int]) -> int:
-    """Return how many of the source's next records can have been mirrored at most, if mirrored in order."""
+    """Return how many of the source's next records ``new``, mirrored in order, can be among ``copied`` at most."""
     reached = 0
     for content in copied:
         reached += reached < len(new) and new[reached] == content

@@ -1,13 +1,16 @@
-"""Bounds of the records that a group may read again at a target position, from samples: decisions/0008.
+"""Bounds of the number of records that a group reads again from a target position on: decisions/0008.
+
+They are computed from the recorder's samples.
 
 Invariants:
 
-1. In a sample (N, D) the last replicated offset N that Connect had stored was read before the target's end D. Records
-   up to N have a copy below D, and a task restarted later resumes after N: at or above D lie only copies of records
-   above N.
-2. So once N has reached a position, no record below the position lies at or above that D: the ceiling.
-3. For an earlier sample (N, D) at most position - 1 - N records below the position lie at or above D: each once, and
-   once more for each record between D and the ceiling whose content has occurred there before.
+1. In a sample (N, D) the last replicated offset N that Connect had stored was read before the target's end D. Source
+   records up to N have a copy below D, and a connector task restarted later resumes after N: at or above D lie only
+   copies of records above N.
+2. Take the first sample with N at or above a position. No record below the position has a copy at or above the D of
+   this sample, which is called the ceiling.
+3. For an earlier sample (N, D) at most position - 1 - N records below the position have copies at or above D: one each,
+   and one more for each target record between D and the ceiling whose content occurs between them before.
 
 MirrorMaker 2's repeats of records that the group has not read are no re-reads.
 """
@@ -22,16 +25,19 @@ from kafka_dr_spark.translation.case import TARGET, Case, Search, TargetCase
 
 
 def first_sample_after(case: TargetCase, positions: Ints) -> tuple[Ints, Ints]:
-    """Return per position the first sample with the position replicated, and the target's end then (else boundary)."""
+    """Return per position the index of the first sample with N at or above the position, and the ceiling.
+
+    Without such a sample these are the number of samples, and the boundary.
+    """
     reached = np.searchsorted(case.floors.replicated, positions)
     return reached, np.append(case.floors.target_end, case.bounds.boundary)[reached]
 
 
 def rereads_at_most(case: TargetCase, positions: Ints, targets: Ints) -> Search:
-    """Return per position the most records below the position that lie at or above its target position.
+    """Return per position how many copies of records below it can lie at or above its target position at most.
 
-    If more than one sampling interval lies between target position and ceiling, the target records in between are
-    counted.
+    If more than one sampling interval lies between target position and ceiling, the target records between them are
+    read, to count recurring contents.
     """
     reached, highest = first_sample_after(case, positions)
     bounds = np.maximum(highest - targets, 0)
@@ -50,12 +56,13 @@ def rereads_at_most(case: TargetCase, positions: Ints, targets: Ints) -> Search:
 
 
 def rereads_before_translation(case: TargetCase, positions: Ints, moved: Mask) -> Ints:
-    """Return per position the most rereads wherever a translation places the position; reads no records.
+    """Return per position a bound of its re-reads that holds for any later translation; reads no records.
 
-    No position is placed below its floor. Records that the target takes until MirrorMaker 2 is stopped may add to this.
+    A translation places no position below its floor. Records that the target still takes until MirrorMaker 2 is stopped
+    may raise the bound.
 
     Args:
-        moved: whether the position's group may have gone on since the position was read.
+        moved: whether the position's group may have read on after the position was recorded.
     """
     log_bounds = case.bounds
     below = np.searchsorted(case.floors.source_end, positions, side="right") - 1
@@ -66,7 +73,10 @@ def rereads_before_translation(case: TargetCase, positions: Ints, moved: Mask) -
 
 
 def _fewest(case: Case, position: int, target: int, samples: slice) -> tuple[int, int]:
-    """Return the sample with the fewest rereads of a position placed at `target`, each record once, and how many."""
+    """Return the index of the sample among ``samples`` that gives the lowest bound of re-reads, and that bound.
+
+    The bound is that of a position placed at ``target``, with each record counted once.
+    """
     ends, replicated = case.floors.target_end[samples], case.floors.replicated[samples]
     once = np.maximum(ends - target, 0) + np.maximum(position - 1 - replicated, 0)
     best = int(np.argmin(once))
@@ -74,7 +84,10 @@ def _fewest(case: Case, position: int, target: int, samples: slice) -> tuple[int
 
 
 def _recurring(case: Case, spans: set[tuple[int, int]]) -> Search:
-    """Return per readable target range how many records repeat a content from earlier in the range."""
+    """Return per target range how many of its records have the content of an earlier record of the range.
+
+    Ranges above the read limit are left out.
+    """
     windows = {span: case.window(TARGET, *span) for span in sorted(spans) if case.may_read(TARGET, span[1] - span[0])}
     parts = yield from case.fetch(*windows.values())
     return {span: _repeated(records) for span, records in zip(windows, parts)}

@@ -1,4 +1,4 @@
-"""One Spark task of the assessment: its partitions' loss, and the records if the source can be read."""
+"""One Spark task of the loss assessment: its partitions' loss, and their records if the source can be read."""
 
 from __future__ import annotations
 
@@ -34,12 +34,20 @@ from kafka_dr_spark.translation.task import case_of, drive_searches
 
 #: Figures of a partition that was read and holds no record beyond the replicated part.
 NOTHING = {"records": 0, "bytes": 0, "aborted": 0, "undecided": 0}
-#: Time span over which a source's growth is measured.
+#: Time span before the last sample over which a source's growth is measured.
 RATE_MILLISECONDS = 60_000
 
 
 class Seen(NamedTuple):
-    """Samples and stored offsets of a partition, beside its case; None means unknown."""
+    """What the last sample and Connect say of a partition, besides its case; None means unknown.
+
+    Attributes:
+        source_end: the source's log end at the last sample.
+        replicated: last replicated offset that Connect stored.
+        sampled_at: start of the last sample, in milliseconds since 1970.
+        stable_end: the source's last stable offset now.
+        without_gaps: source ranges in which every offset held a record, in order.
+    """
 
     source_end: int | None
     replicated: int | None
@@ -49,7 +57,7 @@ class Seen(NamedTuple):
 
 
 def seen_of(key: Key, kinds: Kinds) -> Seen:
-    """Return the last sample from a partition's rows; raise ContractBroken unless last_seen has exactly one row."""
+    """Return `Seen` from a partition's rows; raise ContractBroken unless last_seen has exactly one row of it."""
     rows = kinds[SEEN]
     if len(rows) != 1:
         raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows")
@@ -67,8 +75,8 @@ class AssessmentTask:
         """Prepare.
 
         Args:
-            folder: where stranded records are written, in two folders below; visible to all workers and the driver;
-                used only if the source is readable.
+            folder: where stranded records are written, in two subfolders; all workers and the driver must see it; used
+                only if the source is readable.
         """
         self._bounds, self._limits, self._access, self._folder = bounds, limits, access, Path(folder)
 
@@ -77,7 +85,7 @@ class AssessmentTask:
         return pack_table(self.assess(unpack_table(packed)))
 
     def assess(self, rows: pa.Table) -> pa.Table:
-        """Turn `TAGGED` rows into one row a partition: the loss where records may be lost, else only counts."""
+        """Turn `TAGGED` rows into one row per partition; column ``losing`` says whether it may lose records."""
         tables = split_by_partition(rows)
         cases = {key: case_of(kinds, self._bounds[key], self._limits) for key, kinds in tables.items()}
         seen = {key: seen_of(key, kinds) for key, kinds in tables.items()}
@@ -99,7 +107,7 @@ class AssessmentTask:
         return loss_of(case, PartitionLastSeen(seen.source_end, seen.replicated, seen.without_gaps))
 
     def _listed(self, losses: dict[Key, Loss], seen: dict[Key, Seen]) -> dict[Key, dict[str, Any]]:
-        """Write the source's records above the replicated part; return the figures of each partition's file."""
+        """Write the source records from the begin of each loss on; return the figures of each partition's file."""
         windows = {
             key: ReadWindow(SOURCE, *key, loss.from_offset, end)
             for key, loss in losses.items()
@@ -113,7 +121,7 @@ class AssessmentTask:
 
 @lru_cache
 def output_schema() -> pa.Schema:
-    """Return the schema of a task's output: rows of loss, and per partition records read and groups' rereads."""
+    """Return the schema of a task's output: per partition its loss, the records read, and its groups' re-reads."""
     group_columns = [("groups", pa.string()), ("bounds", pa.int64()), ("moved", pa.bool_())]
     read_columns = [pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET)]
     return pa.schema(
@@ -127,7 +135,7 @@ def output_schema() -> pa.Schema:
 
 
 def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any], limits: Limits) -> dict[str, Any]:
-    """Return a partition's row in the columns of `output_schema`, less the groups' rereads."""
+    """Return a partition's row in the columns of `output_schema`, without the groups' re-reads."""
     end = case.bounds.cut_off
     final = limits.source_final
     row = dict.fromkeys(output_schema().names) | {
@@ -165,9 +173,12 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
 
 
 def rereads_of(case: Case, rows: TaskRows) -> dict[str, list[Any]]:
-    """Return groups, their most rereads (None if a group may get no position), and whether each may have moved on."""
+    """Return a partition's groups, the bound of each group's re-reads, and whether the group may have read on.
+
+    The bound is None if the group may get no target position.
+    """
     positions, moved = rows.numbers("a"), rows.numbers("c") == 1
-    # An undrained cut-off proves nothing about the target, neither here nor in the translation.
+    # If not drained, the cut-off proves nothing about the target, neither here nor in the translation.
     settled = answers_without_reading(case, np.unique(positions)) if case.bounds.drained else {}
     bounds = (
         rereads_before_translation(case, first_available(case, positions), moved).tolist()
@@ -182,13 +193,16 @@ def rereads_of(case: Case, rows: TaskRows) -> dict[str, list[Any]]:
 
 
 def written_since(floors: Floors, offset: int) -> int | None:
-    """Return when the source was last sampled ending at or below an offset: later records were written after that."""
+    """Return the start of the newest sample with the source end at or below an offset, in ms since 1970.
+
+    Records from the offset on were written after this time. None without such a sample.
+    """
     index = floors.index_below(offset)
     return None if index < 0 else int(floors.sampled_at[index])
 
 
 def source_growth(floors: Floors) -> float | None:
-    """Return the source's growth in records a second over the last samples; None with fewer than two samples."""
+    """Return the source's growth in records per second over the last minute of samples; None without two samples."""
     if len(floors) < 2:
         return None
     first = min(

@@ -1,4 +1,4 @@
-"""Comparison of both logs of a partition by content."""
+"""Comparison, by content, of a partition's log on the source (the returned cluster) with its log on the target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from kafka_dr_spark.contract.columns import Hashes, Ints, Mask
 from kafka_dr_spark.reading.matching import ABSENT, Records, content_codes, join_records, match_codes_from_end
 
-#: Odd, so that its powers modulo 2 to the 64th never vanish.
+#: Base of the hash sums; odd, so that its powers modulo 2 to the 64th never become 0.
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -18,9 +18,9 @@ class Places(NamedTuple):
 
     Attributes:
         lowest: per source record the first target row at which a copy can be.
-        told: per source record whether only copies of records that the source still holds are from that row on;
-            otherwise a copy of a deleted record of the same content may be there.
-        counted: whether neither log has lost records, so that each copy counts.
+        told: per source record whether all target rows from its lowest row on are copies of records that the source
+            still holds; otherwise a copy of a deleted record of the same content may be among them.
+        counted: whether neither log has lost records: then all copies from the lowest row on count, else only the last.
     """
 
     lowest: Ints
@@ -29,7 +29,7 @@ class Places(NamedTuple):
 
 
 class Both:
-    """Records of both logs; their contents are numbered in order of first occurrence, the source's first."""
+    """Records of both logs, their contents numbered by first occurrence: in the source's log, then in the target's."""
 
     def __init__(self, ours: Records, theirs: Records) -> None:
         self.ours, self.theirs = ours, theirs
@@ -38,13 +38,16 @@ class Both:
         self._distinct, self._contents = (int(np.max(some, initial=-1)) + 1 for some in (self._mine, codes))
 
     def beginning(self, stated: int, places: Places, source_cut: bool) -> tuple[int, int]:
-        """Return how many source records were certainly replicated, and how many with recurring contents after them.
+        """Return two counts of the source's first records: certainly replicated, and taken as replicated.
+
+        The second count adds the next records, as many as directly follow a copy of the last certain one on the target;
+        the records there may be repeats of others.
 
         Args:
-            stated: offset below which all records were replicated.
+            stated: source offset below which all records were replicated.
             places: where copies of the source's records can be.
-            source_cut: the target may hold copies of records that the source has deleted: recurring contents prove
-                nothing.
+            source_cut: whether the target may hold copies of records that the source has deleted: then recurring
+                contents prove nothing.
         """
         certain = max(int(np.searchsorted(self.ours.offsets, stated)), self._last_certain_row(places, source_cut) + 1)
         if not certain or source_cut:
@@ -54,7 +57,7 @@ class Both:
         return certain, certain + longest_run(self._mine[certain:], self._others, copies + 1)
 
     def _last_certain_row(self, places: Places, source_cut: bool) -> int:
-        """Return the row of the last record whose content is on the target, not earlier on the source; else -1."""
+        """Return the last source row whose content is on the target and in no earlier source row; -1 without one."""
         first_rows, last_rows = np.full(self._contents, -1), np.full(self._contents, -1)
         last_rows[self._others] = np.arange(len(self._others))
         first_rows[self._others[::-1]] = np.arange(len(self._others))[::-1]
@@ -64,9 +67,10 @@ class Both:
         return int(np.flatnonzero(copied)[-1]) if copied.any() else -1
 
     def _in_order(self, firsts: Ints, lasts: Ints) -> Mask:
-        """Mask source records whose copies lie behind all earlier copies; copies of deleted like records do not.
+        """Return a mask of source records whose copy lies above the copies of all earlier source records.
 
-        If contents recur on the source, only contents that the target holds once count.
+        A copy of a deleted record with the same content would lie below them. If contents recur on the source, only
+        contents that the target holds once count.
         """
         highest_before = np.maximum.accumulate(np.append(-1, firsts[self._mine]))[:-1]
         unique = (firsts == lasts)[self._mine] | (self._distinct == len(self._mine))
@@ -74,7 +78,7 @@ class Both:
         return ordered
 
     def also_there(self) -> Ints:
-        """Return per count of first source records how many of them the target holds, each with a copy of its own."""
+        """Return for n = 0, 1, 2... how many of the source's first n records have a copy of their own on the target."""
         order = np.argsort(self._mine, kind="stable")
         codes = self._mine[order]
         earlier = np.empty_like(order)
@@ -86,7 +90,7 @@ class Both:
         return bool(np.isin(self._mine[place : place + 1], self._others).any())
 
     def missing(self, begin: int) -> Mask:
-        """Return a mask of the source's first ``begin`` records that are not on the target."""
+        """Return a mask of source records among the first ``begin`` that have no copy of their own on the target."""
         missing, first_codes = np.zeros(len(self._mine), np.bool_), self._mine[:begin]
         if np.any(
             np.bincount(first_codes, minlength=self._contents) > np.bincount(self._others, minlength=self._contents)
@@ -95,7 +99,11 @@ class Both:
         return missing
 
     def deleted(self, stated: int) -> Mask:
-        """Mask source records whose copies target retention may have deleted: replicated before the oldest left."""
+        """Return a mask of source records whose copies target retention may have deleted.
+
+        These are the records below ``stated``, and those before the first source record with the content of the oldest
+        target record.
+        """
         places = np.arange(len(self._mine))
         oldest = np.flatnonzero(self._mine == self._others[0]) if len(self._others) else places[:0]
         return (self.ours.offsets < stated) | (places < (oldest[0] if len(oldest) else 0))
@@ -104,8 +112,8 @@ class Both:
         """Return a mask of the target's records whose contents the source does not hold.
 
         Args:
-            source_cut: the source has deleted its oldest records: target records mirrored before the oldest record left
-                are no loss.
+            source_cut: whether the source has deleted its oldest records: then target records before the first one that
+                the source still holds do not count.
         """
         shared_rows = np.flatnonzero(self._others < self._distinct)
         older_codes = self._others[: shared_rows[0] if len(shared_rows) else None] if source_cut else self._others[:0]
@@ -113,7 +121,9 @@ class Both:
 
 
 def longest_run(wanted: Ints, there: Ints, begins: Ints) -> int:
-    """Return how many of the wanted codes, from the first on, occur in order at the best of several places.
+    """Return how many of the wanted codes, from the first on, stand in ``there`` from one of the rows ``begins`` on.
+
+    The longest run counts.
 
     Args:
         wanted: codes to find.
@@ -136,11 +146,12 @@ def longest_run(wanted: Ints, there: Ints, begins: Ints) -> int:
         lower, upper = np.where(same, half, lower), np.where(same, upper, half - 1)
     best = int(np.argmax(lower))
     run = there[candidates[best] : candidates[best] + lower[best]]
-    # Hash sums that are equal by chance would list too few stranded records.
+    # The codes themselves are compared: hash sums that are equal by chance would make the list of stranded records too
+    # short.
     return len(run) if np.array_equal(run, wanted[: len(run)]) else 0
 
 
 def _scrambled(codes: Ints) -> Hashes:
-    """Return a random-looking number for each code."""
+    """Return a random-looking number for each code, the same for equal codes."""
     mixed = (codes.astype(np.uint64) + np.uint64(1)) * _BASE
     return (mixed ^ (mixed >> np.uint64(29))) * _BASE

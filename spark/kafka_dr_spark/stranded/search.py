@@ -7,15 +7,15 @@ Invariants:
 
 1. MirrorMaker 2 mirrors a partition in order: the next record mirrored for the first time is always the source's next
    one. So all records from one offset on, `from_offset`, are stranded, whatever was repeated before.
-2. Take a content on the target that first occurs on the source at a record r. It was mirrored from r or from a later
-   record: `from_offset` lies above r. Records mirrored behind the last such r directly follow a copy of r.
+2. Take a content on the target that first occurs on the source at a record r. The target's record is a copy of r or of
+   a later record: `from_offset` lies above r. On the target, the copies of records after the last such r directly
+   follow a copy of r.
 3. Below `from_offset` the c-th last occurrence of a content is matched with the c-th last occurrence on the target. A
    record without a match is not on the target.
 4. Connect's stored offsets and offset syncs count only if the source holds every content of the target: a source that
-   lost its tail has other records at these offsets.
+   lost its tail may have other records at these offsets.
 
-Doubt only makes more records stranded: `exact` shows that a listed record may have been replicated, while a record that
-is not listed would be forgotten for good.
+In doubt a record is listed as stranded, and `exact` is False: a record that is not listed would be forgotten for good.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NONE = NONE_KEPT = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Returned:
-    """A partition beside its bounds (cut-off: its log end now); fields as in schemas ``returned`` and ``kept``."""
+    """What is known of a returned cluster's partition besides its bounds; fields as in ``returned`` and ``kept``."""
 
     topic: str
     partition: int
@@ -62,12 +62,12 @@ class StrandedRecords:
     Attributes:
         from_offset: all records from this offset on are stranded.
         missing: stranded records below `from_offset`.
-        older: records that were replicated, or came from the target, and are no longer on the target; only if
+        older: records that were replicated, or were copied from the target, and are no longer on the target; only if
             requested.
         lacking: number of target records that the source no longer holds.
-        exact: no listed record was ever replicated.
+        exact: whether certainly no listed record was ever replicated.
         rest: number of records read from `from_offset` on; None if they were not read.
-        settled: reading more of the logs would change nothing.
+        settled: whether reading more of the logs would change nothing.
         evidence: how the result was obtained.
     """
 
@@ -87,7 +87,12 @@ class StrandedRecords:
 
 
 class Certain(NamedTuple):
-    """Offsets below which all records are replicated: proven when clients left, and stated by MirrorMaker 2."""
+    """Two source offsets below which all records are replicated.
+
+    Attributes:
+        proven: as proven when clients left the source.
+        stated: as MirrorMaker 2 states.
+    """
 
     proven: int
     stated: int
@@ -99,7 +104,7 @@ class LogSpan(NamedTuple):
     Attributes:
         source: source offset from which the source is read.
         target: target offset from which the target is read.
-        whole_from: source offset from which on all copies of records lie in the target's range.
+        whole_from: source offset; all copies of source records from it on lie in the target's range.
         source_cut: whether the source may have deleted records whose copies lie in the target's range.
         target_cut: whether the target may have deleted copies of records of the source's range.
     """
@@ -116,9 +121,9 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
 
     Args:
         case: its cut-off is the source's log end before the reverse flow wrote to the source, its boundary the target's
-            log end before any client wrote there.
-        known: offsets of the partition beside its bounds.
-        whole: also list records that were replicated and are no longer on the target.
+            log end before any client wrote to the target.
+        known: what is known of the partition besides its bounds.
+        whole: whether to list also records that were replicated and are no longer on the target.
     """
     if not source_known(case):
         raise ContractBroken(f"bounds: source_start and cut_off of {case.bounds} must be known")
@@ -141,7 +146,7 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
 
 
 def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
-    """Return the stranded records of the source's log before the reverse flow wrote to it."""
+    """Return the stranded records of the part of the source's log from before the reverse flow wrote to it."""
     begin = min(max(case.bounds.source_start, known.source_from, known.decided_to), case.bounds.cut_off)
     if not both_known(case):
         return StrandedRecords(begin, evidence="the target has no such partition")
@@ -167,9 +172,14 @@ def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
 
 
 def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) -> Search:
-    """Return copies of target records that the target no longer holds (all if too many to compare), and evidence.
+    """Return the offsets of source records that are copies of records no longer on the target, and the evidence.
 
-    MirrorMaker 2's repeats are listed, too: a repeat looks the same as a deleted record of the same content.
+    If there are too many to compare, all copies are returned. MirrorMaker 2's repeats are listed, too: a repeat looks
+    the same as a copy of a deleted record with the same content.
+
+    Args:
+        copies: source range that holds copies only, end exclusive.
+        originals: target range that holds their originals, end exclusive.
     """
     if not case.may_read(SOURCE, copies[1] - copies[0]) or not case.may_read(
         TARGET, max(originals[1] - originals[0], 0)
@@ -185,7 +195,11 @@ def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) 
 
 
 def _uncompared(case: Case, certain: Certain) -> Search:
-    """Return stranded records without a comparison: above the stated offset that the newest equal pair confirms."""
+    """Return the stranded records if the logs are too long to compare: all from one offset on, not exact.
+
+    This is the stated offset, or the offset after the newest pair of two equal records if that is lower (0 without such
+    a pair); but it is never below the proven offset.
+    """
     index = yield from proven_floor(case, case.pairs, len(case.pairs) - 1)
     confirmed = 0 if index < 0 else int(case.pairs.upstream[index]) + 1
     start = f"sync {case.pairs.name(index)}" if index >= 0 else "where the log begins"
@@ -197,7 +211,10 @@ def _uncompared(case: Case, certain: Certain) -> Search:
 
 
 def stated_by_others(case: FullCase, known: Returned) -> int:
-    """Return the offset below which MirrorMaker 2 states full replication; 0 if of another log or a lost tail."""
+    """Return the source offset below which, as MirrorMaker 2 states, all records are replicated.
+
+    0 if a topic was recreated or the source has lost its tail: the statements are then of other records.
+    """
     stored = -1 if known.replicated is None else known.replicated
     if case.bounds.recreated or stored >= case.bounds.cut_off:
         return 0
@@ -205,12 +222,13 @@ def stated_by_others(case: FullCase, known: Returned) -> int:
 
 
 def narrow_span(case: FullCase, known: Returned, first: int) -> list[LogSpan]:
-    """Return the range enough to compare, from a sample before the last replicated record; [] without such a sample.
+    """Return the smallest span that is enough to compare; [] without a sample before the last replicated record.
 
-    The copy of that record lies behind the sample: a source that lost its tail has no record of that content.
+    That record is at ``first`` - 1. The span begins at the newest such sample, so that it contains the record's copy: a
+    source that has lost its tail is noticed, because it has no record of that content.
     """
     index, floors = case.floors.index_below(first - 1), case.floors
-    # A log that fell may have taken other records in the middle: then both logs are compared whole.
+    # If a log end once fell, other records may have been written at the same offsets: both logs are compared whole.
     if index < 0 or floors.fell or case.bounds.recreated:
         return []
     start, lowest = where_copies_begin(case, first - 1)
@@ -231,8 +249,8 @@ def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, 
         case.window(SOURCE, span.source, end), case.window(TARGET, span.target, bounds.boundary)
     )
     ours = ours or no_records()
-    # Records that an earlier failback left in place are on no other log; compared, they would be matched in place of
-    # other records of equal content.
+    # Records that an earlier failback left in place are not on the target; if compared, they would be matched with the
+    # copies of other records of equal content.
     left_in_place = np.isin(ours.offsets, known.kept)
     both = Both(ours.where(~left_in_place), theirs or no_records())
     lost_on_source = both.lacking(span.source_cut)
@@ -273,9 +291,10 @@ def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, 
 def _places(case: Case, span: LogSpan, both: Both) -> Places:
     """Return where copies of the source's records can be.
 
-    If neither log has lost records, as many records have copies below a record's copy as lie below that record. If the
-    source has deleted records, their copies end behind a sample, unless MirrorMaker 2 may have gone back to deleted
-    records.
+    If the source has deleted no records, at least as many target rows lie before a record's copy as earlier source
+    records have copies in the span. If it has deleted records, a record's copies lie at or above the target's end in
+    the newest sample from before the record; only copies of remaining records lie there, unless MirrorMaker 2 may have
+    gone back to deleted records after that sample.
     """
     bounds, floors, ours = case.bounds, case.floors, both.ours.offsets
     rows = np.arange(len(ours))
@@ -305,7 +324,10 @@ def _comparison_evidence(both: Both, certain: int, replicated: int) -> str:
 
 
 def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing: Mask) -> Search:
-    """Mask source records that no target cleaner can have removed: last values of keys not rewritten there."""
+    """Return a mask of source records whose copies the target's cleaner cannot have removed.
+
+    These are the last values of keys, without those keys that clients wrote on the target (if that can be read).
+    """
     newest, start, end = (
         last_of_key(ours) & ~ours.tombstone,
         max(case.bounds.boundary, case.bounds.target_start),
@@ -318,7 +340,10 @@ def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing
 
 
 def _never_cleaned(both: Both, case: FullCase, known: Returned) -> Mask:
-    """Mask target records no source cleaner removed: last values of keys absent there, of all after a lost tail."""
+    """Return a mask of target records whose originals the source's cleaner cannot have removed.
+
+    These are the last values of keys that the source does not hold, or of all keys if the source has lost its tail.
+    """
     newest = last_of_key(both.theirs) & ~both.theirs.tombstone
     lost_tail = known.replicated is not None and known.replicated >= case.bounds.cut_off
     return newest if lost_tail else newest & ~np.isin(both.theirs.key, both.ours.key)

@@ -25,7 +25,7 @@ from kafka_dr_spark.translation.task import case_of, drive_searches, task_portio
 
 #: Folder of the records that were replicated and are no longer on the target.
 OLDER = "older"
-#: Records that a task compares at once: a record takes some 150 bytes while being read.
+#: Most records that a task compares at once: a record takes some 150 bytes while being read.
 COMPARED_AT_ONCE = 2_000_000
 _PLACES = ("file", "sha256", "uncommitted_sha256", "older_file", "older_sha256")
 _NOTHING = {"records": 0, "bytes": 0, "aborted": 0, "undecided": 0}
@@ -47,7 +47,7 @@ class SearchTask:
         """Prepare.
 
         Args:
-            folder: where records are written, in folders below; visible to all workers and the driver.
+            folder: where records are written, in subfolders; all workers and the driver must see it.
         """
         self._bounds, self._returned, self._limits, self._access, self._folder = (
             bounds,
@@ -63,7 +63,7 @@ class SearchTask:
         return pack_table(self.search(keys, split_by_partition(unpack_table(packed))))
 
     def search(self, keys: list[Key], tables: dict[Key, Kinds]) -> pa.Table:
-        """Write the records of the given partitions and return one row a partition."""
+        """Write the stranded and the older records of the given partitions; return one row per partition."""
         cases = {key: case_of(tables.get(key) or no_rows(), self._bounds[key], self._limits) for key in keys}
         stranded: dict[Key, StrandedRecords] = {}
         with WindowReader(self._access, self._limits) as reader:
@@ -80,11 +80,11 @@ class SearchTask:
 
     @property
     def _uncommitted_limits(self) -> Limits:
-        """Limits that list uncommitted records, too, even if MirrorMaker 2 does not mirror them."""
+        """The job's limits, changed so that uncommitted records are listed, too, even if they are never mirrored."""
         return replace(self._limits, isolation="read_uncommitted")
 
     def _listed(self, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
-        """Write the stranded records; return the figures of each partition's file."""
+        """Write the stranded records; return the figures of the file of each partition that has any."""
         windows = {
             key: listed_window
             for key, records in stranded.items()
@@ -102,7 +102,7 @@ class SearchTask:
         }
 
     def _older(self, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
-        """Write the records that the target no longer holds; return the figures of each partition's file."""
+        """Write the records that the target no longer holds; return the figures of each partition that has any."""
         windows = {
             key: ReadWindow(SOURCE, *key, int(records.older[0]), int(records.older[-1]) + 1)
             for key, records in stranded.items()
@@ -120,7 +120,7 @@ class SearchTask:
         return {key: figures[window] for key, window in windows.items() if self._keep_if_filled(OLDER, figures[window])}
 
     def _keep_if_filled(self, kind: str, figures: dict[str, Any]) -> bool:
-        """Return whether a file holds any record, and delete an empty file: markers leave offsets without records."""
+        """Return whether a file holds any record; delete it if not: transaction markers are offsets without records."""
         if not figures["records"]:
             (self._folder / kind / figures["file"]).unlink()
         return bool(figures["records"])
@@ -147,7 +147,7 @@ def stranded_window(key: Key, told: StrandedRecords, bounds: SourceBounds) -> Re
 
 @lru_cache
 def output_schema() -> pa.Schema:
-    """Return the schema of a task's output: rows of the summary, and the numbers of records read."""
+    """Return the schema of a task's output: columns of the summary, and the numbers of records read."""
     return pa.schema(
         [*arrow_schema(_SUMMARY), *(pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET))]
     )

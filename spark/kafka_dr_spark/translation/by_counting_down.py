@@ -6,13 +6,15 @@ Invariants:
 
 1. Take the newest sample (E, D, N) with E at or below a position p. All copies of records from p on lie at or above D,
    and every target record at or above D comes from above N. All copies of records above N lie at or above the floor of
-   N + 1: the target is read from there up to d. Before the first sample, a target log that still begins at its offset 0
-   is read whole, if it holds only records mirrored from the source's present log.
-2. A target record is *new* if no record with its content was read before it. The record d, or a record of its content
-   before d, is new: d'. By 1. the first copy of o lies at or above d', and between D and d only first copies are new.
-3. MirrorMaker 2 first mirrors source records in their order. Let f, at or below d', be where the first record from p on
-   was first mirrored. The new records from f to d' are first copies of as many source records, all between p and o: at
-   most u + 1 - p. So f is not below the lowest t with no more new records than that from t to d'.
+   N + 1: the target is read from this floor up to d. For a position below the first sample, a target log that still
+   begins at its offset 0 is read whole, if it holds only records mirrored from the source's present log.
+2. A target record is *new* if no record with its content was read before it. The first record read with the content of
+   record d is new; its offset is d'. By 1. the first copy of o lies at or above d', and between D and d only first
+   copies are new.
+3. MirrorMaker 2 first mirrors source records in their order. Let f, at or below d', be the target offset of the first
+   copy of the first source record from p on. The new records from f to d' are first copies of as many source records,
+   all between p and o: at most u + 1 - p. So f lies at or above t, the lowest target offset from which at most that
+   many new records lead to d'.
 
 Gaps on the source, recurring contents and repeats can only make t lie lower. Danger: records of another writer on the
 target would make t lie higher.
@@ -32,7 +34,14 @@ Span = tuple[int, int]
 
 
 class Count(NamedTuple):
-    """One position to count down to: index of the pair above, target offset to read from, and lowest result."""
+    """One position to place by counting down.
+
+    Attributes:
+        row: row of the position.
+        pair: index of the pair above the position.
+        start: target offset from which the target is read.
+        floor: target offset below which the position is never placed.
+    """
 
     row: int
     pair: int
@@ -41,12 +50,13 @@ class Count(NamedTuple):
 
 
 def counted_down(case: Case, positions: Ints, above: Ints, targets: Ints) -> Search:
-    """Return by row the target offsets above `targets`, each with its evidence.
+    """Return target offset and evidence of those rows for which counting down gives more than ``targets``.
 
     Args:
         positions: ascending source positions.
         above: for each position the index from which on all pairs lie above it.
-        targets: target offset of each position without counting; records are read only where counting can give more.
+        targets: target offset of each position without counting; records are read only where counting can give a
+            higher one.
     """
     by_pair: dict[int, list[Count]] = {}
     for count in _counts(case, positions, above, targets):
@@ -77,18 +87,20 @@ def counted_down(case: Case, positions: Ints, above: Ints, targets: Ints) -> Sea
 
 
 class New:
-    """Records of a range whose content no earlier record of the range has."""
+    """The *new* records of a target range: those whose content no earlier record of the range has."""
 
     def __init__(self, records: Records) -> None:
-        """Number the contents in the order of first occurrence."""
+        """Number the contents of the range in the order in which they first occur."""
         self._records, self._codes = records, content_codes(records)
         self._offsets = records.offsets[np.unique(self._codes, return_index=True)[1]]
 
     def lowest(self, offset: int, count: int, start: int) -> int | None:
-        """Return the lowest offset with at most `count` new records up to the first record like the one at `offset`.
+        """Return the lowest target offset from which at most `count` new records lead to the content of `offset`.
+
+        The content's first record in the range counts as the last of them.
 
         Returns:
-            `start` if the read records have no more new ones; None without a record at `offset`.
+            `start`, where the range begins, if the range has no more than `count`; None if no record is at `offset`.
         """
         at = int(np.searchsorted(self._records.offsets, offset))
         if at == self._records.size() or self._records.offsets[at] != offset:
@@ -98,14 +110,14 @@ class New:
 
 
 def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Count]:
-    """Return positions between a sample's floor and a content pair that counting can place above `targets`."""
+    """Return the positions between a sample's floor and a content pair that can be counted to above `targets`."""
     pairs, floors = case.pairs, case.floors
     if case.bounds.other_writer or not len(pairs) or not len(floors):
         return []
     samples = np.searchsorted(floors.source_end, positions, side="right") - 1
     sampled = samples >= 0
     floor_offsets = np.where(sampled, floors.target_end[samples], 0)
-    # Pairs at or above a floor are content pairs: offset syncs are trusted below the first sample only.
+    # Pairs at or above a floor are content pairs: offset syncs are used below the first sample only.
     pair_above = np.maximum(above, np.searchsorted(pairs.downstream, floors.target_end[np.maximum(samples, 0)]))
     last = np.minimum(pair_above, len(pairs) - 1)
     highest = pairs.downstream[last] - (pairs.upstream[last] - positions)

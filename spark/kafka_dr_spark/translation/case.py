@@ -1,4 +1,4 @@
-"""One partition to translate (case), its read windows, and the answer to one position."""
+"""A case (one partition, or one segment of it, to translate), its read windows, and the answer to one position."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Answer(NamedTuple):
 class ReadWindow(NamedTuple):
     """A range of one partition to read: offsets ``start`` to ``end``, exclusive.
 
-    ``with_timestamps`` and ``with_keys`` say what the fingerprints cover.
+    ``side`` is the cluster, SOURCE or TARGET. ``with_timestamps`` and ``with_keys`` say whether the fingerprints cover
+    timestamps, and whether keys get a fingerprint of their own.
     """
 
     side: str
@@ -52,14 +53,14 @@ def refused_answer(reason: str) -> Answer:
 
 
 def noted_answer(answer: Answer, note: str) -> Answer:
-    """Return an answer with a note on why its position differs from the request; a refusal gets no note."""
+    """Return an answer with a note on why it is not for the very position asked for; a refusal gets no note."""
     if answer.class_ == "REFUSED":
         return answer
     return answer._replace(clamped=f"{note}; {answer.clamped}" if answer.clamped else note)
 
 
 def by_policy(policy: str, bounds: LogBounds) -> Answer:
-    """Return the answer of a group's policy, for a position without any evidence."""
+    """Return the answer of a group's policy to a position that neither offset syncs nor records can answer."""
     start, end = bounds.target_start, bounds.boundary
     if policy == "earliest" and start is not None and end is not None:
         size = end - start
@@ -119,11 +120,14 @@ class Case:
 
     @property
     def target_cut(self) -> bool:
-        """Whether target retention deleted the oldest records that came from this source."""
+        """Whether target retention has deleted the segment's oldest records."""
         return self.bounds.target_start != self.segment.target_from
 
     def first_offset(self, upstream: int) -> int | None:
-        """Return a target offset at or below all copies of a record; None if a copy may be cleaned or deleted."""
+        """Return a target offset at or below all copies of source record ``upstream`` and of later records.
+
+        None if some of these copies may have been removed by a cleaner or by retention.
+        """
         floor = self.floors.below(upstream)
         begin = self.bounds.target_start
         start = begin if floor is None and not self.target_cut else floor
@@ -137,7 +141,10 @@ class Case:
         return ReadWindow(side, topic, bounds.partition, start, end, bounds.compare_timestamps, with_keys)
 
     def fetch(self, *windows: ReadWindow) -> Search:
-        """Yield the windows that are not empty, count the records received, and return one part per window."""
+        """Request the windows that are not empty; return the records of each window, None for an empty window.
+
+        The records are counted in `read`.
+        """
         requested = [window for window in windows if window.start < window.end]
         received = iter((yield requested) if requested else [])
         parts = [next(received) if window.start < window.end else None for window in windows]

@@ -1,12 +1,12 @@
-"""Positions without the source, from the log ends that the recorder sampled; safe by decisions/0008.
+"""Translate positions without the source, from log ends that the recorder sampled; safe by decisions/0008.
 
 Invariants:
 
 1. In a floor (E, D) the target's end D was read before the source's end E: every copy of a source record at or above E
    lies at or above D.
-2. Records above u were first mirrored after u. So none of their copies lies at or below the first copy of u, and this
-   first copy lies at or above every floor with E <= u. Other records of the same content can only make the first copy
-   found lie lower.
+2. Source records above u were first mirrored after u. So none of their copies lies at or below the first copy of u, and
+   this first copy lies at or above every floor with E <= u. Another record with the content of u can only make the
+   first copy that is found lie lower.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from kafka_dr_spark.translation.case import TARGET, Answer, Case, Search, Target
 
 
 def from_floors(case: TargetCase, positions: Ints) -> Search:
-    """Answer ascending positions by the highest of: first copy of the pair below, floor, count from above."""
+    """Return one answer per position (ascending): the highest of three target offsets.
+
+    These are the first copy of the pair below, the floor, and the count down from a pair above. None without any.
+    """
     below = pair_below(case.pairs, positions)
     copies = yield from _first_copies(case, [int(index) for index in np.unique(below) if index >= 0])
     placed = [_placed(case, int(index), copies.get(int(index)), int(p)) for index, p in zip(below, positions)]
@@ -37,7 +40,10 @@ def from_floors(case: TargetCase, positions: Ints) -> Search:
 
 
 def _first_copies(case: Case, indexes: list[int]) -> Search:
-    """Return per usable pair the first target offset, from the floor on, with the content of the pair's record."""
+    """Return, by index of a pair, the first target offset from the floor on with the content of the pair's record.
+
+    Pairs are left out if the target's records from floor to pair are deleted or too many to read.
+    """
     windows = {}
     for index in indexes:
         downstream, start = int(case.pairs.downstream[index]), case.first_offset(int(case.pairs.upstream[index]))
@@ -53,7 +59,7 @@ def _first_copies(case: Case, indexes: list[int]) -> Search:
 
 
 def _placed(case: TargetCase, index: int, copy: int | None, position: int) -> tuple[int, str] | None:
-    """Return the higher of a pair's first copy and the floor, with its evidence; None without pairs and floor."""
+    """Return the higher of a pair's first copy and the floor, and its evidence; None without pairs and floor."""
     bounds, floor = case.bounds, case.floors.below(position)
     if index < 0 and floor is None and not len(case.pairs):
         return None

@@ -28,8 +28,8 @@ from kafka_dr_spark.translation.from_samples import from_floors
 from kafka_dr_spark.translation.in_copied_segment import to_originals
 from kafka_dr_spark.translation.nearest_pair import after_last_copy, nearest_pairs, without_source
 
-# Positions within `near` records of the cut-off are proven against the logs' ends; this factor widens the distance if
-# the history has unproven gaps.
+# Positions within `near` offsets of the cut-off are matched from the logs' ends downwards, not from a pair; this factor
+# widens `near` if the partition's bounds are not complete.
 NEAR_WHEN_INCOMPLETE = 50
 
 
@@ -72,8 +72,8 @@ def _without_target(case: Case) -> Answer:
 def plan_reads(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
     """Group ascending positions into ranges to read, each with the index of its upper anchor.
 
-    The upper anchor is the first pair above which no later range is long enough to hide a restart from below the
-    position, judged by the pairs alone; ranges that overlap on the source are merged.
+    The upper anchor is the first pair after which no range is long enough to hide a restart from before the position,
+    judged by the pairs alone, or the logs' ends. Ranges that overlap on the source are merged.
     """
     pairs, bounds = case.pairs, case.bounds
     hiding = longest_undetected_restart(pairs, bounds, case.limits.reach)
@@ -87,7 +87,7 @@ def plan_reads(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
 
 
 def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[Ints, int]]:
-    """Keep the cheapest ranges within the read limit; of a too long range the positions nearest its top."""
+    """Return the cheapest planned ranges that the read limit allows; of a longer one the positions nearest its anchor."""
     upstream = np.append(case.pairs.upstream, case.bounds.cut_off)
     budget, chosen = case.left["source"], []
     for positions, top in sorted(planned, key=lambda candidate: int(upstream[candidate[1]] - candidate[0][0])):
@@ -99,7 +99,7 @@ def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[
 
 
 def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
-    """Return the searches that answer ascending positions, each with its positions."""
+    """Return the searches that answer the positions (ascending), each with those positions that it answers."""
     if not len(positions) or not target_known(case):
         return []
     if both_known(case) and case.segment.copied_back:
@@ -115,7 +115,7 @@ def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
 
 
 def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
-    """Answer positions by content; the rest by the last copy of the newest record, or by the nearest pair."""
+    """Return one answer per position, by content; without that by the last copy of the newest record, or by pairs."""
     stretch = Stretch(case, positions, top)
     answers = yield from stretch.settle()
     open_rows = [row for row, answer in enumerate(answers) if answer is None]
@@ -131,7 +131,10 @@ def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
 
 
 def _from_pairs(case: TargetCase, positions: Ints) -> Search:
-    """Answer from pairs; in a closed segment, whose last run may have died early, only from first copies."""
+    """Return one answer per position, from pairs; in a closed segment only from first copies.
+
+    MirrorMaker 2's last run may have died before the end of a closed segment.
+    """
     if not case.segment.closed:
         return (yield from nearest_pairs(case, positions))
     below = np.unique(pair_below(case.pairs, positions))
@@ -140,7 +143,7 @@ def _from_pairs(case: TargetCase, positions: Ints) -> Search:
 
 
 def first_available(case: Case, positions: Ints) -> Ints:
-    """Return the positions, those below the source's log start raised to that start."""
+    """Return the positions, with those below the source's log start replaced by that start."""
     start = case.bounds.source_start
     return positions if start is None else np.maximum(positions, start)
 

@@ -1,4 +1,4 @@
-"""One Spark task: collect the rows of its partitions, drive their searches, return translation rows."""
+"""One Spark task of the translation: from the input rows of its partitions to their translation rows."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from kafka_dr_spark.translation.case import Answer, Case, Limits, ReadWindow, Se
 from kafka_dr_spark.translation.partition import answers_without_reading, first_available, note_raised, plan_searches
 
 ROW, REPORT = "row", "report"
-# Records compared at once: a fingerprint takes some 40 bytes, and twice as many while being matched.
+# Most records compared at once: a fingerprint takes some 40 bytes, and twice as many while it is being matched.
 AT_ONCE = 8_000_000
 Read = Callable[[list[ReadWindow]], list[Records]]
 
 
 @lru_cache
 def output_schema() -> pa.Schema:
-    """Return the schema of a task's output; column ``kind`` parts translation rows from report rows.
+    """Return the schema of a task's output; column ``kind`` tells translation rows from report rows.
 
     There is one report row per partition, with JSON in column ``evidence``.
     """
@@ -53,7 +53,7 @@ def output_schema() -> pa.Schema:
 
 
 def drive_searches(started: list[Search], read: Read) -> list[Any]:
-    """Run searches concurrently: the windows that all searches request in one round are read together."""
+    """Run searches to their ends, return their results: windows that they request in one round are read together."""
     results: list[Any] = [None] * len(started)
     requested: dict[int, list[ReadWindow]] = {}
 
@@ -117,7 +117,7 @@ def _add_answers(case: Case, answers: dict[int, Answer | None], results: dict[in
 
 
 def task_portions(weights: dict[Key, int], most: int) -> Iterator[list[Key]]:
-    """Yield portions of partitions that weigh at most ``most``; a heavier partition is a portion of its own."""
+    """Yield portions of partitions whose weights add up to at most ``most``; a heavier partition comes alone."""
     portion: list[Key] = []
     weight = 0
     for key, added in weights.items():
@@ -143,7 +143,7 @@ class PartitionTask:
         """Prepare.
 
         Args:
-            segments: by partition, where the replication direction has changed.
+            segments: segments by partition, oldest first; without partitions whose replication direction never changed.
         """
         self._bounds, self._limits, self._access, self._segments = bounds, limits, access, segments or {}
 
@@ -152,7 +152,7 @@ class PartitionTask:
         return pack_table(self.translate(unpack_table(packed)))
 
     def translate(self, rows: pa.Table) -> pa.Table:
-        """Turn `TAGGED` rows of positions and syncs into translation rows and reports."""
+        """Turn `TAGGED` rows into translation rows and report rows; partitions without positions are left out."""
         tables = {key: kinds for key, kinds in split_by_partition(rows).items() if len(kinds[POSITION])}
         with WindowReader(self._access, self._limits) as reader:
             finished = [batch for portion in self._portions(tables) for batch in self._translate(portion, reader.read)]
@@ -215,7 +215,7 @@ def case_of(kinds: Kinds, bounds: LogBounds, limits: Limits) -> Case:
 
 
 def finished_rows(key: Key, rows: TaskRows, case: Case | None, answers: dict[int, Answer | None]) -> pa.Table:
-    """Join the answers back to the groups: one row per group, in the translation's columns."""
+    """Return one translation row per group of a partition, with the answer to the group's position."""
     names = rows.column("name")
     if len(names) > 1 and pc.any(pc.equal(names[1:], names[:-1])).as_py():
         raise ContractBroken(f"positions: a group has more than one row for {key[0]}-{key[1]}")
@@ -239,7 +239,10 @@ def finished_rows(key: Key, rows: TaskRows, case: Case | None, answers: dict[int
 
 
 def of_those_that_moved(columns: dict[str, pa.Array], moved: pa.Array, case: Case | None) -> dict[str, pa.Array]:
-    """Return bound and exactness, for groups that may have moved on: up to all target records from there."""
+    """Return the columns ``bound`` and ``exact``, changed for groups that may have read on after they were recorded.
+
+    Such a group may have read all target records from its target position on. Empty if the target does not exist.
+    """
     if case is None or not case.bounds.target_exists:
         return {}
     rest = pc.subtract(pa.scalar(case.bounds.boundary, pa.int64()), columns["target_position"].cast(pa.int64()))
@@ -261,7 +264,7 @@ def _answer_columns(answers: list[Answer]) -> list[list[Any]]:
 
 
 def partition_report(table: pa.Table, partition: Partition | None) -> dict[str, Any]:
-    """Return the figures of one partition that the summary needs."""
+    """Return one partition's figures for the summary: positions, classes, bounds, refusals, and `Partition.report`."""
     refused_rows = table.filter(pc.equal(table["class"], "REFUSED"))
     answered_rows = table.filter(pc.not_equal(table["class"], "REFUSED"))
     report = {
@@ -276,7 +279,7 @@ def partition_report(table: pa.Table, partition: Partition | None) -> dict[str, 
 
 
 def report_row(key: Key, report: dict[str, Any]) -> dict[str, Any]:
-    """Return a report in the shape of a translation row."""
+    """Return a partition's report as a row of `output_schema`, with the report as JSON in column ``evidence``."""
     row = dict.fromkeys(output_schema().names)
     row |= {
         "group": "",
