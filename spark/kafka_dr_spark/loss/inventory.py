@@ -60,7 +60,7 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
 
 
 def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
-    """Return the groups' positions above ``from_offset``: records that such a group has read may not be on the target."""
+    """Return groups' positions above ``from_offset``: the records that such a group read may not be on the target."""
     positions = ds.dataset(given / "positions.parquet", format="parquet").to_table(
         columns=["group", "topic", "partition", "position"]
     )

@@ -1,4 +1,4 @@
-"""Fingerprints of records: the reader keeps nothing else of a record."""
+"""Fingerprints of records: besides its offset, the reader keeps nothing else of a record."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pandas as pd
 from kafka_dr_spark.contract.columns import Hashes, Ints, Mask
 from kafka_dr_spark.reading.matching import no_records
 
-#: Hash keys for values, keys and headers, per half of a fingerprint.
+#: Secrets for hashing values, keys and headers; a row of three for each half of a fingerprint.
 HASH_SECRETS = [[token_hex(8) for _ in range(3)] for _ in range(2)]
 _NULL, _ODD = np.uint64(randbits(64)), np.uint64(randbits(64) | 1)
 Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Prints(NamedTuple):
-    """Fingerprints of records, as columns of `Records`."""
+    """Fingerprints of records: the columns of `Records` without the offsets."""
 
     high: Hashes
     low: Hashes
@@ -30,12 +30,12 @@ class Prints(NamedTuple):
 def record_fingerprints(
     keys: list[bytes | None], values: list[bytes | None], headers: list[Headers | None], times: Ints
 ) -> tuple[Hashes, Hashes]:
-    """Return two 64-bit halves, equal for equal records; null differs from empty, and fields cannot run together.
+    """Return both 64-bit halves of each record's fingerprint, equal for equal key, value, headers and timestamp.
 
-    Fingerprints compare within one process only: they depend on its random secrets, so that nobody can craft records
-    whose fingerprints collide.
+    Null differs from empty, and the borders between fields count. Fingerprints of two processes cannot be compared:
+    each process draws secrets at random, so that nobody can craft records whose fingerprints collide.
     """
-    # The factor is odd, so that different timestamps stay different.
+    # The factor _ODD is odd, so that different timestamps stay different.
     high, low = (
         hash_parts(values, secrets[0]) + hash_parts(keys, secrets[1]) + times.astype(np.uint64) * _ODD
         for secrets in HASH_SECRETS
@@ -49,7 +49,7 @@ def record_fingerprints(
 
 
 def hash_parts(parts: Sequence[bytes | None], secret: str) -> Hashes:
-    """Return a 64-bit keyed hash per part; hashing all parts in one call is five times as fast."""
+    """Return a 64-bit keyed hash of each part; one call for all parts is five times as fast as a call per part."""
     texts = np.empty(len(parts), object)
     texts[:] = parts
     hashes = pd.util.hash_array(texts, hash_key=secret, categorize=False)
@@ -59,7 +59,7 @@ def hash_parts(parts: Sequence[bytes | None], secret: str) -> Hashes:
 
 
 def _framed(headers: Headers) -> bytes:
-    """Return a record's headers as one unambiguous byte string."""
+    """Return a record's headers as one byte string, different for different headers."""
     parts = [part for name, content in headers for part in (name.encode(), content)]
     frame = ",".join(["-" if part is None else str(len(part)) for part in parts])
     return frame.encode() + b";" + b"".join([part for part in parts if part])
@@ -69,7 +69,7 @@ NO_PRINTS = Prints(*no_records()[1:])
 
 
 def key_fingerprints(keys: list[bytes | None], values: list[bytes | None]) -> tuple[Hashes, Mask]:
-    """Return fingerprints of the keys alone, and a mask of null values."""
+    """Return the fingerprints of the keys alone, and a mask of the records whose value is null."""
     return hash_parts([key or b"" for key in keys], HASH_SECRETS[0][1]), np.array(
         [value is None for value in values], np.bool_
     )

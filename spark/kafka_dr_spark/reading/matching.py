@@ -1,10 +1,10 @@
-"""Matching of source records with their copies on the target, by counting equal contents from the end.
+"""Match source records with their copies on the target: occurrences of each content are counted from the end.
 
 Invariants:
 
 1. The c-th last occurrence of a content in the source's range is matched with its c-th last occurrence in the target's
-   range. So everything from the smallest matched target offset on contains, as a multiset, all matched source records,
-   whatever recurs.
+   range. So the target records from the smallest matched offset on contain, as a multiset, all matched source records,
+   whichever contents recur.
 2. For a unique content the matched copy is the last copy.
 """
 
@@ -21,7 +21,7 @@ ABSENT = np.iinfo(np.int64).max
 
 
 class Records(NamedTuple):
-    """Fingerprints of one partition's records in offset order; payloads never leave the reader.
+    """Offsets and fingerprints of one partition's records, in offset order; payloads never leave the reader.
 
     Attributes:
         offsets: int64, strictly increasing.
@@ -43,7 +43,7 @@ class Records(NamedTuple):
         return Records._make(column[first:last] for column in self)
 
     def where(self, mask: Mask) -> Records:
-        """Return the records selected by a mask."""
+        """Return the records at which a mask is True."""
         return Records._make(column[mask] for column in self)
 
     def size(self) -> int:
@@ -69,7 +69,7 @@ def join_records(parts: list[Records]) -> Records:
 
 
 def content_codes(records: Records) -> Ints:
-    """Return one small int64 per record, equal exactly where contents are equal."""
+    """Return one int64 per record, numbered by first occurrence; equal exactly for records of equal content."""
     # Each half is numbered first: a pair of numbers then fits one int64, and no byte strings need hashing.
     high, low = pd.factorize(records.high)[0], pd.factorize(records.low)[0]
     return pd.factorize(high.astype(np.int64) * (len(records.low) + 1) + low)[0].astype(np.int64)
@@ -95,11 +95,11 @@ def match_from_end(source: Records, target: Records) -> Ints:
 
 
 def match_codes_from_end(ours: Ints, theirs: Ints, offsets: Ints) -> Ints:
-    """Return for each of our codes the offset of its match among their codes, ABSENT without a match.
+    """Return for each code of ``ours`` the offset of its match in ``theirs``, ABSENT without a match.
 
     Args:
-        ours: codes of contents.
-        theirs: codes of contents to match with.
+        ours: codes of contents, in offset order.
+        theirs: codes of the contents to match with, in offset order.
         offsets: offset of each code of ``theirs``.
     """
     width = max(int(np.max(ours, initial=0)), int(np.max(theirs, initial=0)), len(ours), len(theirs)) + 1
@@ -115,12 +115,12 @@ def match_codes_from_end(ours: Ints, theirs: Ints, offsets: Ints) -> Ints:
 
 
 def first_copies(source: Records, matched: Ints, positions: Ints) -> Ints:
-    """Return for each position the smallest matched target offset of the records from it on, ABSENT if none."""
+    """Return for each position the smallest target offset matched to a source record from it on, ABSENT if none."""
     smallest = np.append(np.minimum.accumulate(matched[::-1])[::-1], ABSENT)
     return smallest[np.searchsorted(source.offsets, positions)]
 
 
 def last_of_key(records: Records) -> Mask:
-    """Return a mask of the records without a later record of the same key."""
+    """Return a mask of the records that are the last ones of their keys."""
     last: Mask = occurrence_from_end(pd.factorize(records.key)[0].astype(np.int64)) == 0
     return last

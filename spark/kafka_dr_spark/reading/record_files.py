@@ -30,9 +30,9 @@ from kafka_dr_spark.translation.case import SOURCE, Limits, ReadWindow
 
 #: Records and bytes of a partition that are buffered before a write, whichever limit is reached first.
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
-#: Partitions that are listed at once; each buffers up to these limits.
+#: Number of partitions that are listed at once; each buffers up to RECORDS_HELD and BYTES_HELD.
 AT_ONCE = 64
-#: A buffered row keeps alive the whole batch that was read with it: after this many bytes all buffers are flushed.
+#: All buffers are flushed after this many bytes: a buffered row keeps alive the whole batch that was read with it.
 BYTES_KEPT = AT_ONCE * BYTES_HELD
 #: Speed before size: the person who decides waits for these files.
 COMPRESSION = "none"
@@ -40,21 +40,21 @@ NOTHING_HASHED = sha256()
 SCHEMA = arrow_schema("stranded")
 #: The columns that differ within a partition.
 ROWS = pa.schema([field for field in SCHEMA if field.name not in ("topic", "partition")], SCHEMA.metadata)
-#: Folders of an assessment: the records, and the list of uncommitted ones; each has a file a partition.
+#: Output folders: the stranded records, and lists of those that are uncommitted; each with one file per partition.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
-#: Most characters of a topic in a file name.
+#: A longer topic name, in characters, is cut for its file name.
 _LONGEST = 200
 
 
 class Chosen(NamedTuple):
-    """The records of a window to list: some below an offset, by ascending offsets, and all from that offset on."""
+    """Which records of a window to list: those at the offsets ``some`` (ascending), and all from ``all_from`` on."""
 
     some: Ints | range
     all_from: int
 
     def of(self, offsets: Ints) -> Mask:
-        """Return a mask of the offsets that are chosen."""
+        """Return a mask of the given offsets: True for those to list."""
         return (offsets >= self.all_from) | np.isin(offsets, self.some)
 
 
@@ -67,7 +67,7 @@ class Listed(OpenWindow):
         self._rows: list[pa.Table] = []
         self._rows_held = self._bytes_held = 0
         self._offsets = [np.empty(0, np.int64)]
-        #: The smallest and the largest timestamp of each flush that had any.
+        #: The smallest and the largest timestamp of each flush, in ms since 1970; none for a flush without timestamps.
         self._times: list[int] = []
         # All other columns differ from record to record: building a dictionary for them would be wasted.
         self._file = pq.ParquetWriter(
@@ -115,7 +115,7 @@ class Listed(OpenWindow):
         self._times += [timestamp for timestamp in span.values() if timestamp is not None]
 
     def close(self) -> dict[str, Any]:
-        """Close the file and return its figures."""
+        """Close the file; return its figures: records, bytes, first and last timestamp, offsets, name and SHA-256."""
         self.flush()
         self._file.close()
         offsets = np.concatenate(self._offsets)
@@ -135,7 +135,7 @@ def sha256_of(path: Path) -> str:
 
 
 def rows_of(messages: list[Message]) -> pa.Table:
-    """Return records in the columns of `stranded`, less topic and partition; built by column, for speed."""
+    """Return records in the columns of schema ``stranded`` without topic and partition; built by column, for speed."""
     count, keys = len(messages), list(map(Message.key, messages))
     kinds, stamps = (
         np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * count).reshape(count, 2).T
@@ -169,7 +169,7 @@ def _hashes(keys: list[bytes | None]) -> pa.Array:
 
 
 def _headers(messages: list[Message]) -> tuple[Any, Any]:
-    """Return names and values of the headers, a list a record; most records have none."""
+    """Return the names and the values of the headers, each as one list per record; most records have no headers."""
     if not any(map(Message.headers, messages)):
         none = pa.array(np.zeros(len(messages) + 1, np.int32))
         return pa.ListArray.from_arrays(none, pa.array([], pa.string())), pa.ListArray.from_arrays(
@@ -186,10 +186,11 @@ class ListingReader(WindowReader):
     def write(
         self, windows: Mapping[ReadWindow, Path], chosen: Mapping[ReadWindow, Chosen] | None = None
     ) -> dict[ReadWindow, dict[str, Any]]:
-        """Write the records of each window to its file and return each file's figures; one window a partition.
+        """Write the records of each window to its file; return the figures of each file.
 
         Args:
-            chosen: records to list, for windows of which not all are wanted.
+            windows: the file of each window, with at most one window per partition.
+            chosen: the records to list, for windows of which not all records are wanted.
         """
         self._listed = {
             (window.topic, window.partition): Listed(window, path, (chosen or {}).get(window))
@@ -203,9 +204,10 @@ class ListingReader(WindowReader):
     def _take_in(
         self, side: str, messages: list[Message], pending: dict[tuple[str, int], OpenWindow]
     ) -> list[tuple[str, int]]:
-        """Convert all records to rows at once, while they are in the processor's cache: later costs an eighth more.
+        """Add messages to their windows; return the windows now complete, removed from ``pending``.
 
-        End-of-log messages are taken in last: no record below the end comes after such a message.
+        Records become rows at once, while they are in the processor's cache: later this would take an eighth longer.
+        End-of-log messages are taken in last, so that all records below a log's end have been added before.
         """
         others = [message for message, error in zip(messages, map(Message.error, messages)) if error is not None]
         records = [message for message in messages if message.error() is None] if others else messages
@@ -247,12 +249,14 @@ def list_stranded(
     stable_ends: Mapping[ReadWindow, int | None],
     chosen: Mapping[ReadWindow, Chosen] | None = None,
 ) -> dict[ReadWindow, dict[str, Any]]:
-    """Write the records of source windows, list the uncommitted ones apart, and return the figures of each window.
+    """Write the records of source windows to files, and lists of the uncommitted ones to other files.
+
+    Return the figures of each window.
 
     Args:
-        folder: holds the folders `STRANDED` and `UNCOMMITTED`.
-        stable_ends: the source's last stable offset, by window.
-        chosen: records to list, for windows of which not all are wanted.
+        folder: contains the folders `STRANDED` and `UNCOMMITTED`.
+        stable_ends: by window, the last stable offset of its partition on the source.
+        chosen: the records to list, for windows of which not all records are wanted.
     """
     written = write_records(access, limits, folder / STRANDED, list(stable_ends), chosen)
     states = uncommitted_records(access, limits, written, stable_ends)
@@ -272,7 +276,7 @@ def write_records(
     windows: list[ReadWindow],
     chosen: Mapping[ReadWindow, Chosen] | None = None,
 ) -> dict[ReadWindow, dict[str, Any]]:
-    """Write the records of source windows, a file a partition; return the figures of each file."""
+    """Write the records of source windows, one file per partition; return the figures of each window's file."""
     written: dict[ReadWindow, dict[str, Any]] = {}
     with ListingReader(access, limits) as reader:
         for start in range(0, len(windows), AT_ONCE):
@@ -287,7 +291,10 @@ def write_records(
 
 
 def _write_uncommitted(states: pa.Table | None, path: Path) -> dict[str, Any]:
-    """Write the list of uncommitted records, if any; return the count of each state, and the file's digest."""
+    """Write a partition's list of uncommitted records; return the number per state, and the file's SHA-256.
+
+    Without ``states`` no file is written, and the numbers are 0.
+    """
     row_states = [] if states is None else states["state"].to_pylist()
     counts = {state: row_states.count(state) for state in ("aborted", "undecided")}
     if states is None:
@@ -302,9 +309,9 @@ def uncommitted_records(
     listed: Mapping[ReadWindow, dict[str, Any]],
     stable_ends: Mapping[ReadWindow, int | None],
 ) -> dict[ReadWindow, pa.Table]:
-    """Return by window the records that no transaction has committed; only windows that have any.
+    """Return by window the listed records whose transaction has not committed; only windows that have any.
 
-    Without offset gaps, and with the last stable offset at the end, no transaction ever ended or is open in a window.
+    A window without offset gaps, and not above the last stable offset, has none: no transaction ended in it or is open.
     """
     suspect = {
         w: int(stable_ends[w] or 0)

@@ -20,7 +20,7 @@ from kafka_dr_spark.reading.matching import Records, join_records
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, ReadWindow
 
 NEARBY = 500
-# How long a log must end below a window's end before the read fails: a high watermark can lag for a moment.
+# A read fails if the log has ended below the window's end for this many seconds: a high watermark can lag for a moment.
 ENDED_SECONDS = 5.0
 CONSUMER_SETTINGS = {
     "group.id": "switchback-translate-offsets",
@@ -37,9 +37,9 @@ CONSUMER_SETTINGS = {
     "fetch.message.max.bytes": 262_144,
     "check.crcs": True,
 }
-# The group is never joined: its name is required, rights on the group are not.
+# Errors about the consumer group: librdkafka requires a group id, but the group is never joined and needs no rights.
 HARMLESS = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
-# A restarting broker can also break off an authentication: such errors are tolerated until the deadline.
+# Errors that are tolerated until the deadline. _AUTHENTICATION: a restarting broker can break off an authentication.
 PASSING = {
     KafkaError._TRANSPORT,
     KafkaError._AUTHENTICATION,
@@ -86,7 +86,7 @@ class KafkaAccess:
 
 
 class OpenWindow:
-    """Records read of one window so far."""
+    """The records of one window that have been read so far."""
 
     def __init__(self, window: ReadWindow) -> None:
         self.window = window
@@ -102,19 +102,19 @@ class OpenWindow:
         return self.offsets[-1] + 1 if self.offsets else self.window.start
 
     def end_seen(self, offset: int) -> bool:
-        """Store the offset at which the log ends; return whether the window is complete."""
+        """Store the offset at which the log ends now; return whether the window is thereby complete."""
         if self._ended is None or self._ended[0] != offset:
             self._ended = offset, time.monotonic()
         return offset >= self.window.end
 
     def ends_short(self) -> int | None:
-        """Return the log's end if it has been below the window's end for too long, else None."""
+        """Return the log's end if it has been below the window's end for more than ENDED_SECONDS, else None."""
         if self._ended is None or time.monotonic() - self._ended[1] <= ENDED_SECONDS:
             return None
         return self._ended[0]
 
     def add(self, messages: list[Message]) -> bool:
-        """Add this partition's messages; return whether the window is complete, by position: offsets have gaps."""
+        """Add messages of this partition; return whether the last one reaches the window's end (offsets have gaps)."""
         offsets: list[int] = list(map(Message.offset, messages))  # type: ignore[arg-type]  # each record has one
         first, last = bisect_left(offsets, self.window.start), bisect_left(offsets, self.window.end)
         self.offsets += offsets[first:last]
@@ -135,7 +135,7 @@ class OpenWindow:
         return buffered
 
     def keep(self, prints: Prints) -> None:
-        """Add the fingerprints of the records that the buffer returned last."""
+        """Add the fingerprints of the records that `let_go` returned last."""
         self._prints.append(prints)
 
     def records(self) -> Records:
@@ -147,7 +147,7 @@ class OpenWindow:
 
 
 def take_prints(windows: list[OpenWindow]) -> None:
-    """Fingerprint the buffered records of all windows at once: a call per small window would cost too much."""
+    """Fingerprint the buffered records of all windows in one call: a call per small window would take too long."""
     buffered = [window.let_go() for window in windows]
     counts, messages = list(map(len, buffered)), list(chain.from_iterable(buffered))
     if not messages:
@@ -176,7 +176,7 @@ def group_windows(windows: list[OpenWindow]) -> Iterator[list[OpenWindow]]:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Suspend garbage collection: scanning millions of cycle-free messages would take a third of the time."""
+    """Suspend garbage collection: scanning millions of messages, which have no cycles, takes a third of the time."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -187,9 +187,9 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 class WindowReader:
-    """Reads windows of many partitions at once, one consumer a cluster, until every window's end is reached."""
+    """Reads windows of many partitions at once, with one consumer per cluster, until every window is complete."""
 
-    #: The class that takes records in.
+    #: The class that collects a window's records.
     opened = OpenWindow
 
     def __init__(self, access: KafkaAccess, limits: Limits) -> None:
@@ -236,7 +236,8 @@ class WindowReader:
         try:
             while pending:
                 remaining = sum(window.window.end - window.window.start for window in pending.values())
-                # consume() waits until it has the requested number: a short timeout keeps the last few records fast.
+                # consume() waits until it has the requested number of messages: with a short timeout, fewer messages
+                # come fast, too.
                 messages = consumer.consume(min(remaining + len(pending), self._limits.rows_per_read), 0.02)
                 finished = self._take_in(side, messages, pending)
                 if finished:
@@ -268,7 +269,7 @@ class WindowReader:
         return self._consumers[side]
 
     def _check_existence(self, side: str, names: set[tuple[str, int]]) -> None:
-        """Raise WindowUnreadable for a missing partition: librdkafka would wait for it without an end."""
+        """Raise WindowUnreadable if a partition does not exist: librdkafka would wait for it for ever."""
         if side not in self._partitions:
             try:
                 topics = (
@@ -296,7 +297,10 @@ class WindowReader:
 
 
 def partition_runs(messages: list[Message], *more: list[Any]) -> Iterator[tuple[tuple[Any, ...], slice]]:
-    """Yield runs of one topic and partition, equal in ``more`` too: work per run, not record, halves the time."""
+    """Yield each run of adjacent messages with equal topic, partition and values in the columns ``more``.
+
+    A run is those values and a slice of the messages. Work per run, instead of per message, halves the time.
+    """
     columns: list[list[Any]] = [list(map(Message.topic, messages)), list(map(Message.partition, messages)), *more]
     starts = sorted({0, *chain.from_iterable(map(_change_rows, columns))}) if messages else []
     for start, end in pairwise([*starts, len(messages)]):
@@ -304,14 +308,14 @@ def partition_runs(messages: list[Message], *more: list[Any]) -> Iterator[tuple[
 
 
 def _change_rows(column: list[Any]) -> Iterator[int]:
-    """Yield the rows at which a column changes."""
+    """Yield the rows whose value in a column differs from that of the row before."""
     return compress(count(1), map(ne, islice(column, 1, None), column))
 
 
 def _ends(
     side: str, name: tuple[str | None, int | None], messages: list[Message], window: OpenWindow | None
 ) -> list[int]:
-    """Return log ends reported by messages that are no records; raise WindowUnreadable on a permanent error."""
+    """Return the log ends that messages without a record report; raise WindowUnreadable on a permanent error."""
     errors = [(message.offset(), error) for message in messages if (error := message.error()) is not None]
     if window is not None and any(error.code() == KafkaError._AUTO_OFFSET_RESET for _, error in errors):
         raise WindowUnreadable(f"{side} {name[0]}-{name[1]}: offset {window.window.start} lies outside the log")
@@ -329,7 +333,10 @@ def _is_end(side: str, name: tuple[str | None, int | None], error: KafkaError) -
 
 
 def window_waves(windows: list[ReadWindow]) -> list[list[ReadWindow]]:
-    """Put windows into waves of at most one per cluster and partition; windows close together are merged."""
+    """Split windows into waves, each with at most one window per cluster and partition.
+
+    Windows of a partition that are at most NEARBY offsets apart are merged.
+    """
     merged: list[ReadWindow] = []
     for window in sorted(set(windows)):
         last = merged[-1] if merged else None

@@ -87,7 +87,7 @@ def plan_reads(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
 
 
 def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[Ints, int]]:
-    """Return the cheapest planned ranges that the read limit allows; of a longer one the positions nearest its anchor."""
+    """Return the cheapest ranges that the read limit allows; of a longer range the positions nearest its anchor."""
     upstream = np.append(case.pairs.upstream, case.bounds.cut_off)
     budget, chosen = case.left["source"], []
     for positions, top in sorted(planned, key=lambda candidate: int(upstream[candidate[1]] - candidate[0][0])):
