@@ -33,7 +33,7 @@ NAME = "assess_data_loss"
 
 
 def assess(run: JobRun) -> None:
-    """Assess the loss of all partitions of one input."""
+    """Assess the loss of all partitions of a run's input, and write the output."""
     rows = sources.tagged_rows(run.given, needed=(SYNC, SEEN, POSITION), optional=(FLOOR, STRETCH))
     print_progress(
         f"partitions: {len(run.bounds)}; the source can {'' if run.limits.source_readable else 'not '}be read"
@@ -56,7 +56,10 @@ def assess(run: JobRun) -> None:
 
 
 def translate_too(run: JobRun, folder: Path) -> None:
-    """Translate the positions if the input has any; a failed translation must not hide the loss."""
+    """Translate the positions if the input has a folder translate_offsets; an error is only printed.
+
+    A failed translation must not keep the loss from being written.
+    """
     job_name = translate_offsets.NAME
     if not (run.given / job_name).exists():
         return

@@ -30,7 +30,7 @@ NAME = "find_stranded_records"
 
 
 def find(run: JobRun) -> None:
-    """Find the stranded records of one input."""
+    """Find the stranded records of all partitions of a run's input, and write the output."""
     bounds, returned = run.bounds, sources.load_returned(run.given, run.bounds)
     rows = sources.tagged_rows(run.given, needed=(SYNC,), optional=(FLOOR,))
     print_progress(f"partitions: {len(bounds)}")

@@ -27,12 +27,12 @@ from kafka_dr_spark.translation.task import PartitionTask
 NAME = "translate_offsets"
 ROWS_PER_TASK = 100_000
 RECORDS_PER_TASK = 250_000
-# Starting a worker takes as long as reading this many records; two starting workers slow each other down.
+# Starting a worker takes as long as reading this many records: workers that start together slow each other down.
 RECORDS_OF_A_START = 50_000
 
 
 def translate(run: JobRun) -> None:
-    """Translate all positions of one input."""
+    """Translate all positions of a run's input, and write the output."""
     segments = sources.load_segments(run.given)
     rows = sources.tagged_rows(run.given)
     extents = sources.measure_positions(rows)
@@ -59,7 +59,10 @@ def translate(run: JobRun) -> None:
 
 
 def task_count(rows: int, records: int, partitions: int, cores: int) -> int:
-    """Return the number of Spark tasks: one a core if worthwhile, more for big inputs, at most one a partition."""
+    """Return the number of Spark tasks: at most one per partition.
+
+    One per core if each then has enough records to read to be worth a worker's start; more for big inputs.
+    """
     useful_tasks = max(min(cores, records // RECORDS_OF_A_START), rows // ROWS_PER_TASK, records // RECORDS_PER_TASK)
     return max(1, min(useful_tasks, partitions))
 

@@ -21,12 +21,12 @@ from kafka_dr_spark.contract.digests import input_digest
 from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowUnreadable
 
-#: Errors caused by the input or the clusters: their messages are printed as they are.
+#: Errors caused by the input or the clusters: their messages are printed unchanged.
 TOLD_AS_THEY_ARE = (ContractBroken, WindowUnreadable, OSError)
 
 
 def print_progress(line: str) -> None:
-    """Print one line of progress."""
+    """Print one line of progress on stderr."""
     print(f"INFO {line}", file=sys.stderr, flush=True)
 
 
@@ -38,13 +38,13 @@ class Clock:
         self.seconds: dict[str, float] = {}
 
     def phase(self, name: str) -> None:
-        """End the current phase and store its duration under a name."""
+        """End the current phase, store its seconds under ``name``, and begin the next phase."""
         now = time.monotonic()
         self.seconds[name], self._last = round(now - self._last, 3), now
 
 
 def common_options(about: str) -> argparse.ArgumentParser:
-    """Return the command line parser that all jobs share."""
+    """Return a command line parser with the options of all jobs; ``about`` begins with the job's description."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--input", required=True, type=Path, help="folder with the job's input")
     parser.add_argument("--output", required=True, type=Path, help="folder to be made")
@@ -59,7 +59,11 @@ def common_options(about: str) -> argparse.ArgumentParser:
 
 
 def client_access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
-    """Return the client settings of the clusters to be read."""
+    """Return the client settings of the target and, if it is readable, the source.
+
+    Raises:
+        ContractBroken: settings of a cluster to be read are given neither in a file nor in the environment.
+    """
     source = sources.kafka_settings("source", wanted.source_config) if source_readable else None
     target = sources.kafka_settings("target", wanted.target_config)
     if target is None or (source is None and source_readable):
@@ -71,7 +75,7 @@ def client_access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAcc
 
 
 def error_line(error: Exception) -> str:
-    """Return one line that describes an error, also of an error in a worker."""
+    """Return one line that describes an error, including an error that was raised in a Spark worker."""
     if isinstance(error, TOLD_AS_THEY_ARE):
         return str(error)
     pattern = rf"(?:{WindowUnreadable.__name__}|{ContractBroken.__name__}): (.*)"
@@ -92,7 +96,7 @@ class JobRun:
     clock: Clock = field(default_factory=Clock)
 
     def make(self, work: Callable[[JobRun], None]) -> None:
-        """Make the output, in full or not at all; do nothing if this output exists already."""
+        """Run ``work``, which makes the output; do nothing if an output of the same input exists already."""
         self.limits = sources.load_limits(self.given, self.wanted.content_limit, self.wanted.rows_per_read)
         self.digest = input_digest(self.given, asdict(self.limits))
         if sinks.is_done(self.output, self.digest):
@@ -105,7 +109,10 @@ class JobRun:
 
     @contextmanager
     def started(self, *folders: str) -> Iterator[tuple[SparkContext, Path]]:
-        """Start Spark; yield it with a scratch folder that holds ``folders`` and is removed if not published."""
+        """Start Spark; yield its context and a scratch folder that contains the empty folders ``folders``.
+
+        The scratch folder is deleted at the end unless it was renamed to the output.
+        """
         self.clock.phase("plan")
         scratch = sinks.scratch_folder(self.output)
         try:
@@ -125,7 +132,17 @@ def run_job(
     reads_source: bool = False,
     prepare: Callable[[str], SparkContext] = session.preloaded_spark,
 ) -> int:
-    """Run a job; return 0, or with one line on stderr 2 if input or clusters are to blame, else 1."""
+    """Run a job and return its exit code: 0 if the output exists, 2 if input or clusters are to blame, else 1.
+
+    Unless 0, one line on stderr gives the reason.
+
+    Args:
+        name: name of the job.
+        about: the job's docstring.
+        work: makes the output.
+        reads_source: whether the job cannot do without the source.
+        prepare: starts Spark while the job waits for its input.
+    """
     try:
         wanted = common_options(about).parse_args()
         run = JobRun(name, wanted, wanted.input, wanted.output.absolute(), reads_source)

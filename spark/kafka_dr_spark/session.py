@@ -16,9 +16,10 @@ from pyspark import SparkConf, SparkContext
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Airflow retries the step with bounds that it reads again; repeating the same read would only fail again.
+    # Airflow retries the whole step, which reads the log bounds anew; a Spark task repeated with the same bounds would
+    # only fail again.
     "spark.task.maxFailures": "1",
-    # All finished rows come back to the driver, however many.
+    # 0 means no limit: all finished rows come back to the driver, however many.
     "spark.driver.maxResultSize": "0",
     # A worker's Kafka client reuses freed memory for the next fetch: if malloc returned it to the kernel each time,
     # clearing pages would take a tenth of a reading task.
@@ -29,7 +30,7 @@ _OF_TASKS = ("loss.task", "translation.task")
 
 
 def start_spark(name: str) -> SparkContext:
-    """Start Spark with the settings of all jobs; the master comes from spark-submit, or is ``local[2]``."""
+    """Start Spark with the settings of all jobs; spark-submit sets the master; without it, that is ``local[2]``."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = SparkConf().setAppName(name).setAll(list(SETTINGS.items()))
@@ -37,7 +38,7 @@ def start_spark(name: str) -> SparkContext:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings.setMaster("local[2]")
     context = SparkContext.getOrCreate(settings)
-    # Spark's own INFO lines would bury the job's few.
+    # Spark's own INFO lines would bury the job's few lines.
     context.setLogLevel("ERROR")
     return context
 
@@ -51,13 +52,13 @@ def preloaded_spark(name: str) -> SparkContext:
 
 
 def _load_modules(_: int) -> None:
-    """Import the modules of all tasks; a reused worker has them already."""
+    """Import the modules of the jobs' tasks in a worker, so that a later task in the same worker need not."""
     for module in _OF_TASKS:
         import_module(f"{__package__}.{module}")
 
 
 def spark_with_package(name: str) -> SparkContext:
-    """Return Spark, with this package shipped to all workers, which may lack the job's folder.
+    """Return Spark's context, with this package shipped to all workers: they may not see the job's folder.
 
     Spark stops when the driver ends, by its own shutdown hook: stopping it here would first wait a second for PySpark's
     accumulator server, during the clients' downtime.
@@ -69,7 +70,10 @@ def spark_with_package(name: str) -> SparkContext:
 
 @cache
 def _ship_package(context: SparkContext) -> None:
-    """Ship the package once per driver: Spark refuses a second file of that name; late workers fetch it later."""
+    """Ship the package, once per Spark context: Spark refuses a second file of the same name.
+
+    Workers that start later fetch the archive then, so it is deleted only when the driver ends.
+    """
     folder = tempfile.TemporaryDirectory(prefix="kafka_dr_spark-")
     atexit.register(folder.cleanup)
     context.addPyFile(str(_zip_package(Path(folder.name))))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kafka_dr_spark.contract.schemas import column_names
 
 ROWS_AT_ONCE = 100_000
-#: Characters that JSON escapes.
+#: Characters that JSON must escape, as a regular expression.
 ESCAPED_CHARACTERS = r'["\\\x00-\x1f]'
 
 
@@ -30,7 +30,7 @@ def partition_digest(rows: pa.Table) -> str:
 
 
 def partition_digests(partitions: list[pa.Table]) -> list[str]:
-    """Return the digest of each partition's rows, computed by column for many partitions at once."""
+    """Return the digest of each partition's rows, sorted by group; computed by column, for many partitions at once."""
     digests = [hashlib.sha256(b"[") for _ in partitions]
     pieces = [
         (n, rows.slice(start, ROWS_AT_ONCE), start == 0)
@@ -59,7 +59,7 @@ def _portions(pieces: list[tuple[int, pa.Table, bool]]) -> Iterator[list[tuple[i
 
 
 def _as_json(rows: pa.Table) -> tuple[memoryview, NDArray[np.int32]]:
-    """Return rows as canonical JSON lists, each with a leading comma, and the offsets of their starts and the end."""
+    """Return rows as canonical JSON lists, each after a comma, and the byte offsets of their starts and of the end."""
     columns = [_column_as_json(rows[name].combine_chunks()) for name in column_names("translation")]
     lines = pc.binary_join_element_wise(",[", pc.binary_join_element_wise(*columns, ","), "]", "")
     _, offsets, text = lines.buffers()
@@ -79,12 +79,12 @@ def _column_as_json(values: pa.Array) -> pa.Array:
 
 
 def translation_digest(partitions: Iterable[tuple[str, int, str]]) -> str:
-    """Return the digest of a translation from topic, partition and digest of all its partitions."""
+    """Return the digest of a translation; ``partitions`` are topic, partition and digest of each of its partitions."""
     return hashlib.sha256(_canonical(sorted(partitions))).hexdigest()
 
 
 def rows_digest(rows: pa.Table) -> str:
-    """Return the SHA-256 of rows as canonical JSON lists, one a line."""
+    """Return the SHA-256 of rows as canonical JSON lists, one row per line."""
     digest = hashlib.sha256()
     for row in rows.to_pylist():
         digest.update(_canonical(list(row.values())) + b"\n")
@@ -92,7 +92,7 @@ def rows_digest(rows: pa.Table) -> str:
 
 
 def input_digest(folder: Path, limits: dict[str, Any]) -> str:
-    """Return the SHA-256 over the names and bytes of the input files and the limits in force."""
+    """Return the SHA-256 over the limits in force and the names, sizes and bytes of all input files."""
     digest = hashlib.sha256(json.dumps(limits, sort_keys=True).encode())
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._"):
         digest.update(f"\n{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())

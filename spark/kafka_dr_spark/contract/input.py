@@ -25,7 +25,7 @@ from kafka_dr_spark.stranded.search import NONE_KEPT, Returned
 from kafka_dr_spark.translation.by_segment import in_order
 from kafka_dr_spark.translation.case import Limits
 
-# A row takes some 100 bytes.
+# Most rows held in memory: a row takes some 100 bytes.
 ROWS_HELD = 2_000_000
 PARTITIONS_PER_TASK = 500
 SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET_CONFIG"}
@@ -33,19 +33,19 @@ SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET
 
 @dataclass(frozen=True)
 class Extent:
-    """Size of one partition's translation: number of rows, lowest and highest position."""
+    """A partition's positions to translate: number of rows, lowest and highest position."""
 
     rows: int
     lowest: int
     highest: int
 
     def with_more(self, other: Extent) -> Extent:
-        """Return the extent of both."""
+        """Return the extent that covers the positions of both extents."""
         return Extent(self.rows + other.rows, min(self.lowest, other.lowest), max(self.highest, other.highest))
 
 
 def load_json(path: Path) -> Any:
-    """Return a JSON file's content; ContractBroken names a missing or malformed file."""
+    """Return a JSON file's content; raise ContractBroken if the file is missing or no JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -66,7 +66,7 @@ def await_input(folder: Path, seconds: float) -> None:
 
 
 def load_limits(folder: Path, content_limit: int | None, rows_per_read: int | None) -> Limits:
-    """Return the limits of job.json, overridden by arguments."""
+    """Return the limits that job.json states; ``content_limit`` and ``rows_per_read`` replace them unless None."""
     document = check_fields("job", load_json(folder / "job.json"))
     stated = {name: document[name] for name in Limits.__dataclass_fields__ if name in document}
     overrides = {"content_limit": content_limit, "rows_per_read": rows_per_read}
@@ -74,7 +74,7 @@ def load_limits(folder: Path, content_limit: int | None, rows_per_read: int | No
 
 
 def open_dataset(folder: Path, name: str) -> ds.Dataset:
-    """Return one input file (or folder of files) after a check of its columns."""
+    """Return the input file, or folder of files, NAME.parquet; raise ContractBroken if it or a column is missing."""
     path = folder / f"{name}.parquet"
     if not path.exists():
         raise ContractBroken(f"{name}.parquet: missing in {folder}")
@@ -88,7 +88,7 @@ def open_dataset(folder: Path, name: str) -> ds.Dataset:
 
 
 def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
-    """Return the bounds of every partition; source offsets may be unknown only if the source is unreadable."""
+    """Return the bounds of every partition; raise ContractBroken if a readable source's offsets are unknown."""
     table = open_dataset(folder, "bounds").to_table(columns=column_names("bounds"))
     check_values("bounds", table)
     if source_readable and (table["source_start"].null_count or table["cut_off"].null_count):
@@ -100,7 +100,10 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
 
 
 def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
-    """Return the segments of partitions whose direction has changed, oldest first; {} if the input has none."""
+    """Return, by partition, the segments, oldest first; {} if the input has none.
+
+    Only partitions whose replication direction has changed have segments.
+    """
     if not (folder / "segments.parquet").exists():
         return {}
     table = open_dataset(folder, "segments").to_table(columns=column_names("segments"))
@@ -114,7 +117,7 @@ def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
 
 
 def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Returned]:
-    """Return the `returned` row of every partition of a returned cluster."""
+    """Return what returned.parquet and kept.parquet say of every partition of a returned cluster."""
     table = open_dataset(folder, "returned").to_table(columns=column_names("returned"))
     check_values("returned", table)
     kept_offsets = load_kept(folder)
@@ -130,7 +133,10 @@ def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Retur
 
 
 def load_kept(folder: Path) -> dict[Key, Ints]:
-    """Return the offsets of records that earlier failbacks left in place, ascending; {} if the input has none."""
+    """Return, by partition, the offsets of records that earlier failbacks left in place, ascending.
+
+    {} if the input has no kept.parquet.
+    """
     if not (folder / "kept.parquet").exists():
         return {}
     table = open_dataset(folder, "kept").to_table(columns=column_names("kept"))
@@ -142,7 +148,7 @@ def load_kept(folder: Path) -> dict[Key, Ints]:
 
 
 def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
-    """Return the extent of each partition's positions in `tagged_rows`."""
+    """Return, by partition, the extent of the positions among rows made by `tagged_rows`."""
     extents: dict[Key, Extent] = {}
     for table in rows:
         positions = table.filter(pc.equal(table["kind"], POSITION))
@@ -157,7 +163,7 @@ def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
 
 
 def records_at_most(extent: Extent, bounds: LogBounds | None, limits: Limits) -> int:
-    """Return how many records of one cluster a partition's translation may read at most."""
+    """Return how many records of each cluster a partition's translation reads at most; 0 without a readable source."""
     if bounds is None or not bounds.target_exists or not limits.source_readable:
         return 0
     if bounds.source_start is None or bounds.cut_off is None:
@@ -166,12 +172,15 @@ def records_at_most(extent: Extent, bounds: LogBounds | None, limits: Limits) ->
 
 
 def task_count(partitions: int, cores: int) -> int:
-    """Return the number of Spark tasks for partitions with few rows: one a core, more for many partitions."""
+    """Return the number of Spark tasks for partitions with few rows: one per core, more for many partitions."""
     return max(1, min(partitions, max(cores, partitions // PARTITIONS_PER_TASK)))
 
 
 def spread_partitions(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
-    """Assign each partition to a task, so that tasks weigh about the same: heaviest first, to the lightest task."""
+    """Return the task of each partition, chosen so that all tasks weigh about the same.
+
+    The heaviest partition comes first, and each goes to the task that is the lightest so far.
+    """
     # Ties are broken by name, so that the same input always gives the same assignment.
     loads = np.zeros(tasks, np.int64)
     chosen = {}
@@ -182,7 +191,7 @@ def spread_partitions(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
 
 
 class TaggedRows:
-    """A job's checked input files as `task_rows.TAGGED`, read in portions; every iteration reads them again."""
+    """The checked rows of a job's input files, in columns `TAGGED`; each iteration reads the files in portions."""
 
     def __init__(self, folder: Path, needed: Iterable[int], optional: Iterable[int]) -> None:
         present = [kind for kind in optional if (folder / f"{TAKEN[kind][0]}.parquet").exists()]
@@ -210,18 +219,22 @@ def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
 def tagged_rows(
     folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional: Iterable[int] = (FLOOR, SYNC_BACK)
 ) -> Iterable[pa.Table]:
-    """Return the rows of a job's input: a list if few enough for memory, else read from files per iteration.
+    """Return the rows of a job's input: a list if they fit into memory, else rows that each iteration reads anew.
 
     Args:
-        needed: kinds whose files must exist.
-        optional: kinds that only exist with a recorder, or after a change of the replication direction.
+        needed: kinds of rows whose files must exist.
+        optional: kinds of rows whose files may be missing: without a recorder, or if the replication direction never
+            changed.
     """
     rows = TaggedRows(folder, needed, optional)
     return list(rows) if rows.count <= ROWS_HELD else rows
 
 
 def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
-    """Return rows in the shape of `task_rows.TAGGED`; absent columns are empty, NO_OFFSET means null."""
+    """Return a file's rows in columns `TAGGED`: NO_OFFSET for nulls and for numbers that the file lacks.
+
+    Texts that the file lacks are empty.
+    """
     blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar("")}
     file_columns = {"topic": "topic", "partition": "partition", **taken}
     columns = [
@@ -238,7 +251,7 @@ def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
 
 
 def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: int) -> list[bytes]:
-    """Return one packed table a task with all rows of its partitions; drop partitions without a task.
+    """Return one packed table per task, with all rows of the task's partitions; drop partitions without a task.
 
     The driver never holds more than one portion of unpacked rows.
     """
@@ -253,7 +266,7 @@ def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: 
 
 
 def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:
-    """Return each row's task, -1 if its partition has none; computed by distinct topic and partition."""
+    """Return the task of each row, -1 if its partition has none; looked up by distinct topic and partition."""
     encoded = pc.dictionary_encode(rows["topic"].combine_chunks())
     topics = {topic: code for code, topic in enumerate(encoded.dictionary.to_pylist())}
     numbers, number_of = np.unique(rows["partition"].to_numpy(), return_inverse=True)
@@ -267,7 +280,7 @@ def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:
 
 
 def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:
-    """Return a cluster's client settings from a private file or from the environment; None if neither is given.
+    """Return a cluster's client settings from a private file, or else the environment; None if neither has any.
 
     Errors name the file or variable, never its content.
     """
@@ -297,5 +310,5 @@ def _private_text(path: Path) -> str:
 
 
 def total_rows(extents: dict[Key, Extent]) -> int:
-    """Return the total number of positions."""
+    """Return the number of positions of all partitions together."""
     return sum(extent.rows for extent in extents.values())

@@ -27,7 +27,7 @@ class AlreadyThere(ContractBroken):
 
 
 def is_done(output: Path, input_digest: str) -> bool:
-    """Return whether this output exists already; raise AlreadyThere if an output of another input exists."""
+    """Return whether the output exists and was made from this input; raise AlreadyThere if from another one."""
     if not output.exists():
         return False
     try:
@@ -44,7 +44,7 @@ def is_done(output: Path, input_digest: str) -> bool:
 
 
 def scratch_folder(output: Path) -> Path:
-    """Return a new folder beside the output to write into."""
+    """Make and return a new, empty folder beside the output, to be renamed to the output when it is complete."""
     folder = output.with_name(f"{output.name}.writing-{uuid.uuid4()}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir()
@@ -52,10 +52,10 @@ def scratch_folder(output: Path) -> Path:
 
 
 def write_rows(finished: Iterable[bytes], folder: Path) -> list[dict[str, Any]]:
-    """Write the rows as translation.parquet and return the reports, each with its topic and partition.
+    """Write the translation rows to translation.parquet; return the reports, each with its topic and partition.
 
     Args:
-        finished: packed rows and reports, distinguished by ``kind``.
+        finished: packed output of the tasks: translation rows and report rows, which column ``kind`` tells apart.
         folder: output folder.
     """
     reports: list[dict[str, Any]] = []
@@ -74,7 +74,10 @@ def _reports(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def publish_output(folder: Path, output: Path, summary: dict[str, Any], shape: str = "summary") -> None:
-    """Write the summary last and rename the folder to the output; another copy of this job may have finished."""
+    """Write the summary into the folder and rename the folder to the output.
+
+    If another process has meanwhile made the output from the same input, delete the folder.
+    """
     check_fields(shape, summary)
     (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     try:
@@ -86,7 +89,7 @@ def publish_output(folder: Path, output: Path, summary: dict[str, Any], shape: s
 
 
 def summarise_reports(reports: list[dict[str, Any]], input_digest: str) -> dict[str, Any]:
-    """Merge the partitions' reports into the summary."""
+    """Return the summary of a translation, merged from its partitions' reports."""
     with_reads = [report for report in reports if "read" in report]
     bounds = [report["bound_max"] for report in reports if report["bound_max"] is not None]
     classes = sum((Counter(report["classes"]) for report in reports), Counter())

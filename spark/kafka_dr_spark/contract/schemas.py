@@ -28,7 +28,7 @@ class ContractBroken(ValueError):
 
 @lru_cache
 def load_schema(name: str) -> dict[str, Any]:
-    """Return one schema by its name, such as ``positions``."""
+    """Return the JSON schema with a name such as ``positions``."""
     text = resources.files("kafka_dr_spark.contract").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
@@ -59,7 +59,7 @@ def check_columns(name: str, seen: pa.Schema) -> None:
 
 
 def check_values(name: str, table: pa.Table | pa.RecordBatch) -> None:
-    """Raise ContractBroken if a column that may not be null holds nulls, or a value is not an allowed one."""
+    """Raise ContractBroken if a column holds nulls or values that the schema does not allow."""
     for column in load_schema(name)["columns"]:
         if column["name"] not in table.schema.names:
             continue
@@ -79,7 +79,7 @@ def _check_listed(name: str, column: dict[str, Any], values: pa.Array | pa.Chunk
 
 
 def check_fields(name: str, document: Any) -> dict[str, Any]:
-    """Check a JSON document against a schema of fields and return it with defaults filled in."""
+    """Return a JSON document with the schema's defaults filled in; raise ContractBroken if it breaks the schema."""
     if not isinstance(document, dict):
         raise ContractBroken(f"{name}: must be a JSON object, seen {type(document).__name__}")
     checked = dict(document)

@@ -1,4 +1,4 @@
-"""Rows of all input files of a job in one shape, so that each task gets all rows of its partitions."""
+"""Rows of all input files of a job in the same columns, so that each task gets all rows of its partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_dr_spark.contract.columns import Ints
 Key = tuple[str, int]
 
 POSITION, SYNC, FLOOR, SEEN, STRETCH, SYNC_BACK = range(6)
-#: By kind: the input file, and for each column of `TAGGED` the file's column.
+#: By kind of row: the input file, and for columns of `TAGGED` the column of that file that fills them.
 TAKEN = {
     POSITION: (
         "positions",
@@ -51,7 +51,7 @@ class Packing:
         self._stream: Any = None
 
     def add(self, rows: pa.Table) -> None:
-        """Append rows."""
+        """Append rows to the stream."""
         if self._stream is None:
             self._stream = pa.ipc.new_stream(self._sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
         self._stream.write_table(rows)
@@ -66,7 +66,7 @@ class Packing:
 
 
 def pack_table(rows: pa.Table) -> bytes:
-    """Return a table as one compressed Arrow stream, for transport between driver and tasks."""
+    """Return a table as one compressed Arrow stream, to be sent between driver and tasks."""
     packing = Packing()
     packing.add(rows)
     return packing.packed()
@@ -79,7 +79,10 @@ def unpack_table(packed: bytes) -> pa.Table:
 
 
 class TaskRows:
-    """Adjacent rows of a task's table; slices columns on access, as Arrow slices are slow for small partitions."""
+    """Adjacent rows of a task's table.
+
+    Only the columns asked for are sliced: slicing Arrow tables is slow for many small partitions.
+    """
 
     def __init__(self, columns: dict[str, pa.Array | Ints], start: int, end: int) -> None:
         self._columns, self._start, self._end = columns, start, end
@@ -88,7 +91,7 @@ class TaskRows:
         return self._end - self._start
 
     def numbers(self, name: str) -> Ints:
-        """Return one of the columns a to d; NO_OFFSET means null."""
+        """Return one of the number columns ``a`` to ``d`` as a numpy array; NO_OFFSET means null."""
         return self._columns[name][self._start : self._end]
 
     def column(self, name: str) -> pa.Array:
@@ -112,7 +115,7 @@ def no_rows() -> Kinds:
 
 
 def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
-    """Split tagged rows by partition and kind, in a fixed order."""
+    """Return the rows of a table in columns `TAGGED`, split by partition and kind and sorted by name."""
     topics, names = (_ranks(table[column]) for column in ("topic", "name"))
     kinds, partitions = table["kind"].to_numpy(), table["partition"].to_numpy()
     order = np.lexsort((names, kinds, partitions, topics))
@@ -135,7 +138,7 @@ def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
 
 
 def _reordered(table: pa.Table, order: Ints) -> dict[str, pa.Array | Ints]:
-    """Return the columns reordered: numbers as numpy arrays, texts and the partition as Arrow arrays."""
+    """Return the table's columns in a new order of rows: ``a`` to ``d`` as numpy arrays, the others as Arrow arrays."""
     places = pa.array(order)
     texts = {name: table[name].combine_chunks().take(places) for name in ("topic", "partition", "name", "policy")}
     return texts | {name: table[name].to_numpy()[order] for name in "abcd"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LogBounds:
-    """Bounds of one source partition and its target partition; fields as in the ``bounds`` schema."""
+    """Log starts and ends of a source partition and of its target partition; fields as in the ``bounds`` schema."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class LogBounds:
 
 
 class SourceBounds(LogBounds):
-    """Bounds whose source offsets are known."""
+    """Bounds whose log start and cut-off on the source are known."""
 
     source_start: int
     cut_off: int
