@@ -65,7 +65,7 @@ class Pairs:
 
 
 def usable_pairs(upstream: Ints, downstream: Ints, sequence: Ints, bounds: LogBounds, unwatched: bool = False) -> Pairs:
-    """Order syncs by time, discard syncs that later syncs contradict, and keep pairs inside both logs.
+    """Return offset syncs as pairs, oldest first; leave out those contradicted by later ones or outside the logs.
 
     Args:
         unwatched: whether neither a readable source nor a sample could show that the target log was replaced; the

@@ -49,9 +49,9 @@ class Floors:
 
 
 def usable_floors(source_end: Ints, target_end: Ints, replicated: Ints, sampled_at: Ints, bounds: LogBounds) -> Floors:
-    """Order floors by time, and drop those before the last fall of any column: they are of another log.
+    """Return the floors ordered by time, without those from before the last fall of any column.
 
-    Floors above the target's present end are dropped, too.
+    Those are of another log. Floors above the target's present end are left out, too.
     """
     order = np.argsort(sampled_at, kind="stable")
     columns = [column[order].astype(np.int64) for column in (source_end, target_end, replicated, sampled_at)]

@@ -131,7 +131,7 @@ def summarise_inventory(inventory: Inventory, partitions: int, input_digest: str
 
 
 def sum_of(values: pa.ChunkedArray) -> int:
-    """Return the sum, 0 for no values."""
+    """Return the sum of a column, 0 if it has no values."""
     return pc.sum(values).as_py() or 0
 
 

@@ -93,7 +93,7 @@ def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
     Args:
         case: its pairs are offset syncs only: they state from which source record a copy comes, but content pairs do
             not; its `cut_off` is None if the source's end is unknown.
-        seen: None for a partition that was never sampled.
+        seen: the recorder's last sample; None for a partition that was never sampled.
     """
     if case.bounds.drained and case.bounds.cut_off is not None:
         return Loss(
@@ -150,7 +150,7 @@ def plausible_pairs(case: Case) -> Pairs:
 def highest_confirmed(pairs: Pairs) -> int:
     """Return the highest source offset of a pair that the next pair confirms; -1 if there is none.
 
-    The next pair confirms if it lies no lower on the source, and at most twice as much further as on the target.
+    The next pair confirms a pair if, from the one to the other, u does not fall and rises at most twice as much as d.
     """
     further, along = np.diff(pairs.upstream), np.diff(pairs.downstream)
     return int(np.max(pairs.upstream[:-1][(further >= 0) & (further <= 2 * along)], initial=-1))
@@ -165,7 +165,7 @@ class LossClaim(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Source offset below which, by this claim, no record is missing."""
+        """Source offset below which, by this claim, no record is missing on the target."""
         return self.upstream + self.records
 
 
@@ -188,8 +188,9 @@ class LossClaims(NamedTuple):
 
 
 def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
-    """Return what the last two pairs and Connect claim; only if from there on all target records are first copies.
+    """Return the claims of the last two pairs and of Connect that rest on first copies only.
 
+    That is, all target records from the claim's pair, or from the sample of Connect's offset, on are first copies.
     Target records added after a sample are copies of source records above the offset that Connect had stored at this
     sample. The target is read from where copies of such records can begin, to its end.
     """
@@ -234,7 +235,7 @@ def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
 def _loss_by_claims(case: Case, seen: PartitionLastSeen, claims: LossClaims, least: Loss) -> Loss:
     """Return the loss from the higher of Connect's claim and the lower claim of the two pairs on.
 
-    It never begins below that of ``least``. The loss is certain if it begins at `claims.below`; if `below` is unknown,
+    It never begins below the loss ``least``. The loss is certain if it begins at `claims.below`; if `below` is unknown,
     it is certain if both pairs claim the same end and the source had no gap from the lower pair on.
     """
     lower_claim = [min(claims.stated, key=lambda claim: claim.end)] if len(claims.stated) > 1 else []

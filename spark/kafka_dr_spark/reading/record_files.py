@@ -38,7 +38,7 @@ BYTES_KEPT = AT_ONCE * BYTES_HELD
 COMPRESSION = "none"
 NOTHING_HASHED = sha256()
 SCHEMA = arrow_schema("stranded")
-#: The columns that differ within a partition.
+#: The columns whose values differ between records of a partition.
 ROWS = pa.schema([field for field in SCHEMA if field.name not in ("topic", "partition")], SCHEMA.metadata)
 #: Output folders: the stranded records, and lists of those that are uncommitted; each with one file per partition.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"

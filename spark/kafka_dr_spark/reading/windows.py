@@ -176,7 +176,7 @@ def group_windows(windows: list[OpenWindow]) -> Iterator[list[OpenWindow]]:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Suspend garbage collection: scanning millions of messages, which have no cycles, takes a third of the time."""
+    """Suspend garbage collection: it would spend a third of the time on scanning messages, which have no cycles."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -236,8 +236,8 @@ class WindowReader:
         try:
             while pending:
                 remaining = sum(window.window.end - window.window.start for window in pending.values())
-                # consume() waits until it has the requested number of messages: with a short timeout, fewer messages
-                # come fast, too.
+                # consume() waits until it has the requested number of messages: a short timeout keeps reading fast when
+                # fewer messages are left.
                 messages = consumer.consume(min(remaining + len(pending), self._limits.rows_per_read), 0.02)
                 finished = self._take_in(side, messages, pending)
                 if finished:

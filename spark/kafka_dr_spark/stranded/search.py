@@ -82,7 +82,7 @@ class StrandedRecords:
 
     @property
     def frontier(self) -> int:
-        """The lowest offset that is not on the target."""
+        """The lowest source offset from which a record is not on the target."""
         return min(self.from_offset, int(self.missing[0])) if len(self.missing) else self.from_offset
 
 

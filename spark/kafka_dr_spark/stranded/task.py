@@ -102,13 +102,13 @@ class SearchTask:
         }
 
     def _older(self, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
-        """Write the records that the target no longer holds; return the figures of each partition that has any."""
+        """Write the records no longer on the target; return the figures of the file of each partition that has any."""
         windows = {
             key: ReadWindow(SOURCE, *key, int(records.older[0]), int(records.older[-1]) + 1)
             for key, records in stranded.items()
             if len(records.older)
         }
-        # If a whole range is listed, comparing every offset would cost more than reading the range.
+        # If a whole range is listed, nothing is selected: comparing offsets would cost more than reading the range.
         chosen = {
             window: Chosen(stranded[key].older, window.end)
             for key, window in windows.items()

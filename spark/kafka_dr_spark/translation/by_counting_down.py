@@ -110,7 +110,7 @@ class New:
 
 
 def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Count]:
-    """Return the positions between a sample's floor and a content pair that can be counted to above `targets`."""
+    """Return the positions between a floor and a content pair that counting down can place above ``targets``."""
     pairs, floors = case.pairs, case.floors
     if case.bounds.other_writer or not len(pairs) or not len(floors):
         return []

@@ -127,7 +127,7 @@ class Partition:
     parts: tuple[TargetCase, ...] = ()
 
     def cases(self, positions: Ints) -> list[tuple[Case, Ints]]:
-        """Return each case with the distinct positions to translate in it, clamped to its segment."""
+        """Return each case with its positions to translate: distinct, and clamped to the case's segment."""
         if not self.parts:
             return [(self.whole, positions)]
         numbers, clamped = self._places(positions)

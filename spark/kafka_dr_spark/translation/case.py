@@ -53,7 +53,7 @@ def refused_answer(reason: str) -> Answer:
 
 
 def noted_answer(answer: Answer, note: str) -> Answer:
-    """Return an answer with a note on why it is not for the very position asked for; a refusal gets no note."""
+    """Return an answer with a note that a position was raised or records are skipped; a refusal gets no note."""
     if answer.class_ == "REFUSED":
         return answer
     return answer._replace(clamped=f"{note}; {answer.clamped}" if answer.clamped else note)

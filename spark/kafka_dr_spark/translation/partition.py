@@ -115,7 +115,7 @@ def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
 
 
 def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
-    """Return one answer per position, by content; without that by the last copy of the newest record, or by pairs."""
+    """Return one answer per position: by content, else by the last copy of the newest record, or by pairs."""
     stretch = Stretch(case, positions, top)
     answers = yield from stretch.settle()
     open_rows = [row for row, answer in enumerate(answers) if answer is None]

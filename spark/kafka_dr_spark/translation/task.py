@@ -58,7 +58,7 @@ def drive_searches(started: list[Search], read: Read) -> list[Any]:
     requested: dict[int, list[ReadWindow]] = {}
 
     def advance(number: int, records: list[Records] | None) -> None:
-        """Give a search its records; store the windows it requests next, or its result."""
+        """Give a search the records that it requested; store the windows that it requests next, or its result."""
         try:
             requested[number] = next(started[number]) if records is None else started[number].send(records)
         except StopIteration as done:
