@@ -38,7 +38,7 @@ _NONE = NONE_KEPT = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Returned:
-    """What is known of a returned cluster's partition besides its bounds; fields as in ``returned`` and ``kept``."""
+    """What is known of a returned cluster's partition besides its bounds: schemas ``returned`` and ``kept``."""
 
     topic: str
     partition: int

@@ -144,7 +144,7 @@ class Stretch:
 
     def _match(self) -> Search:
         view, end = self.view(), self.upper(self.top)[1]
-        # Unless drained, MirrorMaker 2's last run may have died early: last copies can lie below the lower anchor.
+        # Unless drained, MirrorMaker 2's last run may have died early: last copies can lie below the pair `below`.
         below = int(pair_below(self.pairs, self.positions[:1])[0]) if self.case.bounds.drained else -1
         floor = self._target_offset(below)
         self.target_from, size = end, view.size()
