@@ -16,7 +16,7 @@ class Owed(NamedTuple):
     Args:
         period: number of the period in which the record was written.
         cluster: alias of the cluster that acknowledged the record.
-        in_place: the offset is still valid on that cluster: the log was not recreated since.
+        in_place: the record's offset is still valid on that cluster: the log was not recreated after the write.
     """
 
     period: int
@@ -26,7 +26,7 @@ class Owed(NamedTuple):
 
 
 def origin_of(cluster: str, place: tuple[str, int], offset: int) -> str:
-    """Return a record's origin as a replay's header states it."""
+    """Return a record's origin, `cluster/topic/partition/offset`, as the header of a replay of the record has it."""
     return f"{cluster}/{place[0]}/{place[1]}/{offset}"
 
 
@@ -38,17 +38,18 @@ def unaccounted_records(
     exported: set[int],
     elsewhere: Iterable[int],
 ) -> list[Owed]:
-    """Return the records that are neither on the cluster nor replayed, exported or in quarantine.
+    """Return the acknowledged records that are nowhere: not in the cluster's logs, an export or a quarantine topic.
 
-    A record still at its own offset, replayed or exported accounts for itself only, not for records of equal content.
+    A record that is still at its offset, replayed or exported accounts for this one record only; other copies in the
+    logs account for any record of equal content.
 
     Args:
         owed: acknowledged records in write order.
         place: the application's topic and partition.
         here: alias of the clients' final cluster.
-        records: the records of this topic and partition on that cluster, from all its logs.
-        exported: indexes into `owed` of exported records.
-        elsewhere: digests of contents in quarantine, and of exported contents that match no record at their place.
+        records: the records of this topic and partition in all logs of that cluster (local and mirrored topic).
+        exported: indexes in `owed` of exported records.
+        elsewhere: digests of contents in quarantine, and of exported contents that are no client's record there.
     """
     copies = Counter(copy.digest for copy in records if copy.origin is None)
     in_log = {(copy.offset, copy.digest) for copy in records if copy.origin is None}
@@ -70,14 +71,14 @@ def unaccounted_records(
 
 
 def stale_keys(owed: Sequence[Owed], log: Sequence[Held], exported: set[int]) -> list[Owed]:
-    """Return each key's latest record that is neither the key's latest in the log nor exported.
+    """Return, per key, the latest acknowledged record not exported, unless it is the key's latest in the log.
 
-    If a key's latest records were exported, the record before them may be the key's latest in the log.
+    A later, exported record may be the key's latest in the log instead. A key that ends with a tombstone may be absent.
 
     Args:
         owed: acknowledged records of a compacted topic, in write order.
         log: one log's records, in offset order.
-        exported: indexes into `owed` of exported records.
+        exported: indexes in `owed` of exported records.
     """
     latest = {record.key: record for record in log}
     by_key: dict[int, list[int]] = {}
@@ -103,7 +104,7 @@ def _find_stale(owed: Sequence[Owed], indexes: Sequence[int], latest: Held | Non
 
 
 def twice_replayed(log: Iterable[Held]) -> dict[str, int]:
-    """Return the number of replays by origin, for origins that a log holds several replays of."""
+    """Return, by origin, the number of replays in a log; only origins with more than one."""
     return {
         origin: count
         for origin, count in Counter(record.origin for record in log if record.origin is not None).items()
@@ -112,5 +113,5 @@ def twice_replayed(log: Iterable[Held]) -> dict[str, int]:
 
 
 def replayed_wrongly(log: Iterable[Held], written: Mapping[str, int]) -> list[Held]:
-    """Return the replays whose content differs from the record at their stated origin (`written`: digest by origin)."""
+    """Return the replays whose content is not that of the record at their origin (`written`: digest by origin)."""
     return [record for record in log if record.origin is not None and written.get(record.origin) != record.original]

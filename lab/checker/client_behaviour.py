@@ -1,4 +1,4 @@
-"""Checks of clients and the fence: acknowledgement times, consumed records, positions that must (not) exist."""
+"""Checks of clients and fences: times of acknowledgements, consumed records, positions that must (not) exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Consumption(NamedTuple):
     """What one group consumed of one partition, on both clusters.
 
     Args:
-        start: the source position from which the group's consumer started.
+        start: the group's source position when its first consumer started on the source.
         on_source: offsets that the group consumed on the source.
         on_target: offsets that the group consumed on the target's mirrored partition.
         reached: the group's position on the target's mirrored partition.
@@ -38,13 +38,13 @@ class Consumption(NamedTuple):
 def late_acknowledgements(
     acknowledgements: Iterable[Acknowledgement], fenced_at: int, event: str = "the fence was proven", grace: int = 0
 ) -> list[Finding]:
-    """Return a finding for every record that the source acknowledged after its fence was proven.
+    """Return a finding for every record that the source acknowledged after an event, such as its proven fence.
 
     Args:
-        acknowledgements: each with its time in the producer, in milliseconds since 1970.
+        acknowledgements: each with the time at which its producer noted it, in milliseconds since 1970.
         fenced_at: time of the event, in milliseconds since 1970.
         event: the event's name in findings.
-        grace: milliseconds allowed between an answer's arrival and its time stamp in the producer.
+        grace: milliseconds by which the noted time may be later than the answer.
     """
     return [
         Finding(
@@ -57,7 +57,7 @@ def late_acknowledgements(
 
 
 def beyond_cut_off(acknowledgements: Iterable[Acknowledgement], cut_off: Positions) -> list[Finding]:
-    """Return a finding for every record that the source acknowledged at or above its cut-off."""
+    """Return a finding for every record that the source acknowledged at or above the partition's cut-off."""
     return [
         Finding(
             "fence",
@@ -80,16 +80,16 @@ def absent_positions(
     local: Callable[[Place], Place] | None = None,
     before: Positions | None = None,
 ) -> list[Finding]:
-    """Return a finding for every committed source position without a target position.
+    """Return a finding for every partition with a source position, but without the target position it must have.
 
     Args:
         group: the group's id.
         source: the group's committed positions on the source.
-        target: the group's committed positions on the target before any consumer started there.
+        target: the group's committed positions on the target before any consumer started on the target.
         to_mirrored: maps a source partition to its mirrored partition on the target.
-        local: maps a source partition to the target partition that clients write, where the group must start at 0,
-            too; None if clients write to the mirrored partition.
-        before: the group's positions on the target before the client move, which may remain.
+        local: maps a source partition to the target partition that clients write, where the group must also have
+            position 0; None if clients write to the mirrored partition.
+        before: the group's positions on the target before the client move: a local partition may still have these.
     """
     expected, before = set(map(to_mirrored, source)), before or {}
     findings = [
@@ -117,7 +117,7 @@ def uncalled_positions(
     local: Callable[[Place], Place] | None = None,
     before: Positions | None = None,
 ) -> list[Finding]:
-    """Return a finding per target position of a group without source position; arguments as of `absent_positions`."""
+    """Return a finding per target position without a source position; arguments as for `absent_positions`."""
     expected, before = set(map(to_mirrored, source)), before or {}
     local_topics = {local(place)[0] for place in source} if local else set()
     return [
@@ -142,15 +142,15 @@ def misplaced_positions(
 
     Args:
         group: the group's id.
-        at: the mirrored topic's name on the target, and the partition.
+        at: the mirrored topic as it is called on the target, and the partition.
         alignment: both logs of this partition.
         position: the committed source position.
         target_position: the committed target position.
         start: the target's log start.
         unread: id of the first skipped record, for the finding.
-        known: the source position by which re-reads are counted; the committed source position by default.
-        bound: allowed number of re-reads, None for any number. With 0 the position must be exact: then repeats of
-            unread records count as well.
+        known: the source position below which records count as re-reads; None: the committed source position.
+        bound: allowed number of re-reads, None for any number. With 0 the position must be exact: then MirrorMaker 2's
+            repeats of unread records count as re-reads, too.
     """
     standing = alignment.standing(position, target_position)
     mismatch = f"source position {position} belongs at {standing.expected}, found {target_position}"
@@ -184,13 +184,13 @@ def _read_again(alignment: Alignment, position: int, target_position: int, bound
 def consumed_findings(
     consumption: Consumption, live: Log, target: Log, bound: int
 ) -> tuple[list[Finding], dict[str, int]]:
-    """Check by content that a group consumed every record, and count the re-reads.
+    """Check by content that a group consumed every record of one partition, and count its re-reads.
 
     Args:
-        consumption: the offsets that the group consumed.
+        consumption: the offsets that the group consumed on both clusters.
         live: the source's log as a read_committed consumer gets it.
         target: the target's log below the boundary.
-        bound: re-reads that the plan announced for one position.
+        bound: the maximum of re-reads that the plan announced for one position.
 
     Returns:
         Findings, and the figures `records_consumed` and `records_read_again`.
@@ -199,7 +199,7 @@ def consumed_findings(
     source_digests = dict(live)
     consumed = Counter(source_digests[offset] for offset in consumption.on_source if offset in source_digests)
     consumed.update(target_digests[offset] for offset in consumption.on_target if offset in target_digests)
-    # MirrorMaker 2's repeats are no re-reads of the group.
+    # A content that the target has several times may be MirrorMaker 2's repeat: it counts as no re-read.
     copies = Counter(target_digests.values())
     expected = _expected_records(consumption, live, target)
     skipped = [offset for offset, digest in expected if not _consume_one(consumed, digest)]
@@ -223,7 +223,7 @@ def consumed_findings(
 
 
 def unread_new_records(group: str, at: Place, new: Log, consumed: Iterable[int], reached: int) -> list[Finding]:
-    """Return a finding for every record written on the target that a group passed without consuming it."""
+    """Return a finding per record in `new` (written on the target) below the position `reached` but not consumed."""
     consumed_offsets = set(consumed)
     return [
         Finding("never delivered", "written on the target and never consumed", group, *at, offset)
@@ -233,7 +233,7 @@ def unread_new_records(group: str, at: Place, new: Log, consumed: Iterable[int],
 
 
 def unlike_topics(expected: Mapping[str, int], actual: Mapping[str, int]) -> list[Finding]:
-    """Return a finding for every topic whose partition count differs between source and target."""
+    """Return a finding for every topic whose partition count on the target (`actual`) is not the expected one."""
     return [
         Finding("topic", f"has {actual.get(name, 'no')} partitions on the target, {count} on the source", topic=name)
         for name, count in expected.items()
@@ -242,12 +242,12 @@ def unlike_topics(expected: Mapping[str, int], actual: Mapping[str, int]) -> lis
 
 
 def closed_target(target: ClusterReader, topics: Collection[str], mirrored: Collection[str]) -> list[Finding]:
-    """Produce a record to each topic; return findings for refusing topics and for mirrored topics that accept it.
+    """Produce a record to each topic; return findings if a topic refuses it, or a mirrored topic accepts it.
 
     Args:
         target: reader of the cluster that clients moved to.
-        topics: topics that clients write there.
-        mirrored: mirrored topics with a prefix; empty under identity naming.
+        topics: topics that clients write on the target: these must accept the record.
+        mirrored: mirrored topics with a prefix, which must refuse the record; empty under identity naming.
     """
     answers, open_copies = target.try_writes(topics), target.try_writes(mirrored)
     closed = [f"{topic} ({answers.get(topic, 'no answer')})" for topic in topics if answers.get(topic) != ""]
@@ -260,7 +260,7 @@ def closed_target(target: ClusterReader, topics: Collection[str], mirrored: Coll
 
 
 def _expected_records(consumption: Consumption, live: Log, target: Log) -> Log:
-    # Records that the group has not reached on the target yet are pending, not skipped.
+    # Records at or above the group's target position are not consumed yet, which is no fault.
     ahead = Counter(digest for offset, digest in target if offset >= consumption.reached)
     consumed_on_source = set(consumption.on_source)
     first = bisect_left(live, (consumption.start, -(2**63)))

@@ -1,4 +1,4 @@
-"""The demo clients' event logs: acknowledgements, consumed offsets, commits."""
+"""Reads the demo clients' event logs: acknowledgements, consumed offsets, commits."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class ClientCommit(NamedTuple):
     Args:
         position: the last confirmed committed position; None if no commit was confirmed.
         attempted: the highest position in a commit request, confirmed or not.
-        first_at: wall-clock milliseconds of the first commit request on the partition.
-        at: wall-clock milliseconds of the last confirmed commit.
+        first_at: time of the group's first commit request for the partition, in milliseconds since 1970.
+        at: time of the last confirmed commit, in milliseconds since 1970; `first_at` if no commit was confirmed.
     """
 
     position: int | None
@@ -35,10 +35,11 @@ class ClientLogs:
     """Acknowledgements, starting positions, consumed offsets and commits, each by cluster.
 
     Args:
-        acknowledged: by cluster.
-        started: committed positions of a group on a cluster before its first consumer started, by (cluster, group).
-        consumed: offsets that each group consumed, in order, by (cluster, group) and place.
-        committed: last commits, by (cluster, group) and place.
+        acknowledged: acknowledgements, by the alias of the cluster that gave them.
+        started: a group's committed positions on a cluster when its first consumer started on that cluster, by
+            (cluster, group).
+        consumed: the offsets that a group consumed, in order, by (cluster, group) and partition.
+        committed: the last commit of a group, by (cluster, group) and partition.
     """
 
     acknowledged: dict[str, list[Acknowledgement]] = field(default_factory=lambda: defaultdict(list))
@@ -49,21 +50,21 @@ class ClientLogs:
     committed: dict[tuple[str, str], dict[Place, ClientCommit]] = field(default_factory=lambda: defaultdict(dict))
 
     def groups(self) -> set[str]:
-        """Return the groups that had a consumer on any cluster."""
+        """Return the groups that had a consumer on at least one cluster."""
         return {group for _, group in self.started}
 
     def started_on(self, cluster: str) -> dict[str, dict[Place, int]]:
-        """Return each group's committed positions on a cluster before its first consumer started there."""
+        """Return, by group, the committed positions on a cluster when its first consumer started on that cluster."""
         return {group: positions for (where, group), positions in self.started.items() if where == cluster}
 
     @classmethod
     def read(cls, folder: Path) -> ClientLogs:
-        """Read every JSONL file of a folder; an incomplete last line (a killed client) is skipped."""
+        """Read all event logs of a folder; the incomplete last line of a killed client is skipped."""
         return cls.of(events_in(folder))
 
     @classmethod
     def of(cls, events: Sequence[dict[str, Any]]) -> ClientLogs:
-        """Build the logs from events; the events of each client are in order."""
+        """Sort the events of all clients by kind, cluster and group; each client's events must be in order."""
         logs = cls()
         for event in sorted((event for event in events if event["event"] == "started"), key=lambda event: event["at"]):
             positions = {
@@ -86,7 +87,7 @@ class ClientLogs:
             commits = self.committed[event["cluster"], event["group"]]
             for topic, partition, offset in event.get("positions", []):
                 earlier = commits.get((topic, partition), ClientCommit(None, -1, event["at"], event["at"]))
-                # A commit request without an answer may have succeeded.
+                # A commit request without an answer may have been carried out: it raises `attempted` only.
                 confirmed = event["event"] == "committed"
                 position, confirmed_at = (offset, event["at"]) if confirmed else (earlier.position, earlier.at)
                 commits[topic, partition] = ClientCommit(
@@ -95,7 +96,7 @@ class ClientLogs:
 
 
 def events_in(folder: Path) -> list[dict[str, Any]]:
-    """Return the events of all clients in a folder; [] if the folder does not exist."""
+    """Return the events of all clients, from a folder's JSONL files; [] if the folder does not exist."""
     return [event for path in sorted(folder.glob("*.jsonl")) for event in _read_events(path)]
 
 

@@ -1,4 +1,4 @@
-"""Checks of the evidence file: complete, consistent, and in agreement with the clusters."""
+"""Checks of the evidence file: that it is complete, free of contradictions, and agrees with the clusters."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def wall_clock_milliseconds(text: str) -> int:
 
 
 def offsets_by_partition(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
-    """Return the rows of `cut_off` or `boundary` by topic and partition."""
+    """Return the offset of each row of `cut_off` or `boundary`, by topic and partition."""
     return {(row["topic"], int(row["partition"])): int(row["offset"]) for row in rows}
 
 
 def shape_findings(
     evidence: Mapping[str, Any], fields: Mapping[str, type | tuple[type, ...]] = FIELDS
 ) -> list[Finding]:
-    """Return a finding for every field that is absent or of the wrong type."""
+    """Return a finding for every field that the evidence lacks or that has the wrong type."""
     findings = []
     for name, kind in fields.items():
         if name not in evidence:
@@ -100,16 +100,16 @@ def story_findings(
     evidence: Mapping[str, Any], source: str, target: str, approver: str | None = None, folder: Path = Path(),
     dag_id: str = "planned_failover", steps: Iterable[str] = PLANNED_STEPS,
 ) -> list[Finding]:  # fmt: skip
-    """Return findings on the evidence of a completed procedure with a readable source.
+    """Return findings on the evidence of a completed planned failover or failback.
 
     Args:
-        evidence: a document without shape findings.
-        source: alias clients came from.
-        target: alias clients went to.
+        evidence: the evidence document; `shape_findings` must have found nothing.
+        source: alias of the cluster that clients left.
+        target: alias of the cluster that clients moved to.
         approver: user who must be among the approvals; None if no approver is expected.
         folder: the evidence's folder; paths in the evidence may be relative to this folder.
         dag_id: the procedure.
-        steps: steps that must have a row.
+        steps: names of the steps that must have a row.
     """
     findings = _mismatch_findings(
         evidence, {"outcome": "completed", "dag_id": dag_id, "source": source, "target": target, "loss": []}
@@ -127,10 +127,10 @@ def lost_story_findings(
     approver: str | None = None,
     folder: Path = Path(),
 ) -> list[Finding]:
-    """Return findings on a completed unplanned failover's evidence; arguments as of `story_findings`.
+    """Return findings on the evidence of a completed unplanned failover; other arguments as for `story_findings`.
 
     Args:
-        starter: user who started the run; an answer of this user is no approval.
+        starter: user who started the run: this user's own answer is no approval.
     """
     findings = _mismatch_findings(
         evidence, {"outcome": "completed", "dag_id": "unplanned_failover", "source": source, "target": target}
@@ -144,7 +144,7 @@ def lost_story_findings(
 
 
 def figures_of(evidence: Mapping[str, Any], step: str) -> Mapping[str, Any]:
-    """Return a step's figures; {} if the step has no row."""
+    """Return the figures of a step in the evidence; {} if the step has no row or no figures."""
     return next((row.get("figures") or {} for row in evidence.get("steps", []) if row.get("id") == step), {})
 
 
@@ -166,7 +166,7 @@ def _plan_findings(evidence: Mapping[str, Any], folder: Path) -> list[Finding]:
 
 
 def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str | None) -> list[Finding]:
-    """Return findings unless a second person approved this plan's digest and this translation's digest."""
+    """Return findings unless a second person approved the plan's digest and, if asked, the translation's."""
     digests, asked = (
         {"approve_data_loss": evidence["plan_digest"]},
         figures_of(evidence, "review_translation").get("asked"),
@@ -197,7 +197,7 @@ def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str 
                         " should have answered"
                     )
                 )
-        # A gate that asked again has answers to the earlier question, too: the last answer counts.
+        # A gate that was asked a second time has an answer to the first question, too: the last answer counts.
         if not answers:
             findings.append(_evidence_finding(f"{gate} was approved by nobody"))
         elif answers[-1].get("digest") != digest:
@@ -208,7 +208,7 @@ def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str 
 
 
 def _reviewed_digest(evidence: Mapping[str, Any]) -> str | None:
-    """Return the digest that the review must approve: of the translation, and of the loss beyond approval if any."""
+    """Return the digest that review_translation must approve: of the translation, with any unapproved loss."""
     translation, growth = figures_of(evidence, "translate_offsets").get("digest"), evidence.get("loss_grown")
     return _digests({"translation": translation, "loss": growth})[-1] if growth else translation
 
@@ -216,7 +216,7 @@ def _reviewed_digest(evidence: Mapping[str, Any]) -> str | None:
 def offset_findings(
     name: str, claimed: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
 ) -> list[Finding]:
-    """Return a finding for every partition whose claimed end is not the log end on the cluster (`ends`)."""
+    """Return a finding per partition in `ends` (the cluster's log ends) for which the evidence claims another end."""
     return [
         Finding(
             "evidence",
@@ -235,19 +235,19 @@ def boundary_findings(
     mirrored: Iterable[tuple[str, int]],
     ends: Mapping[tuple[str, int], int],
 ) -> list[Finding]:
-    """Return findings for mirrored partitions without boundary, or with a boundary that is not the log end.
+    """Return findings on mirrored partitions without boundary, or with a boundary that is not the log end.
 
     Args:
-        claimed: the boundary in the evidence.
+        claimed: the boundaries in the evidence.
         mirrored: mirrored partitions of the target.
-        ends: log ends of the mirrored partitions that had no writes since.
+        ends: log ends of those mirrored partitions that nobody wrote to after the target was opened.
     """
     absent = [Finding("evidence", "has no boundary", None, *at) for at in mirrored if at not in claimed]
     return absent + offset_findings("boundary", claimed, {at: end for at, end in ends.items() if at in claimed})
 
 
 def count_findings(evidence: Mapping[str, Any], positions: int, rereads: int) -> list[Finding]:
-    """Return findings if the evidence covers fewer positions, or announces fewer re-reads, than were checked."""
+    """Return findings if the evidence has fewer positions than were checked, or too low a bound of re-reads."""
     findings = []
     if sum(evidence["classes"].values()) < positions:
         findings.append(
@@ -291,7 +291,7 @@ def _is_digest_of(plan: Mapping[str, Any] | str, digest: str) -> bool:
 
 
 def _digests(value: Mapping[str, Any]) -> list[str]:
-    """Return the SHA-256 of canonical JSON twice: with non-ASCII characters escaped, and as they are."""
+    """Return two SHA-256 of canonical JSON: with non-ASCII characters escaped, then unescaped."""
     texts = (
         json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii_only)
         for ascii_only in (True, False)

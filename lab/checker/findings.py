@@ -1,4 +1,4 @@
-"""Results of the checker: findings (violations), and figures (counts)."""
+"""Results of the checker: findings (each a violation), and figures (what was counted)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Finding:
 
 @dataclass
 class Verdict:
-    """The result of a check: all findings (none means pass), and the figures counted by the checks."""
+    """The result of a check: all findings (with none the check has passed), and all figures."""
 
     findings: list[Finding] = field(default_factory=list)
     figures: Counter[str] = field(default_factory=Counter)
 
     @property
     def passed(self) -> bool:
-        """Whether there are no findings."""
+        """Whether the check has no findings."""
         return not self.findings
 
     def add(self, findings: list[Finding], **figures: int) -> None:

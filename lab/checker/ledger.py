@@ -1,4 +1,4 @@
-"""What clients wrote to two clusters, by period (time between two client moves), from the writers' own records."""
+"""What clients wrote to two clusters, by period (time between two client moves), as noted by the writers."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class Names:
     separator: str = "."
 
     def other(self, alias: str) -> str:
-        """Return the other cluster."""
+        """Return the alias of the other of the two clusters."""
         return self.aliases[alias == self.aliases[0]]
 
     def local(self, topic: str) -> str:
-        """Return the name under which clients write a topic, without MM2's prefix."""
+        """Return the name under which clients write a topic: the name without MirrorMaker 2's prefix, if any."""
         return self._written_on(topic)[1]
 
     def written_on(self, log: Log) -> tuple[str, ...]:
-        """Return the clusters whose clients' records are in a log."""
+        """Return the aliases of the clusters on which clients wrote the records that belong in a log."""
         alias, (topic, _) = log
         return self.aliases if self.policy == "identity" else (self._written_on(topic)[0] or alias,)
 
     def counterpart(self, log: Log) -> Log:
-        """Return the log on the other cluster that holds the same records."""
+        """Return the log on the other cluster that is the copy of this log, or that this log is the copy of."""
         alias, (topic, partition) = log
         other_alias = self.other(alias)
         if self.policy == "identity":
@@ -65,7 +65,7 @@ class Names:
 
 
 class Topic(NamedTuple):
-    """Properties of an application's topic."""
+    """One topic of the applications: partition count, and whether it is compacted or written in transactions."""
 
     partitions: int
     compacted: bool = False
@@ -81,7 +81,8 @@ class Period:
         begun_at: start of the period, in milliseconds since 1970.
         records: every record that the cluster acknowledged or aborted in the period, by place and offset.
         clients: event logs of the demo clients on this cluster.
-        acknowledged: acknowledgements to load and demo clients, with times; none for the workload's own records.
+        acknowledged: acknowledgements that load and demo clients got, with times, by place and offset; none for the
+            records of the seeded workload.
     """
 
     cluster: str
@@ -91,17 +92,17 @@ class Period:
     acknowledged: dict[tuple[Place, int], Acknowledgement] = field(default_factory=dict)
 
     def written(self, place: Place) -> list[TruthRecord]:
-        """Return the records of a place in offset order, including aborted records."""
+        """Return the records written to a partition, in offset order, including aborted records."""
         records = self.records.get(place, {})
         return [records[offset] for offset in sorted(records)]
 
     def by_load(self) -> list[Acknowledgement]:
-        """Return the acknowledgements to producers other than the demo clients."""
+        """Return the acknowledgements that the load's producers got (not the demo clients)."""
         by_clients = set(self.clients.acknowledged[self.cluster])
         return [acknowledgement for acknowledgement in self.acknowledged.values() if acknowledgement not in by_clients]
 
     def committed(self, place: Place) -> list[TruthRecord]:
-        """Return the committed records, which must not get lost, in offset order."""
+        """Return a partition's committed records, in offset order: none of these may get lost."""
         return [record for record in self.written(place) if record.state == COMMITTED]
 
 
@@ -109,19 +110,20 @@ class Ledger:
     """Everything that clients wrote, and what the checks of earlier client moves concluded.
 
     Attributes:
-        periods: in order; the clusters alternate.
-        topics: the applications' topics.
-        apart: stranded records by log: offsets of records that were never replicated.
-        due: offsets of the acknowledged records of `apart`: these records must be in the next export.
-        seen_to: the log's end after clients had left its cluster.
-        opened: the log's end before clients last moved to its cluster.
-        repeats: offsets of MirrorMaker 2's repeats in the log that an earlier check already counted.
-        repeated: of a log that was recreated as the copy of another log, the count of each content in that other log.
-        since: of a recreated log, the first period whose offsets are valid in the log.
-        exported: records in an export, as (period, place, offset).
-        exported_copies: counts of exported contents that match no client's record at their place, by application topic
+        periods: all periods in order; clients write on the two clusters in turn.
+        topics: the applications' topics, by the name under which clients write them.
+        apart: by log, offsets of the stranded records.
+        due: by log, the offsets in `apart` of acknowledged records: these records must be in the next export.
+        seen_to: by log, its end after clients had left its cluster.
+        opened: by log, its end before clients last moved to its cluster.
+        repeats: by log, offsets of MirrorMaker 2's repeats that an earlier check already counted.
+        repeated: by log that was recreated as the copy of another log, the count of each content in that other log.
+        since: by recreated log, the number of the first period whose offsets are valid in the log.
+        exported: clients' records that an export lists, as (period, place, offset).
+        exported_copies: counts of exported contents that are no client's record at their offset, by application topic
             and partition.
-        stood: digests of rightly exported contents of a returned cluster, by origin; also of unacknowledged records.
+        stood: digests of rightly exported records of returned clusters, acknowledged or not, by origin
+            (`accounting.origin_of`).
     """
 
     def __init__(self, cluster: str, names: Names, begun_at: int = 0) -> None:
@@ -145,11 +147,11 @@ class Ledger:
         return self.periods[-1]
 
     def turn(self, cluster: str, at: int) -> None:
-        """Start a period at `at` (milliseconds since 1970): from then on clients may be on another cluster."""
+        """Start a period at `at` (milliseconds since 1970), from which on clients may write on `cluster`."""
         self.periods.append(Period(cluster, at))
 
     def take_truth(self, truth: GroundTruth) -> None:
-        """Add a workload's records to the current period; skip the records that an earlier period already has."""
+        """Add a workload's topics and records to the current period, without records that an earlier period has."""
         for topic in truth.topics.values():
             self.topics[topic.name] = Topic(topic.partitions, topic.compacted, topic.transactional)
             for partition, records in topic.records.items():
@@ -160,14 +162,14 @@ class Ledger:
     def take_loads(
         self, acknowledgements: Iterable[Acknowledgement], topics: Mapping[str, int], period: int = -1
     ) -> None:
-        """Add the acknowledgements that producers got in a period (the current period by default)."""
+        """Add the load's topics, and the acknowledgements that its producers got in a period (by default the last)."""
         for topic, partitions in topics.items():
             self.topics.setdefault(topic, Topic(partitions))
         for acknowledgement in acknowledgements:
             self._add_acknowledgement(self.periods[period], acknowledgement)
 
     def take_clients(self, *folders: Path) -> None:
-        """Replace the demo clients' events by all events in their log folders; oldest folder first."""
+        """Replace the demo clients' events in all periods by those of their log folders; oldest folder first."""
         events: list[list[dict[str, Any]]] = [[] for _ in self.periods]
         for event in (event for folder in folders for event in events_in(folder)):
             events[self._period_of(event["cluster"], event["at"])].append(event)
@@ -177,7 +179,7 @@ class Ledger:
                 self._add_acknowledgement(period, acknowledgement)
 
     def written(self, log: Log) -> Iterator[tuple[int, str, TruthRecord]]:
-        """Yield (period, cluster, record) of every record that belongs in a log by the acknowledgements."""
+        """Yield (period, cluster, record) of every record that clients wrote to a log or to the log it mirrors."""
         _, (topic, partition) = log
         written_on, place = self.names.written_on(log), (self.names.local(topic), partition)
         for number, period in enumerate(self.periods):
@@ -185,25 +187,25 @@ class Ledger:
                 yield from ((number, period.cluster, record) for record in period.written(place))
 
     def told(self, log: Log, until: int | None = None) -> list[TruthRecord]:
-        """Return the records that clients wrote to a log itself since the log was last recreated.
+        """Return the records that clients wrote to this log (no mirrored records) after it was last recreated.
 
         Args:
-            until: the last period to include; all by default.
+            until: number of the last period to include; None for all periods.
         """
         alias, place = log
         periods = self.periods[self.since.get(log, 0) : None if until is None else until + 1]
         return [record for period in periods if period.cluster == alias for record in period.written(place)]
 
     def common(self, log: Log, records: Sequence[Held]) -> list[Held]:
-        """Return a log without its stranded records."""
+        """Return the records of a log without the stranded records."""
         apart = self.apart.get(log, set())
         return [record for record in records if record.offset not in apart] if apart else list(records)
 
     def made_anew(self, log: Log, records: Sequence[Held]) -> None:
-        """Note that a log was recreated: deleted, then mirrored in full.
+        """Note that a log was recreated: its topic was deleted, and the other log was mirrored to it in full.
 
         Args:
-            records: the records of the log that it was mirrored from.
+            records: the records of that other log.
         """
         self.since[log] = len(self.periods) - 1
         self.apart.pop(log, None)
@@ -213,8 +215,8 @@ class Ledger:
         """Add an export of stranded records.
 
         Args:
-            alias: the cluster that the records were exported from.
-            period: the last period in which clients wrote to that cluster.
+            alias: alias of the cluster that the records were exported from.
+            period: number of the last period in which clients wrote to that cluster.
             listed: content digests by place and offset on that cluster.
         """
         for place, exported_rows in listed.items():
@@ -242,7 +244,7 @@ class Ledger:
         period.acknowledged[place, acknowledgement.offset] = acknowledgement
 
     def _is_in_earlier_period(self, topic: str, partition: int, record: TruthRecord) -> bool:
-        # A recreated log uses the same offsets again, and records with equal content may be at the same offset.
+        # Only periods after the log was recreated count: a recreated log uses the same offsets for other records.
         periods = self.periods[self.since.get((self.now.cluster, (topic, partition)), 0) : -1]
         same_offset = (
             period.records.get((topic, partition), {}).get(record.offset)

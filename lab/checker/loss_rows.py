@@ -1,7 +1,7 @@
 """Which records of an unreadable source reached the target, and whether the loss list names all other records.
 
-MirrorMaker 2 mirrors a partition in order and skips no record. So of n records with the same content and m < n copies
-on the target, the first m may have been mirrored, and the first was certainly mirrored.
+MirrorMaker 2 mirrors a partition in order and skips no record. So if n records have the same content and the target
+has m < n copies, the first m records may have been mirrored (copies may be repeats); the first certainly was.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Place = tuple[str, int]
 
 
 class LossRow(NamedTuple):
-    """A lost range of one partition in the evidence.
+    """One row of the evidence's loss list: the range of source offsets of one partition that may be lost.
 
     Args:
         from_offset: the first offset that may be lost.
@@ -30,11 +30,11 @@ class LossRow(NamedTuple):
     possible_to: int | None
 
     def may_lack(self, offset: int) -> bool:
-        """Whether the record at an offset may be lost by this row."""
+        """Whether this row says that the record at a source offset may be lost."""
         return self.from_offset <= offset and (self.possible_to is None or offset < self.possible_to)
 
     def surely_lacks(self, offset: int) -> bool:
-        """Whether the record at an offset is certainly lost by this row."""
+        """Whether this row says that the record at a source offset is certainly lost."""
         return self.certain_to is not None and self.from_offset <= offset < self.certain_to
 
 
@@ -48,7 +48,7 @@ def loss_rows(listed: Iterable[Mapping[str, Any]]) -> dict[Place, list[LossRow]]
 
 
 def mirrored_at_most(known: Log, target: Iterable[int]) -> set[int]:
-    """Return source offsets that may have been mirrored: of equal contents the first, one per copy."""
+    """Return the source offsets that may have been mirrored: with m copies of a content, its first m records."""
     copies = Counter(target)
     mirrored = set()
     for offset, digest in known:
@@ -59,7 +59,7 @@ def mirrored_at_most(known: Log, target: Iterable[int]) -> set[int]:
 
 
 def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
-    """Return source offsets that were certainly mirrored: the first of every content on the target."""
+    """Return the source offsets certainly mirrored: of each content on the target, the first record."""
     target_digests = set(target)
     first: dict[int, int] = {}
     for offset, digest in known:
@@ -68,10 +68,10 @@ def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
 
 
 def unconfirmed_records(history: Sequence[TruthRecord], target: Log) -> list[TruthRecord]:
-    """Return mirrored records without an acknowledgement: the source died before it answered the producer.
+    """Return the target's records without an acknowledgement: the source died before it answered the producer.
 
-    On the source these records are in gaps between acknowledged offsets; on the target they follow the record before
-    the gap.
+    On the source these records fill gaps between acknowledged offsets; on the target they follow the copy of the record
+    before the gap, from which their source offset is counted.
     """
     digests = {record.offset: record.digest for record in history}
     offsets_by_digest: dict[int, list[int]] = defaultdict(list)
@@ -91,7 +91,7 @@ def unconfirmed_records(history: Sequence[TruthRecord], target: Log) -> list[Tru
 def _source_offset(
     digest: int, before: int | None, offsets_by_digest: Mapping[int, list[int]], digests: Mapping[int, int]
 ) -> int | None:
-    """Return a target record's source offset, from its content or from the record before it; None if unknown."""
+    """Return a target record's source offset, by content or from the offset `before` it; None if unknown."""
     candidates = offsets_by_digest.get(digest, [])
     if len(candidates) == 1:
         return candidates[0]
@@ -105,7 +105,7 @@ def _source_offset(
 def unlisted_records(
     acknowledged: Iterable[TruthRecord], mirrored: set[int], rows: Sequence[LossRow]
 ) -> list[TruthRecord]:
-    """Return the acknowledged records that are neither on the target nor listed as lost."""
+    """Return the acknowledged records that are neither in `mirrored` nor in a loss row."""
     return [
         record
         for record in acknowledged
@@ -114,18 +114,18 @@ def unlisted_records(
 
 
 def wrongly_lost(known: Log, surely: set[int], rows: Sequence[LossRow]) -> list[int]:
-    """Return the source offsets of records that are on the target although they are listed as certainly lost."""
+    """Return the source offsets that a loss row lists as certainly lost although they were certainly mirrored."""
     return [offset for offset, _ in known if offset in surely and any(row.surely_lacks(offset) for row in rows)]
 
 
 class StrandedComparison(NamedTuple):
-    """One partition's listed stranded records against the ground truth, as source offsets.
+    """One partition's list of stranded records compared with the ground truth; all fields are source offsets.
 
     Args:
         unlisted: acknowledged records on the source that are neither on the target nor on the list.
         mirrored: listed records that are on the target.
-        unheld: listed records that are not on the source with this content.
-        unconfirmed: rightly listed records without an acknowledgement.
+        unheld: listed offsets at which the source has no record, or one with another content.
+        unconfirmed: rightly listed records that no producer got an acknowledgement for.
     """
 
     unlisted: list[int]
@@ -137,12 +137,12 @@ class StrandedComparison(NamedTuple):
 def compare_stranded(
     acknowledged: Iterable[TruthRecord], source: Log, mirrored: set[int], listed: Mapping[int, int]
 ) -> StrandedComparison:
-    """Compare a list of stranded records with the ground truth, in both directions.
+    """Find stranded records that a list lacks, and records that it should not have.
 
     Args:
-        acknowledged: committed records, which must not get lost.
-        source: the log of the returned source.
-        mirrored: source offsets of records on the target.
+        acknowledged: the partition's committed records, none of which may get lost.
+        source: (offset, digest) of the returned cluster's log of this partition.
+        mirrored: source offsets of the records on the target.
         listed: the list: digest by source offset.
     """
     source_digests = dict(source)
@@ -162,5 +162,5 @@ def compare_stranded(
 
 
 def acknowledged_of(history: Iterable[TruthRecord]) -> list[TruthRecord]:
-    """Return the committed records of a history, which must not get lost."""
+    """Return the committed records of a history (not the aborted ones): none of these may get lost."""
     return [record for record in history if record.state == COMMITTED]

@@ -1,7 +1,8 @@
-"""What replication did to one log: repeated records, records mirrored back to their origin, late records.
+"""What replication did to one log: repeats, records mirrored back to the cluster they came from, late records.
 
-Clients write to one cluster at a time, so a correct log is ordered by period. A flow with the right start offset copies
-no record of an earlier period, and no record back to the cluster that the record was written on.
+Clients write to one cluster at a time, so the records of a correct log are ordered by period (the time between two
+client moves). A flow that begins at the right offset copies no record of an earlier period, and no record back to the
+cluster on which clients wrote it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ Origins = Mapping[int, Sequence[tuple[int, str]]]
 
 
 class Mirroring(NamedTuple):
-    """Records of a log by kind, as offsets.
+    """Offsets of a log's records by kind; an extra record is one more than clients wrote of this content.
 
     Args:
-        copied: first copies of the other cluster's records.
-        looped: extra copies of records that were written on this cluster only.
-        copied_again: extra copies behind records of a later period.
-        late: first copies behind records of a later period; the flow should not have copied these records.
-        repeats: extra copies within the period of their records, as MirrorMaker 2 writes them after a kill.
-        unknown: unacknowledged records.
+        copied: the first copy of each record that clients wrote on the other cluster.
+        looped: extra records whose content clients wrote on this log's cluster only.
+        copied_again: other extra records that follow a record of a later period.
+        late: records that are not extra, but follow a record of a later period: wrongly mirrored.
+        repeats: other extra records, as MirrorMaker 2 writes them after a kill.
+        unknown: records that no writer knows, for example because their acknowledgement was lost.
     """
 
     copied: list[int]
@@ -36,7 +37,7 @@ class Mirroring(NamedTuple):
 
 
 def origins_of(written: Iterable[tuple[int, str, TruthRecord]]) -> dict[int, list[tuple[int, str]]]:
-    """Return (period, cluster) of every write of each content, by digest."""
+    """Return, by content digest, the (period, cluster) of every time that clients wrote the content."""
     origins: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for period, cluster, record in written:
         origins[record.digest].append((period, cluster))
@@ -49,11 +50,11 @@ def mirroring_of(
     """Classify the records of a log.
 
     Args:
-        log: (offset, digest) of its records, without replays.
+        log: (offset, digest) of the log's records, without replays of stranded records.
         here: alias of the log's cluster.
-        origins: (period, cluster) of every write, by digest.
-        repeated: allowed count by digest if higher than the number of writes: the log is a full copy of a log with
-            repeats.
+        origins: the result of `origins_of`.
+        repeated: for a log that was recreated as the copy of another log, the count of each content in that other
+            log: repeats in the other log are no extra records here.
     """
     mirroring = Mirroring([], [], [], [], [], [])
     counts: Counter[int] = Counter()
@@ -61,13 +62,13 @@ def mirroring_of(
     for offset, digest in log:
         written = origins.get(digest, ())
         counts[digest] += 1
-        # A content written in several periods does not identify a period.
+        # A content that clients wrote in several periods does not show the period of this record.
         period = written[0][0] if written and all(write[0] == written[0][0] for write in written) else None
         is_late = period is not None and period < latest_period
         latest_period = latest_period if period is None else max(latest_period, period)
         written_here = here in {cluster for _, cluster in written}
         is_extra = counts[digest] > max(len(written), (repeated or {}).get(digest, 0))
-        # An extra copy of a content written on both clusters may be a copy of the other cluster's record.
+        # If clients wrote the content on both clusters, an extra record may come from the other cluster.
         written_only_here = written_here and len({cluster for _, cluster in written}) == 1
         kind = _classify_record(bool(written), written_here, written_only_here, is_late, is_extra, counts[digest])
         if kind:

@@ -1,4 +1,4 @@
-"""Compare two runs after one accident: the run with less recorded data may claim no more than the other run."""
+"""Compares two runs after the same accident: the one with less recorded data may not claim more than the other."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Any
 from lab.checker.findings import Finding
 from lab.checker.translation_file import REFUSED, Row
 
-#: From the strongest claim to none.
+#: Translation classes, from the strongest claim on a position to no claim.
 CLASSES = ("END", "SYNC", "CONTENT", "INTERPOLATED", "NEAREST", "POLICY", REFUSED)
-#: Above every offset; stands for "no bound".
+#: Higher than every offset; used where a row has no bound.
 ANYWHERE = 1 << 63
 
 
 def bolder_positions(fuller: Iterable[Row], rows: Iterable[Row], sampled: bool = True) -> list[Finding]:
     """Return a finding for every position with a stronger claim than in the fuller run.
 
-    Stronger means: unknown or refused in the fuller run, a higher source position, `exact` where the fuller run is not
-    exact, or re-reads that end at a lower target offset (target position + bound).
+    A claim is stronger if the fuller run does not know the position or refuses it, if the source position is higher, if
+    only this claim is exact, or if its re-reads end at a lower target offset (target position + bound).
 
     Args:
-        fuller: rows of the positions file of the run with more recorded data.
-        rows: rows of the positions file of the run with less recorded data.
+        fuller: rows of the file of positions of the run with more recorded data.
+        rows: rows of the file of positions of the run with less recorded data.
         sampled: both runs had recorder samples: a higher target position or a better class is a finding, too.
-            Without samples a position rests on unchecked offset syncs and may be higher; its bound must then say so.
+            Without samples a target position comes from offset syncs alone and may be higher; its bound must allow for
+            that.
     """
     fuller_rows = {_place(row): row for row in fuller}
     return [
@@ -35,7 +36,7 @@ def bolder_positions(fuller: Iterable[Row], rows: Iterable[Row], sampled: bool =
 
 
 def higher_positions(fuller: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
-    """Return the rows whose target position is higher than in the fuller run."""
+    """Return the rows whose target position is higher than that of the same group and partition in the fuller run."""
     fuller_positions = {_place(row): row["target_position"] for row in fuller}
     return [
         row
@@ -46,7 +47,7 @@ def higher_positions(fuller: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
 
 
 def bolder_losses(fuller: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Return a finding per partition with a stronger loss claim than in the fuller run: start, certain part or end."""
+    """Return findings on partitions that lose less, or certainly lose more, than by the fuller run's loss rows."""
     rows_by_partition = {(row["topic"], row["partition"]): row for row in rows}
     findings = []
     for fuller_row in fuller:
@@ -67,8 +68,8 @@ def bolder_groups(
     """Return a finding for every group whose plan announces fewer re-reads than in the fuller run.
 
     Args:
-        higher: rows with a rightly higher target position: a group further on reads less again, so its groups are
-            compared by position only (`bolder_positions`).
+        higher: rows whose target position may be higher: their groups re-read less, so they are left out here and
+            compared by `bolder_positions` only.
     """
     rereads = {group["group"]: group["rereads"] for group in fuller}
     compared = rereads.keys() - {row["group"] for row in higher}
@@ -101,7 +102,7 @@ def _stronger_claims(fuller: Row | None, row: Row, sampled: bool) -> list[str]:
         if row["exact"] and not fuller["exact"]
         else []
     )
-    # Re-reads of a group at different source positions cannot be compared.
+    # Re-reads can be compared only if both runs state the same source position of the group.
     if row["position"] == fuller["position"] and _rereads_end(row) < _rereads_end(fuller):
         texts.append(
             f"reads nothing again from {_rereads_end(row)} on, and from {_rereads_end(fuller)} on where more was known"
@@ -142,7 +143,7 @@ def _place(row: Row) -> tuple[str, str, int]:
 
 
 def _rereads_end(row: Row) -> int:
-    """Return the target offset at which re-reads end, by the row's own claim."""
+    """Return the target offset at which the group's re-reads end at the latest, as the row claims."""
     return ANYWHERE if row["bound"] is None else row["target_position"] + row["bound"]
 
 

@@ -1,8 +1,8 @@
 """The right target position of a group, computed from the contents of both logs.
 
-Contents are paired from the end of both logs: the last copy on the target with the last occurrence on the
-source. A record with an id of its own is thus paired with its last copy, and byte-identical records by
-their ordinal counted from the end.
+Records of equal content are paired from the ends of both logs: the last copy on the target with the last record on the
+source, and so on. So a record with an id of its own is paired with its last copy, and byte-identical records by their
+number counted from the end.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Standing(NamedTuple):
 
     Args:
         expected: the exact target position.
-        skipped: source offsets of unread records that the position skips.
-        rereads: how many records the group would read again.
+        skipped: source offsets of unread records that the group would miss at its target position.
+        rereads: number of records that the group would read again from its target position.
     """
 
     expected: int
@@ -31,7 +31,7 @@ class Standing(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether the group gets the same records next as on the source."""
+        """Whether the group gets the same records on the target as it would have got next on the source."""
         return not self.skipped and not self.rereads
 
 
@@ -58,15 +58,15 @@ class Alignment:
             if copy is not None
         }
         self._target_offsets = [offset for offset, _ in target]
-        # The last source offset of each content, for earlier copies on the target, which have no owner.
+        # The last source offset of each content, for copies on the target that are paired with no source record.
         self._newest = {digest: offset for offset, digest in known}
 
     def exact_position(self, position: int) -> int:
-        """Return the greatest target offset below which no unread record has its last copy."""
+        """Return the highest target position at which no record from source offset `position` on is skipped."""
         return self._limits[bisect_left(self._live_offsets, position)]
 
     def standing(self, position: int, target_position: int) -> Standing:
-        """Compare one target position with the group's source position."""
+        """Return how a target position compares with the exact one for the source position `position`."""
         expected = self.exact_position(position)
         return Standing(
             expected, self._skipped(position, target_position), self._rereads(position, target_position, expected)
@@ -91,14 +91,14 @@ class Alignment:
         return [offset for offset, copy in pairs if copy is not None and copy < target_position]
 
     def _rereads(self, position: int, target_position: int, expected: int) -> int:
-        # A record that the group never read (aborted, or compacted away on the source only) is no re-read.
+        # A copy whose record is at or above the source position (an aborted one, for example) is no re-read.
         first, last = bisect_left(self._target_offsets, target_position), bisect_left(self._target_offsets, expected)
         owners = (self._owners.get(offset) for offset in self._target_offsets[first:last])
         return sum(1 for owner in owners if owner is None or owner < position)
 
 
 def out_of_order(live: Log, target: Log) -> int:
-    """Count the records whose last copy precedes the last copy of an earlier record."""
+    """Count the records whose last copy is, on the target, before the last copy of an earlier source record."""
     copies = [copy for copy in _last_copies(live, _offsets_by_digest(target)) if copy is not None]
     return sum(1 for earlier, later in itertools.pairwise(copies) if later < earlier)
 
@@ -123,7 +123,7 @@ def _last_copies(source: Log, offsets_by_digest: dict[int, list[int]]) -> list[i
 
 
 def _suffix_minima(copies: list[int | None], boundary: int) -> list[int]:
-    # A record without a copy is missing or compacted away: the record does not limit the position.
+    # A record without a copy on the target is missing or compacted away: it does not limit the position.
     limits = [boundary] * (len(copies) + 1)
     for index in range(len(copies) - 1, -1, -1):
         copy = copies[index]

@@ -1,4 +1,4 @@
-"""The checker's own clients of one cluster: plain confluent-kafka, isolation level always explicit."""
+"""The checker's own reader of one cluster: plain confluent-kafka, with the isolation level always explicit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.workload.ground_truth import content_digest, key_digest
 SILENCE_SECONDS = 60.0
 REQUEST_SECONDS = 30.0
 PROBE_KEY, PROBE_VALUE = b"lab-judge", b"may this be written?"
-#: Prefix of the headers of a replayed record; `ORIGIN` names where the record was first written.
+#: Prefix of the headers that a replay adds to a record; the header `ORIGIN` says where the record was written first.
 REPLAYED = "switchback."
 ORIGIN = f"{REPLAYED}origin"
 PROBE_DIGEST = content_digest(PROBE_KEY, PROBE_VALUE)
@@ -46,20 +46,20 @@ class ClusterReader:
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
     def starts(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Return the log start offsets."""
+        """Return the log start offset of each partition."""
         return self._offsets(places, OffsetSpec.earliest())
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Return the log ends (high watermarks)."""
+        """Return the log end (high watermark) of each partition."""
         return self._offsets(places, OffsetSpec.latest())
 
     def read(self, places: Iterable[Place], isolation: str, keyed: Iterable[str] = ()) -> dict[Place, list[Held]]:
-        """Read whole logs.
+        """Return all records of whole logs.
 
         Args:
             places: topic partitions that exist.
             isolation: `read_uncommitted` or `read_committed`.
-            keyed: topics whose key digests are computed; 0 for all other topics.
+            keyed: topics for whose records the digest of the key is computed; it is 0 for all other topics.
 
         Raises:
             NothingRead: a log could not be read to its end.
@@ -85,15 +85,15 @@ class ClusterReader:
         return logs
 
     def groups(self) -> list[str]:
-        """Return the ids of all groups, including groups that only an admin client committed for."""
+        """Return the ids of all groups, including those for which only an admin client committed."""
         result = self._admin.list_consumer_groups(request_timeout=REQUEST_SECONDS).result()
         if result.errors:
             raise NothingRead(f"groups of {self.alias} could not be listed: {result.errors[0]}")
         return sorted(group.group_id for group in result.valid)
 
     def positions(self, groups: Iterable[str]) -> dict[str, dict[Place, int]]:
-        """Return every group's committed positions."""
-        # A request is for one group: all requests are sent before the first answer is awaited.
+        """Return the committed positions of the given groups, by partition."""
+        # Kafka takes one group per request: all requests are sent before the first answer is awaited.
         pending: dict[str, Future[Any]] = {}
         for group in groups:
             pending |= self._admin.list_consumer_group_offsets(
@@ -108,7 +108,7 @@ class ClusterReader:
         def delivered(error: KafkaError | None, message: Any) -> None:
             answers[message.topic()] = error.name() if error else ""
 
-        # Not idempotent: an idempotent producer fails for good at its first refusal.
+        # Not idempotent: an idempotent producer cannot be used any more after its first refused record.
         producer = Producer(
             {
                 **self._producer,
@@ -152,7 +152,7 @@ class ClusterReader:
 def _to_record(message: Any, keyed: bool) -> Held:
     key, value, headers = message.key(), message.value(), message.headers()
     record = Held(message.offset(), content_digest(key, value, headers), key_digest(key) if keyed else 0, value is None)
-    # Fast path: millions of records have no headers, and hardly any is a replay.
+    # For speed: almost all of millions of records have no headers, so they are no replays.
     origin = dict(headers).get(ORIGIN) if headers else None
     if origin is None:
         return record

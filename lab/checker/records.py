@@ -1,4 +1,4 @@
-"""Whether every acknowledged record is on the target, and how often."""
+"""Compares acknowledged records with the records on the target: missing, repeated, foreign and changed ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ class Held(NamedTuple):
     """One record as a consumer read it from a cluster.
 
     Args:
-        origin: of a replay, where the record was first written, from the replay's header; None for other records.
-        original: of a replay, the digest of the content without the headers that the replay added; else None.
+        origin: for a replay of a stranded record, where the record was written first, from the replay's header; else
+            None.
+        original: for a replay, the digest of the content without the headers that the replay added; else None.
     """
 
     offset: int
@@ -26,7 +27,7 @@ class Held(NamedTuple):
 
 
 def offset_contents(log: Iterable[Held]) -> list[tuple[int, int]]:
-    """Return a log's offsets and content digests."""
+    """Return (offset, content digest) of a log's records."""
     return [(record.offset, record.digest) for record in log]
 
 
@@ -40,7 +41,7 @@ def missing_records(acknowledged: Sequence[TruthRecord], target: Iterable[int]) 
     Returns:
         The missing records; of n identical records with m copies, the first n - m are missing.
     """
-    # From the end, so that the oldest of identical records count as missing.
+    # From the end, so that the first of identical records count as missing.
     copies = Counter(target)
     missing = []
     for record in reversed(acknowledged):
@@ -52,11 +53,11 @@ def missing_records(acknowledged: Sequence[TruthRecord], target: Iterable[int]) 
 
 
 def stale_keys(acknowledged: Sequence[TruthRecord], target: Sequence[Held]) -> list[TruthRecord]:
-    """Return each key's latest acknowledged record that is not the key's latest on the target (compacted topics).
+    """Return, per key of a compacted topic, the latest acknowledged record unless it is the latest on the target.
 
     A key whose latest record is a tombstone may be absent from the target.
     """
-    # Later entries overwrite earlier entries in both mappings: the latest record of each key remains.
+    # In both mappings later records overwrite earlier ones: the latest record of each key remains.
     target_latest = {target_record.key: target_record for target_record in target}
     stale = []
     for record in {record.key: record for record in acknowledged}.values():
@@ -68,7 +69,7 @@ def stale_keys(acknowledged: Sequence[TruthRecord], target: Sequence[Held]) -> l
 
 
 def count_repeats(known: Iterable[int], target: Iterable[int]) -> int:
-    """Count the target's copies in excess of the source's records; foreign records are not repeats."""
+    """Count the target's copies beyond the number of source records (`known`) of equal content."""
     source_counts = Counter(known)
     return sum(
         count - source_counts[digest] for digest, count in Counter(target).items() if 0 < source_counts[digest] < count
@@ -76,7 +77,7 @@ def count_repeats(known: Iterable[int], target: Iterable[int]) -> int:
 
 
 def foreign_records(known: Iterable[int], target: Sequence[Held]) -> list[Held]:
-    """Return the target's records that were never in the source's log."""
+    """Return the target's records whose content was never in the source's log (`known`)."""
     source_digests = set(known)
     return [record for record in target if record.digest not in source_digests]
 
@@ -88,7 +89,7 @@ def aborted_visible(records: Sequence[TruthRecord], target: Iterable[int]) -> in
 
 
 def merge_known(*logs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge logs into one list of (offset, digest), in offset order."""
+    """Merge readings of one log into a list of (offset, digest) in offset order; at one offset the last wins."""
     merged: dict[int, int] = {}
     for log in logs:
         merged.update(log)
@@ -96,6 +97,6 @@ def merge_known(*logs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def changed_offsets(acknowledged: Iterable[tuple[int, int]], source: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the offsets where the source's content differs from the acknowledged content."""
+    """Return the offsets at which the source has another content than was acknowledged (removed ones do not count)."""
     source_digests = dict(source)
     return [offset for offset, digest in acknowledged if source_digests.get(offset, digest) != digest]

@@ -1,4 +1,4 @@
-"""The product's exports of stranded records."""
+"""Reads the product's exports of stranded records."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ Place = tuple[str, int]
 
 
 class Export(NamedTuple):
-    """One export's contents (digests), by place and offset.
+    """One export, by partition of the returned cluster (`Place`): content digests by offset.
 
     Args:
-        stranded: contents of never replicated records outside of transactions or in committed transactions.
-        older: contents of records of deleted logs that the other cluster no longer has.
-        apart: offsets that the export lists as records of uncommitted transactions.
+        stranded: records that were never replicated; without those of uncommitted transactions.
+        older: records replicated between both clusters that the other cluster no longer has, and that a recreated log
+            would lose.
+        apart: offsets only: the records that the export lists as part of uncommitted transactions.
     """
 
     stranded: dict[Place, dict[int, int]]
@@ -27,7 +28,7 @@ class Export(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path) -> Export:
-        """Read an export's folders; an absent folder is empty."""
+        """Read an export; one of its folders that does not exist counts as empty."""
         apart: dict[Place, set[int]] = {}
         for path in sorted((folder / "uncommitted").glob("*.parquet")):
             for row in pq.read_table(path, columns=["topic", "partition", "offset"]).to_pylist():
@@ -41,14 +42,14 @@ class Export(NamedTuple):
 
     @property
     def records(self) -> dict[Place, dict[int, int]]:
-        """All records of the export except those of uncommitted transactions."""
+        """Digests of `stranded` and `older` together."""
         return {
             place: self.older.get(place, {}) | self.stranded.get(place, {}) for place in {*self.older, *self.stranded}
         }
 
 
 def listed_contents(folder: Path) -> dict[Place, dict[int, int]]:
-    """Return the content digest of each record in a folder's files, by place and offset; {} without folder."""
+    """Return the content digests of the records in a folder's files; {} if the folder does not exist."""
     contents: dict[Place, dict[int, int]] = {}
     for path in sorted(folder.glob("*.parquet")):
         for row in pq.read_table(path).to_pylist():

@@ -1,4 +1,4 @@
-"""The evidence's file of positions, and whether the evidence's figures agree with this file."""
+"""The file of positions that belongs to the evidence; checks that the evidence's figures agree with the file."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ Row = Mapping[str, Any]
 
 
 class PositionClaim(NamedTuple):
-    """The product's claim on one position.
+    """One row of the file of positions: what the product claims about a group's position on one partition.
 
     Args:
-        position: the last recorded source position.
+        position: the group's source position, as last recorded.
         recorded_at: when the position was recorded, in milliseconds since 1970; 0 if unknown.
         target_position: the committed target position; None if refused.
         kind: the translation class.
-        bound: the maximum number of re-reads; None if unknown.
+        bound: the maximum number of re-reads; None if the product does not know one.
     """
 
     position: int
@@ -64,13 +64,13 @@ class PositionClaim(NamedTuple):
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the file's rows with integers as `int`: a column with missing values may hold floats."""
+    """Return the rows of a file of positions; whole numbers are `int`, although the file may hold them as floats."""
     rows = pq.read_table(path).to_pylist()
     return [{name: _to_int(value) if name in WHOLE_NUMBERS else value for name, value in row.items()} for row in rows]
 
 
 def position_claims(rows: Iterable[Row]) -> dict[str, dict[tuple[str, int], PositionClaim]]:
-    """Return the claim on each position, by group and source partition."""
+    """Return the rows as claims, by group and source partition."""
     claims: dict[str, dict[tuple[str, int], PositionClaim]] = defaultdict(dict)
     for row in rows:
         values = (
@@ -112,7 +112,7 @@ def agreement_findings(evidence: Mapping[str, Any], rows: Sequence[Row], path: P
 
 
 def translation_digest(rows: Iterable[Row]) -> str:
-    """Return a translation's digest as the contract defines it, from the rows alone."""
+    """Return a translation's digest, computed from its rows alone, as the contract of the Spark job defines it."""
     partitions: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
         partitions[row["topic"], row["partition"]].append(row)

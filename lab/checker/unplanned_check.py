@@ -1,4 +1,4 @@
-"""The check of an unplanned failover: clients' acknowledgements against the target and the evidence."""
+"""The check of an unplanned failover: compares clients' acknowledgements with the target and the evidence."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from lab.checker.unplanned_claims import (
 from lab.checker.unplanned_observed import Stand, UnplannedObserved
 from lab.workload.ground_truth import TruthRecord
 
-#: On a busy machine a client may log an answer this long after the source sent it and died.
+#: Milliseconds: on a busy machine a client may log the source's last answer this long after the source died.
 GRACE_MS = 3_000
-#: A first commit less than this before the source died may be in no recorder sample.
+#: Milliseconds: a first commit this shortly before the source died may be in no sample of the flight recorder.
 RECENT_MS = 15_000
 
 
 class UnplannedCheck:
-    """Checks one finished unplanned failover: without its source, and again once the source has returned."""
+    """Checks one finished unplanned failover: `check` without its source, `judge_returned` after its return."""
 
     def __init__(self, observed: UnplannedObserved) -> None:
         self.seen, self.trip, self.names = observed, observed.trip, observed.names
@@ -84,7 +84,7 @@ class UnplannedCheck:
         findings = unlike_topics(expected, self.seen.target.partitions())
         self.verdict.add(findings, topics=len(topics), partitions=len(self.seen.places))
 
-    # Records: every acknowledged record is on the target or in the loss list.
+    # Records: every record that the source acknowledged is on the target or in the loss list.
 
     def _check_records(self, place: Place) -> None:
         history, target, rows = self.seen.history[place], self.seen.mirrored(place), self.seen.loss.get(place, [])
@@ -120,7 +120,7 @@ class UnplannedCheck:
         return [Finding(check, text, None, *at, record.offset) for check, text, record in foreign]
 
     def _present_offsets(self, place: Place, acknowledged: list[TruthRecord]) -> set[int]:
-        """Return source offsets that count as mirrored; of a compacted topic all but stale keys' latest records."""
+        """Return source offsets that count as on the target; if compacted: all but the latest record of stale keys."""
         if place[0] not in self.seen.compacted:
             return self.seen.at_most_mirrored[place]
         stale = {record.offset for record in stale_keys(acknowledged, self.seen.mirrored(place))}
@@ -139,14 +139,14 @@ class UnplannedCheck:
     def _record_ids(self, place: Place) -> dict[int, str | None]:
         return {record.offset: record.id for record in self.seen.history[place]}
 
-    # Positions: against the ground truth, and against the product's claims.
+    # Positions: compared with the ground truth, and with the product's claims.
 
     def _check_positions(self) -> None:
         groups = {group: stands for group, stands in self.seen.stands.items() if not group.startswith(INTERNAL_GROUPS)}
         positions_now = self.seen.target.positions(sorted(groups))
         started = self.seen.after.clients.started_on(self.trip.target)
         for group, stands in groups.items():
-            # A group with consumers has committed since: its positions before its first consumer started count.
+            # Consumers on the target have committed, too: what counts is their group's position before the first one.
             self._check_stands(group, stands, started.get(group, positions_now.get(group, {})))
         self.verdict.figures["positions_of_others"] = sum(
             len(rows) for group, rows in self.seen.claims.items() if group not in groups
@@ -169,7 +169,7 @@ class UnplannedCheck:
             positions_unknown=len(unknown),
             positions_refused=len(refused & set(stands)),
         )
-        # A refused position is absent on the mirrored topic; on the topic that clients write the group starts at 0.
+        # A refused position is absent on the mirrored topic only: on the topic that clients write it must still be 0.
         started_at_0 = {place for place in refused if names[1] and place in stands and on_target.get(place) == 0}
         other_positions = {place: offset for place, offset in on_target.items() if place not in started_at_0}
         self.verdict.add(uncalled_positions(group, expected, other_positions, *names))
@@ -177,7 +177,7 @@ class UnplannedCheck:
             self._check_stand(group, place, stands[place], rows.get(place), on_target.get(self.seen.there(place)))
 
     def _may_be_unknown(self, stand: Stand) -> bool:
-        """Whether a position may be unknown: no recorder, or first committed just before the source died."""
+        """Whether a position may be unrecorded: no recorder ran, or it was committed just before the source died."""
         died_at = self.trip.died_at
         return not self.trip.recorded or (
             died_at is not None and stand.first_at is not None and stand.first_at > died_at - RECENT_MS
@@ -216,7 +216,7 @@ class UnplannedCheck:
         )
         rereads = alignment.consumed_again(claim.position, target_position)
         self._rereads = max(self._rereads, rereads)
-        # Records mirrored after the loss assessment could not be announced.
+        # Records mirrored after assess_data_loss could not be announced in the plan.
         self._most_again[group] = max(self._most_again[group], rereads - self.seen.taken_since(at))
         return findings + self._beyond_interval(group, at, claim)
 
@@ -235,7 +235,7 @@ class UnplannedCheck:
         ]
 
     def _approved_beyond_interval(self) -> list[Finding]:
-        """Return a finding per idle group whose approved bound exceeds one sampling interval's records, at any lag."""
+        """Return a finding per group without consumers whose approved re-reads exceed one sampling interval."""
         maxima, clients, source = self.trip.mirrored_in_interval, self.seen.before.clients, self.trip.source
         busy = {group for cluster, group in clients.committed if cluster == source} | {*clients.started_on(source)}
         if not maxima:
@@ -312,8 +312,8 @@ class UnplannedCheck:
         consumed_here = self.seen.before.clients.consumed[self.trip.source, group].get(place, [])
         consumed_there = self.seen.after.clients.consumed[self.trip.target, group]
         consumption = Consumption(group, *place, start, consumed_here, consumed_there.get(at, []), reached.get(at, 0))
-        # No bound here: records consumed after the last commit are rightly read again, and `_check_positions` compares
-        # each position with its own bound.
+        # Re-reads without bound: records that were consumed after the last commit are rightly read again, and
+        # `_check_positions` compares each position with its bound.
         findings, figures = consumed_findings(
             consumption, self.seen.live_logs[place], offset_contents(self.seen.mirrored(place)), sys.maxsize
         )
@@ -347,13 +347,14 @@ class UnplannedCheck:
         }
         self.verdict.add(boundary_findings(offsets_by_partition(self.trip.evidence["boundary"]), mirrored, unwritten))
 
-    # The source has returned.
+    # Checks after the source has returned.
 
     def judge_returned(self, stranded_folder: Path) -> Verdict:
-        """Compare the list of stranded records with the returned source, in both directions.
+        """Find stranded records of the returned source that the list lacks, and records that it should not have.
 
         Args:
-            stranded_folder: the list, `stranded/*.parquet`; optionally `loss.parquet`, loss rows found with the source.
+            stranded_folder: folder of the list, `stranded/*.parquet`; and optionally of `loss.parquet`, loss rows that
+                were determined again with the source readable.
         """
         listed = listed_in(stranded_folder / "stranded")
         if not (stranded_folder / "stranded").is_dir():

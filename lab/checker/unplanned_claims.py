@@ -1,4 +1,4 @@
-"""The claims in an unplanned failover's evidence, against the ground truth."""
+"""Compares the claims in an unplanned failover's evidence with the ground truth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.workload.ground_truth import Acknowledgement
 def contradicting_claims(
     group: str, place: Place, at: Place, stand: Stand, claim: PositionClaim, target_position: int | None
 ) -> list[Finding]:
-    """Return findings where the file of positions contradicts the ground truth or the target."""
+    """Return findings if a group's row in the file of positions contradicts its commits or its target position."""
     findings = []
     if claim.position > stand.at_most:
         findings.append(
@@ -45,7 +45,7 @@ def contradicting_claims(
 
 
 def unlisted_loss(evidence: Mapping[str, Any]) -> list[Finding]:
-    """Return a finding per approved loss row absent from the evidence's loss (own or `approved` fields)."""
+    """Return a finding per loss row of the approved plan that the evidence has neither as is nor as `approved`."""
     plan, names = evidence["plan"], ("topic", "partition", "from_offset", "certain_to", "possible_to")
     loss = [row | (row.get("approved") or {}) for row in evidence["loss"]]
     approved, listed = (
@@ -56,7 +56,7 @@ def unlisted_loss(evidence: Mapping[str, Any]) -> list[Finding]:
 
 
 def beyond_approved(evidence: Mapping[str, Any], rereads: Mapping[str, int]) -> list[Finding]:
-    """Return a finding per group with more re-reads on one position than the approved plan announces."""
+    """Return a finding per group that re-reads more records of one partition than the approved plan announces."""
     bounds = approved_bounds(evidence)
     return [
         Finding(
@@ -70,7 +70,7 @@ def beyond_approved(evidence: Mapping[str, Any], rereads: Mapping[str, int]) -> 
 
 
 def approved_bounds(evidence: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return each group's bound of re-reads on one position in the approved plan; None for no bound."""
+    """Return, by group, the approved plan's maximum of re-reads per partition; None: the plan states no maximum."""
     plan = evidence["plan"]
     return (
         {group["group"]: group.get("rereads") for group in plan.get("groups", [])} if isinstance(plan, Mapping) else {}
@@ -78,7 +78,7 @@ def approved_bounds(evidence: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def records_per_second(acknowledgements: Sequence[Acknowledgement]) -> int:
-    """Return the acknowledged records per second between first and last; 0 for fewer than two distinct times."""
+    """Return acknowledged records per second, from first to last acknowledgement; 0 if all have the same time."""
     times = [acknowledgement.at for acknowledgement in acknowledgements]
     milliseconds = max(times, default=0) - min(times, default=0)
     return len(acknowledgements) * 1000 // milliseconds if milliseconds else 0

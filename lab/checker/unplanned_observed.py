@@ -1,4 +1,4 @@
-"""Inputs of the check without a readable source: the clients' acknowledgements, and the target."""
+"""Inputs of the check of an unplanned failover, without reading the source: acknowledgements, and the target."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ class Stand(NamedTuple):
     """A group's position on one source partition when the source died.
 
     Args:
-        position: the last confirmed commit.
-        at_most: the highest position in a commit request: the source may have committed it and died before answering.
-        first_at: time of the first commit, in milliseconds since 1970; None if the workload placed the group before.
-        at: time of the last confirmed commit, in milliseconds since 1970.
+        position: the position of the last confirmed commit.
+        at_most: the highest position in any commit request, confirmed or not: the source may have committed it and
+            died before it answered.
+        first_at: time of the first commit, in milliseconds since 1970; None if the workload committed for the group
+            before any consumer.
+        at: time of the last confirmed commit, in milliseconds since 1970; None if no consumer committed.
     """
 
     position: int
@@ -43,14 +45,14 @@ class Stand(NamedTuple):
     at: int | None = None
 
     def known_as(self, recorded: int | None) -> int:
-        """Return the position, or the recorded position if higher and within an unconfirmed commit request."""
+        """Return `recorded` if an unconfirmed commit explains it (`position` to `at_most`), else `position`."""
         return max(self.position, recorded) if recorded is not None and recorded <= self.at_most else self.position
 
 
 class UnplannedObserved:
-    """Both clusters' known state while the source is lost, by source partition unless said otherwise.
+    """What is known of both clusters while the source is lost; keys are source partitions unless said otherwise.
 
-    Only `source_logs` reads the source, after its return.
+    Only `source_logs` reads the source: it must have returned.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class UnplannedObserved:
         status: Mapping[str, Any],
         eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
     ) -> None:
-        """Take ledger, trip and lab status; `eyes(alias, status)` returns a cluster's reader."""
+        """Take ledger, trip and the lab's status document; `eyes(alias, status)` returns a cluster's reader."""
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.before, self.after = ledger.periods[trip.number : trip.number + 2]
         self._eyes, self._status = eyes, status
@@ -68,23 +70,23 @@ class UnplannedObserved:
 
     @cached_property
     def target(self) -> ClusterReader:
-        """The target's reader."""
+        """Reader of the target; made at the first use."""
         return self._eyes(self.trip.target, self._status)
 
     @cached_property
     def places(self) -> list[Place]:
-        """All source partitions to check."""
+        """All partitions of the applications' topics on the source."""
         return [(name, p) for name, topic in sorted(self.ledger.topics.items()) for p in range(topic.partitions)]
 
     @cached_property
     def source_logs(self) -> dict[Place, list[Held]]:
-        """A returned source's logs as a read_uncommitted consumer gets them, without the checker's probes."""
+        """The returned source's logs as a read_uncommitted consumer gets them, without the checker's own records."""
         source = self._eyes(self.trip.source, self._status)
         return _without_probes(source.read(self.places, "read_uncommitted"))
 
     @cached_property
     def target_logs(self) -> dict[Place, list[Held]]:
-        """The target's logs by target partition (mirrored topics; under default naming local topics, too)."""
+        """Logs of the target, by target partition: mirrored topics and, under default naming, local topics."""
         names = [name for topic in self.ledger.topics for name in self.names.names_on(self.trip.target, topic)]
         existing = self.target.partitions()
         places = [(name, p) for name in sorted(names) if name in existing for p in range(existing[name])]
@@ -95,17 +97,17 @@ class UnplannedObserved:
 
     @cached_property
     def target_starts(self) -> dict[Place, int]:
-        """The target's log starts now."""
+        """Log starts of the target now, by target partition."""
         return self.target.starts(self.target_logs)
 
     @cached_property
     def target_ends(self) -> dict[Place, int]:
-        """The target's log ends now."""
+        """Log ends of the target now, by target partition."""
         return self.target.ends(self.target_logs)
 
     @cached_property
     def boundary(self) -> dict[Place, int]:
-        """The evidence's boundary by target partition; the current log end where the evidence has none."""
+        """Boundary by target partition: the evidence's, or the current log end if the evidence has none."""
         try:
             claimed = offsets_by_partition(self.trip.evidence["boundary"])
         except (KeyError, TypeError, ValueError):
@@ -114,17 +116,17 @@ class UnplannedObserved:
 
     @cached_property
     def compacted(self) -> set[str]:
-        """The compacted topics."""
+        """Names of the compacted topics, as clients write them."""
         return {name for name, topic in self.ledger.topics.items() if topic.compacted}
 
     @cached_property
     def history(self) -> dict[Place, list[TruthRecord]]:
-        """Every record that the source acknowledged or aborted, in offset order."""
+        """Every record that the source acknowledged or aborted before it died, in offset order."""
         return {place: self.before.written(place) for place in self.places}
 
     @cached_property
     def loss(self) -> dict[Place, list[LossRow]]:
-        """The evidence's loss rows; {} if malformed."""
+        """The evidence's loss rows; {} if absent or malformed."""
         try:
             return loss_rows(self.trip.evidence["loss"])
         except (KeyError, TypeError, ValueError):
@@ -132,7 +134,7 @@ class UnplannedObserved:
 
     @cached_property
     def unconfirmed(self) -> dict[Place, list[TruthRecord]]:
-        """Records mirrored without an acknowledgement, by source partition; only of topics with a writer."""
+        """Records on the target that no producer got an acknowledgement for; [] for topics that nobody wrote to."""
         written = {topic for (topic, _), _ in self.before.acknowledged}
         return {
             place: unconfirmed_records(self.history[place], offset_contents(self.mirrored(place)))
@@ -143,7 +145,7 @@ class UnplannedObserved:
 
     @cached_property
     def known(self) -> dict[Place, Log]:
-        """All records known to have been in the source's logs."""
+        """(offset, digest) of all records known to have been in the source's logs: `history` and `unconfirmed`."""
         return {
             place: [
                 (record.offset, record.digest) for record in sorted((*self.history[place], *self.unconfirmed[place]))
@@ -153,34 +155,34 @@ class UnplannedObserved:
 
     @cached_property
     def at_most_mirrored(self) -> dict[Place, set[int]]:
-        """Source offsets that may have been mirrored."""
+        """Source offsets of the records that may have been mirrored."""
         return {place: mirrored_at_most(self.known[place], self._mirrored_digests(place)) for place in self.places}
 
     @cached_property
     def surely_mirrored(self) -> dict[Place, set[int]]:
-        """Source offsets that were certainly mirrored."""
+        """Source offsets of the records that were certainly mirrored."""
         return {place: surely_mirrored(self.known[place], self._mirrored_digests(place)) for place in self.places}
 
     @cached_property
     def live_logs(self) -> dict[Place, list[tuple[int, int]]]:
-        """The mirrored part of what a read_committed consumer of the source would have got."""
+        """What a read_committed consumer would have got from the source, without what cannot have been mirrored."""
         return {place: self._live_log(place) for place in self.places}
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """Rows of the file of positions; [] if the file is absent."""
+        """Rows of the evidence's file of positions; [] if the file is absent."""
         path = self.positions_path
         return read_rows(path) if path is not None and path.is_file() else []
 
     @property
     def positions_path(self) -> Path | None:
-        """Path of the file of positions, from the evidence; None if the evidence has none."""
+        """Path of the file of positions; None if the evidence names none."""
         file_name = self.trip.evidence.get("positions")
         return self.trip.folder / file_name if isinstance(file_name, str) else None
 
     @cached_property
     def assessed_ends(self) -> dict[Place, int]:
-        """Target log ends when the loss was assessed, by target partition; {} if not in the evidence."""
+        """Target log ends at the time of assess_data_loss, by target partition; {} if the evidence has none."""
         receipt = figures_of(self.trip.evidence, "assess_data_loss").get("bounds") or {}
         path = self.trip.folder / receipt.get("file", "")
         rows = pq.read_table(path).to_pylist() if path.is_file() else []
@@ -189,18 +191,18 @@ class UnplannedObserved:
         }
 
     def taken_since(self, at: Place) -> int:
-        """Count a target partition's offsets mirrored between the loss assessment and the stop of replication."""
+        """Count the offsets mirrored to a target partition after assess_data_loss, until replication stopped."""
         end = self.boundary.get(at, 0)
         return end - self.assessed_ends.get(at, end)
 
     @cached_property
     def claims(self) -> dict[str, dict[Place, PositionClaim]]:
-        """The product's claims, by group and source partition."""
+        """The claims of the product's file of positions, by group and source partition."""
         return position_claims(self.rows)
 
     @cached_property
     def stands(self) -> dict[str, dict[Place, Stand]]:
-        """Every group's positions on the source when the source died, from the workload and the clients' commits."""
+        """Each group's positions when the source died, by source partition: as placed by the workload or committed."""
         stands: dict[str, dict[Place, Stand]] = {}
         for group, positions in self.trip.placed.items():
             stands[group] = {place: Stand(offset, offset) for place, offset in positions.items()}
@@ -214,15 +216,15 @@ class UnplannedObserved:
 
     @cached_property
     def alignments(self) -> dict[Place, Alignment]:
-        """Both logs of every partition, paired by content."""
+        """Source log (as known) and target log of every partition, paired by content."""
         return {place: self._align(place) for place in self.places}
 
     def there(self, place: Place) -> Place:
-        """Return a source partition's name on the target."""
+        """Return the target partition to which a source partition is mirrored."""
         return self.names.counterpart((self.trip.source, place))[1]
 
     def mirrored(self, place: Place) -> list[Held]:
-        """Return the target's records of a source partition below the boundary."""
+        """Return the target's records below the boundary of the partition to which `place` is mirrored."""
         mirrored_place = self.there(place)
         return [
             record
@@ -231,7 +233,7 @@ class UnplannedObserved:
         ]
 
     def written_there(self, place: Place) -> list[Held]:
-        """Return the target's records at or above the boundary of a partition's mirrored topic."""
+        """Return the target's records from the boundary on, of the partition to which `place` is mirrored."""
         mirrored_place = self.there(place)
         return [
             record

@@ -26,7 +26,7 @@ class TripChecks:
         return self.trip.target in self.names.written_on(log)
 
     def _is_recreated(self, log: Log) -> bool:
-        """Whether failback recreates a log of the returned cluster: the log that the reverse flow mirrors to."""
+        """Whether this failback recreates a log: mode `recreate`, and the reverse flow mirrors to the log."""
         return self.trip.mode == "recreate" and self.trip.source in self.names.written_on(log)
 
     def _mirrored_place(self, place: Place) -> Place:

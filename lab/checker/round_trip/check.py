@@ -1,8 +1,8 @@
 """The check of one of several client moves, by record ids and ordinals over both clusters.
 
 Every acknowledged record is accounted for. No record was mirrored twice or back to its origin. Every group has the
-right position. The export of stranded records is complete and contains no other record. A flow that starts again
-copies the records written since, and no other record.
+right position. The export of stranded records is complete and contains no other record. A reverse flow that starts
+after the move copies what clients write on the target after the move, and no other record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lab.checker.round_trip.stranded import StrandedChecks
 
 
 class RoundTripCheck(StoryChecks, StrandedChecks, CopyChecks, RecordChecks, PositionChecks, ClientChecks):
-    """Checks one finished client move; load and clients are stopped, both clusters can be read."""
+    """Checks one finished client move; load and clients must be stopped, and both clusters up."""
 
     def check(self, writes: bool = False) -> Verdict:
         """Run every check.

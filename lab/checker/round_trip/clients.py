@@ -1,4 +1,4 @@
-"""Checks of clients, and of the flow from the new primary."""
+"""Checks of one client move: clients, writes on both clusters, and the flow from target to source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lab.checker.unplanned_check import GRACE_MS
 
 
 class ClientChecks(TripChecks):
-    """Acknowledged and consumed records, the records that the reverse flow copies, and what a producer may write."""
+    """Checks acknowledged and consumed records, what the reverse flow copied, and where a producer may write."""
 
     def _check_acknowledgements(self) -> None:
         acknowledged = list(self.ledger.periods[self.trip.number].acknowledged.values())
@@ -69,7 +69,7 @@ class ClientChecks(TripChecks):
         self.verdict.add(findings, **figures)
 
     def _check_new_records(self, group: str, at: Place, reached: int) -> None:
-        """Check that the groups on the target consume what clients write there."""
+        """Check that a group consumed what clients wrote on the target, up to the group's position."""
         consumed = self.ledger.periods[self.trip.number + 1].clients.consumed.get((self.trip.target, group), {})
         new = [
             (record.offset, record.digest)
@@ -80,7 +80,7 @@ class ClientChecks(TripChecks):
         self.verdict.add(findings, new_records_consumed=sum(offset < reached for offset, _ in new))
 
     def _check_flow_on(self) -> None:
-        """Check that the flow target->source copies all new records if it is to run, and no new record otherwise."""
+        """Check the flow target->source: it copied all records written after the move if `flows_on`, else none."""
         period = self.trip.number + 1
         for place in self.ledger.periods[period].records:
             counterpart = self.names.counterpart((self.trip.target, place))

@@ -1,4 +1,4 @@
-"""Checks of topics, and of the copies in both logs."""
+"""Checks of one client move: topics, and the mirrored records in the logs of both clusters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISMIRRORED = {
 
 
 class CopyChecks(TripChecks):
-    """No record was mirrored twice or back to its origin."""
+    """Topics match on both clusters; no record was mirrored twice, late, or back to its own cluster."""
 
     def _check_topics(self) -> None:
         source_topics, target_topics = (self.seen.partitions[alias] for alias in (self.trip.source, self.trip.target))
@@ -59,7 +59,7 @@ class CopyChecks(TripChecks):
         )
 
     def _new_repeats(self, log: Log, repeats: list[int]) -> list[int]:
-        # Repeats of an earlier crash were counted by an earlier check.
+        # Repeats after an earlier kill of MirrorMaker 2 were counted by the check of that client move.
         earlier_repeats = self.ledger.repeats.get(log, set())
         return [offset for offset in repeats if offset not in earlier_repeats]
 
@@ -71,7 +71,7 @@ class CopyChecks(TripChecks):
         self.verdict.add([Finding("log changed", text, None, *log[1], offset) for offset in changed])
 
     def _foreign_findings(self, log: Log, counterpart: Log) -> list[Finding]:
-        """Return findings on target records that are not from the source, or on the wrong side of the boundary."""
+        """Return findings on target records that the source never had, or on the wrong side of the boundary."""
         source_digests = {record.digest for record in self.seen.logs[log]} | {
             record.digest for _, _, record in self.ledger.written(log)
         }

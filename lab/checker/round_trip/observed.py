@@ -1,4 +1,4 @@
-"""Inputs of the check of one client move: the ledger, and every log of both clusters, read once."""
+"""Inputs of the check of one client move: the ledger, and every log of both clusters, each log read once."""
 
 from __future__ import annotations
 
@@ -35,20 +35,22 @@ class Trip:
         target: alias of the cluster that clients moved to.
         evidence: the product's evidence document.
         folder: the evidence's folder.
-        before: positions on the target before the client move, by group.
-        placed: positions on the source before the client move, by group, of groups at rest.
-        returned: the target's logs before a failback, without concurrent writes.
-        mirrored_until: the target's log ends after the last record of a lost source had arrived; unplanned only.
-        died_at: time at which the source was dead, in milliseconds since 1970.
-        crashed: MirrorMaker 2 was killed since the previous client move: the logs may have repeats.
-        flows_on: from now on the reverse flow mirrors what clients write on the target to the source.
+        before: by group, the positions on the target just before the run.
+        placed: by group, the positions on the source just before the run; of groups without consumers only.
+        returned: for a failback, the logs of the target (the returned cluster), read before the run; else empty.
+        mirrored_until: for an unplanned failover, the target's log ends once all that MirrorMaker 2 had fetched from
+            the dead source was written; else empty.
+        died_at: time by which the source was dead, in milliseconds since 1970; None if it did not die.
+        crashed: MirrorMaker 2 was killed after the previous client move: the logs may have repeats.
+        flows_on: after the client move the reverse flow mirrors to the source what clients write on the target.
         mode: of a failback, `append` or `recreate`.
         decisions: of a failback, the decision on stranded records by topic or expression.
         approver: user who answered the gates; None if no approver is expected.
         starter: user who started the run.
-        recorded: a recorder was running: every position committed well before the source died must be recorded.
-        mirrored_in_interval: by target partition, the maximum of records mirrored in one sampling interval; None if
-            not counted.
+        recorded: a flight recorder was running: its archive must have every position committed well before the source
+            died.
+        mirrored_in_interval: by target partition, the most records that were mirrored to it in any one sampling
+            interval; None if nobody counted them.
     """
 
     number: int
@@ -73,11 +75,11 @@ class Trip:
 
     @property
     def lost(self) -> bool:
-        """Whether the source could not be read (unplanned failover)."""
+        """Whether the procedure could not read the source, that is, was an unplanned failover."""
         return self.dag_id == UNPLANNED
 
     def decision(self, topic: str) -> str:
-        """Return the decision on a topic's stranded records: exact name before expressions, `.*` last."""
+        """Return the decision for a topic: by exact name, else by expression, `.*` last; `keep` if none matches."""
         expressions = sorted(self.decisions, key=lambda name: (name != topic, name == ".*"))
         return next(
             (self.decisions[name] for name in expressions if name == topic or re.fullmatch(name, topic)), "keep"
@@ -85,7 +87,7 @@ class Trip:
 
 
 class RoundTripObserved:
-    """Both clusters' current state, by log; read lazily and only once."""
+    """Both clusters' current state, by log; each property reads the clusters at its first use only."""
 
     def __init__(
         self,
@@ -94,7 +96,7 @@ class RoundTripObserved:
         status: Mapping[str, Any],
         eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
     ) -> None:
-        """Take ledger, trip and lab status; `eyes(alias, status)` returns a cluster's reader."""
+        """Take ledger, trip and the lab's status document; `eyes(alias, status)` returns a cluster's reader."""
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.readers = {alias: eyes(alias, status) for alias in ledger.names.aliases}
         self.probed: set[Log] = set()
@@ -103,7 +105,7 @@ class RoundTripObserved:
 
     @cached_property
     def partitions(self) -> dict[str, dict[str, int]]:
-        """Partition counts of the applications' topics, by cluster and topic name on that cluster."""
+        """Partition counts of the applications' topics that exist, by cluster and by name on that cluster."""
         counts = {}
         for alias, reader in self.readers.items():
             existing = reader.partitions()
@@ -146,9 +148,9 @@ class RoundTripObserved:
 
     @cached_property
     def quarantined(self) -> dict[Place, list[int]]:
-        """Original content digests in quarantine topics, by application topic and partition.
+        """Digests of the quarantined records' original contents, by application topic and partition.
 
-        Quarantine topics are mirrored, too: both copies count as one quarantine.
+        Quarantine topics are mirrored, too: a record and its mirrored copy count as one.
         """
         digests: dict[Place, Counter[int]] = defaultdict(Counter)
         for alias in self.readers:
@@ -158,7 +160,7 @@ class RoundTripObserved:
 
     @cached_property
     def ends(self) -> dict[Log, int]:
-        """Log ends of both clusters."""
+        """Log ends now, of every log on both clusters."""
         return {
             (alias, place): end
             for alias, reader in self.readers.items()
@@ -167,7 +169,7 @@ class RoundTripObserved:
 
     @cached_property
     def starts(self) -> dict[Log, int]:
-        """Log starts of both clusters."""
+        """Log starts now, of every log on both clusters."""
         return {
             (alias, place): start
             for alias, reader in self.readers.items()
@@ -176,7 +178,7 @@ class RoundTripObserved:
 
     @cached_property
     def boundary(self) -> dict[Place, int]:
-        """Target log ends before clients wrote there: from the evidence, else the new period's first record."""
+        """Boundary by target partition: the evidence's, else the clients' first offset there after the move."""
         claimed = self.claimed("boundary")
         return {
             place: claimed.get(place, self._first_new((alias, place)))
@@ -185,7 +187,7 @@ class RoundTripObserved:
         }
 
     def claimed(self, name: str) -> dict[Place, int]:
-        """Return the evidence's `cut_off` or `boundary` by partition; {} if absent or malformed."""
+        """Return the evidence's field `cut_off` or `boundary`, by partition; {} if the field is absent or malformed."""
         try:
             return evidence_file.offsets_by_partition(self.trip.evidence[name])
         except (KeyError, TypeError, ValueError):
@@ -196,7 +198,7 @@ class RoundTripObserved:
         return [log for log in self.logs if log[0] == alias]
 
     def mirroring(self, log: Log) -> Mirroring:
-        """Classify a log's records (cached): call only after the ledger notes which logs were recreated."""
+        """Classify a log's records (cached); call only when the ledger already knows which logs were recreated."""
         if log not in self._mirrorings:
             without_replays = [(record.offset, record.digest) for record in self.logs[log] if record.origin is None]
             self._mirrorings[log] = mirroring_of(
@@ -205,40 +207,40 @@ class RoundTripObserved:
         return self._mirrorings[log]
 
     def here(self, log: Log, isolation: str = "read_committed") -> list[Held]:
-        """Return the source's records up to the client move, without stranded records.
+        """Return a source log's records from before the client move, without stranded records.
 
-        Records that clients write on the target since then may follow in the log: the reverse flow mirrors them.
+        Later records are copies: the reverse flow mirrors to the source what clients write on the target.
         """
         records = self.ledger.common(log, (self.committed if isolation == "read_committed" else self.logs)[log])
         end = self._first_reverse_mirrored(log)
         return records if end is None else [record for record in records if record.offset < end]
 
     def below(self, log: Log) -> list[Held]:
-        """Return the target's records below the boundary, without stranded records."""
+        """Return a target log's records below the boundary, without stranded records."""
         return [record for record in self.ledger.common(log, self.logs[log]) if record.offset < self.boundary[log[1]]]
 
     def aborted(self, log: Log) -> set[int]:
-        """Return the digests of contents that were only written in aborted transactions."""
+        """Return the digests of a log's contents that clients wrote in aborted transactions only."""
         written = [record for _, _, record in self.ledger.written(log)]
         return {record.digest for record in written if record.state == ABORTED} - {
             record.digest for record in written if record.state != ABORTED
         }
 
     def alignment(self, log: Log) -> Alignment:
-        """Return a source log paired with the target's log, both without stranded records."""
+        """Return a source log paired with its target log by content (cached), both without stranded records."""
         if log not in self._alignments:
             self._alignments[log] = self._align(log)
         return self._alignments[log]
 
     def recurs(self, log: Log) -> bool:
-        """Whether clients wrote any content of a log more than once."""
+        """Whether clients wrote the same content more than once to a log or to the log that it is mirrored from."""
         written = [record.digest for _, _, record in self.ledger.written(log)]
         return len(set(written)) < len(written)
 
     def ambiguous(self, log: Log) -> bool:
-        """Whether copies cannot be attributed to records: contents recur, and MirrorMaker 2 repeated some records.
+        """Whether a log's copies cannot be attributed to records: contents recur, and either log has repeats.
 
-        Never so in a first, planned move: the source was mirrored in full, and records are counted from the log ends.
+        Never True for a planned first move: the source is mirrored in full, and both logs are paired from their ends.
         """
         mirrored_in_full = self.trip.number == 0 and not self.trip.lost
         return (
@@ -250,11 +252,11 @@ class RoundTripObserved:
         )
 
     def mirrored(self, log: Log, records: Iterable[Held]) -> set[int]:
-        """Return offsets of a log that may be on the other cluster, by the copies there from before the client move.
+        """Return a log's offsets that may have a copy on the other cluster, mirrored before clients moved there.
 
         Args:
-            log: a log of the cluster that clients left.
-            records: the log's records, now or earlier.
+            log: a log of a cluster that clients left, in this client move or an earlier one.
+            records: the log's records as read now, or as read before the run.
         """
         counterpart = self.names.counterpart(log)
         until = self.trip.mirrored_until.get(counterpart[1]) if self.trip.lost else self.ledger.opened.get(counterpart)
@@ -272,13 +274,13 @@ class RoundTripObserved:
         known_log = merge_known(written_pairs, offset_contents(self.here(log, "read_uncommitted")))
         target = offset_contents(self.below(counterpart))
         if self._topic(log).compacted:
-            # The source offset of a content that only the target still has is unknown.
+            # A content that the source's cleaner removed, but not the target's, has no known source offset.
             contents = {digest for _, digest in known_log}
             target = [pair for pair in target if pair[1] in contents]
         return Alignment(live, known_log, target, self.boundary[counterpart[1]])
 
     def _first_reverse_mirrored(self, log: Log) -> int | None:
-        """Return the offset of the first record that the reverse flow mirrored from the target; None if none."""
+        """Return the first source offset with a copy of what clients wrote on the target after the move, or None."""
         periods = [(number, record.digest) for number, _, record in self.ledger.written(log)]
         old_digests = {digest for number, digest in periods if number <= self.trip.number}
         new_digests = {digest for number, digest in periods if number > self.trip.number} - old_digests

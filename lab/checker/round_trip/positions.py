@@ -14,7 +14,7 @@ from lab.checker.unplanned_check import RECENT_MS
 
 
 class PositionChecks(TripChecks):
-    """Every group has the right target position."""
+    """Every group has the right target positions; groups without consumers still have their source positions."""
 
     def _check_positions(self) -> None:
         groups = [group for group in self.source.groups() if not group.startswith(INTERNAL_GROUPS)]
@@ -29,7 +29,7 @@ class PositionChecks(TripChecks):
                 for place, offset in source_positions[group].items()
                 if (self.trip.source, place) in self.seen.logs
             }
-            # A group with consumers has committed since: its positions before its first consumer started count.
+            # Consumers on the target have committed, too: what counts is their group's position before the first one.
             self._check_group(group, positions, started.get(group, target_positions[group]), claimed.get(group, {}))
 
     def _changed_source_positions(self, source: Mapping[str, Mapping[Place, int]]) -> list[Finding]:
@@ -69,7 +69,7 @@ class PositionChecks(TripChecks):
         }
         local = None if self.names.policy == "identity" else self._local_place
         naming_and_before = (self._mirrored_place, local, self.trip.before.get(group))
-        # A refused position is absent on the mirrored topic; on the topic that clients write the group starts at 0.
+        # A refused position is absent on the mirrored topic only: on the topic that clients write it must still be 0.
         with_absent = found_positions | {self._mirrored_place(place): 0 for place in may_be_absent}
         self.verdict.add(
             absent_positions(group, source_positions, with_absent, *naming_and_before)
@@ -84,7 +84,7 @@ class PositionChecks(TripChecks):
                 )
 
     def _may_be_absent(self, group: str, place: Place, claim: PositionClaim | None) -> bool:
-        """Whether a lost source's position may be absent: refused, or committed too late to be recorded."""
+        """Whether a position may be absent on the target: refused, or first committed just before the source died."""
         if claim is not None:
             return claim.target_position is None
         commit = self.ledger.periods[self.trip.number].clients.committed.get((self.trip.source, group), {}).get(place)

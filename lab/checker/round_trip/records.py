@@ -12,7 +12,7 @@ from lab.checker.round_trip.observed import FAILBACK
 
 
 class RecordChecks(TripChecks):
-    """Every acknowledged record is on the target, exported, or in quarantine; no record is replayed twice."""
+    """Every acknowledged record is on the target, in an export or in quarantine; none is replayed twice."""
 
     def _check_records(self) -> None:
         for topic, properties in self.ledger.topics.items():
@@ -47,7 +47,7 @@ class RecordChecks(TripChecks):
 
     def _unaccounted_records(self, owed: list[Owed], place: Place, exported: set[int]) -> list[Owed]:
         target = self.trip.target
-        # Of a lost source's records with equal content, the last records were not mirrored.
+        # Of a lost source's records with equal content, those not mirrored are the last ones: mirroring is in order.
         not_mirrored = self._not_mirrored_offsets(place) if self.trip.lost else set()
         lost_with_source = [due for due in owed if due.period == self.trip.number and due.record.offset in not_mirrored]
         exported, owed = _without(owed, lost_with_source, exported)
@@ -77,7 +77,7 @@ class RecordChecks(TripChecks):
         return [due for due in stale if due.record.digest not in accounted_for]
 
     def _unlisted_missing(self, owed: list[Owed], place: Place, missing: list[Owed]) -> list[Owed]:
-        """Return the missing records without those of a lost source that the evidence lists as lost."""
+        """Return `missing` without the records that the evidence lists as lost with the source."""
         if not self.trip.lost or not missing:
             return missing
         try:
@@ -120,7 +120,7 @@ class RecordChecks(TripChecks):
             self._check_replayed()
 
     def _check_replayed(self) -> None:
-        """Check that each exported record to be replayed has a replay on the source (clients were there before)."""
+        """Check that each exported record with the decision `replay` has a replay on the cluster that clients left."""
         source, period = self.trip.source, self.trip.number - 1
         replays = {
             replay.origin
@@ -148,7 +148,7 @@ class RecordChecks(TripChecks):
         )
 
     def _is_overwritten(self, place: Place, offset: int) -> bool:
-        """Whether a stranded value of a compacted topic is obsolete: its key was written again, on either cluster."""
+        """Whether a compacted topic's stranded record is obsolete: a later record has its key, on either cluster."""
         if not self._compacted(place):
             return False
         stranded_record = self.ledger.periods[self.trip.number - 1].records[place][offset]
@@ -159,7 +159,7 @@ class RecordChecks(TripChecks):
 
 
 def _without(owed: list[Owed], removed: list[Owed], exported: set[int]) -> tuple[set[int], list[Owed]]:
-    """Remove records from `owed`; return the exported indexes into the rest, and the rest."""
+    """Remove records from `owed`; return the exported indexes, renumbered for the rest, and the rest."""
     removed_ids = set(map(id, removed))
     rest = [(index, due) for index, due in enumerate(owed) if id(due) not in removed_ids]
     return {number for number, (index, _) in enumerate(rest) if index in exported}, [due for _, due in rest]

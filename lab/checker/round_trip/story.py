@@ -12,7 +12,7 @@ from lab.checker.round_trip.observed import FAILBACK
 
 
 class StoryChecks(TripChecks):
-    """The evidence is correct and agrees with the clusters."""
+    """The evidence document is complete and consistent, and agrees with the clusters."""
 
     def _evidence_findings(self) -> list[Finding]:
         trip = self.trip
@@ -36,8 +36,8 @@ class StoryChecks(TripChecks):
         )
 
     def _split_retention_rows(self, rows: list[Mapping[str, Any]]) -> tuple[list[Finding], list[Mapping[str, Any]]]:
-        """Return findings on loss rows that exceed what the target's retention deleted; and all other loss rows."""
-        # In a first move, retention on the target cannot have deleted any due record.
+        """Return findings on rows with more loss than the target's retention deleted; and the rows of other reasons."""
+        # In the first client move the target's retention cannot explain a loss: no row is set apart.
         below = [row for row in rows if self.trip.number and row.get("reason") == "below the target's log start"]
         deleted_records = {
             id(row): self.seen.starts.get(
@@ -62,7 +62,7 @@ class StoryChecks(TripChecks):
         return evidence_file.count_findings(self.trip.evidence, self.verdict.figures["positions"], self._rereads)
 
     def _check_ends(self) -> None:
-        """Check that cut-off and boundary are the log ends, in partitions without writes since."""
+        """Check that cut-off and boundary are the log ends, in partitions without later writes."""
         source_logs = [log for log in self.seen.on(self.trip.source) if self.trip.source in self.names.written_on(log)]
         target_logs = [log for log in map(self.names.counterpart, source_logs) if log in self.seen.logs]
         if not self.trip.flows_on:

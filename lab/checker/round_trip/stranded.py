@@ -1,4 +1,4 @@
-"""Checks of the stranded records of one client move."""
+"""Checks of one client move: the export of stranded records, and stranded records noted for later checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.workload.ground_truth import COMMITTED, TruthRecord
 
 
 class StrandedChecks(TripChecks):
-    """The export holds all stranded records and no other record; it was made before any log was changed."""
+    """The export holds all stranded records and no other record; a returned cluster's log keeps its records."""
 
     def _check_export(self) -> None:
         folder = self.trip.evidence.get("stranded")
@@ -32,7 +32,7 @@ class StrandedChecks(TripChecks):
         )
         for place in sorted(partitions):
             self._check_exported(place, rows.get(place, {}), set(export.stranded.get(place, {})))
-        # Exported rows of unknown partitions account for no record.
+        # Exported rows of partitions that the returned cluster did not have account for no record.
         self.ledger.take_export(
             self.trip.target, self.trip.number - 1, {place: rows[place] for place in set(rows) & partitions}
         )
@@ -44,7 +44,7 @@ class StrandedChecks(TripChecks):
         result = compare_stranded(
             self._due_for_export(log, log_before, mirrored, aborted), offset_contents(log_before), mirrored, rows
         )
-        # Of records with equal content the repeated record is unknown: a superfluous record in the export is safe.
+        # If contents recur, nobody knows which record MirrorMaker 2 repeated: exporting one too many loses nothing.
         counterpart = self.names.counterpart(log)
         ambiguous = set(result.mirrored) if self.seen.recurs(log) and self.ledger.repeats.get(counterpart) else set()
         violations = {
@@ -79,7 +79,7 @@ class StrandedChecks(TripChecks):
         self.ledger.due.pop(log, None)
 
     def _reverse_mirrored(self, log: Log, records: list[Held], mirrored: set[int]) -> set[int]:
-        """Return offsets on the returned cluster of records that clients wrote on the other cluster after the move."""
+        """Return offsets of a returned cluster's log that hold copies of what clients wrote on the new primary."""
         counterpart = self.names.counterpart(log)
         later = [
             record.digest
@@ -92,7 +92,7 @@ class StrandedChecks(TripChecks):
     def _due_for_export(
         self, log: Log, records: list[Held], mirrored: set[int], aborted: set[int]
     ) -> list[TruthRecord]:
-        """Return the records due for export: stranded records; of a recreated log, all that the other log lacks."""
+        """Return what must be in the export: a log's stranded records; if recreated, all that the other log lacks."""
         due, end_at_move = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
         stranded = [
             record
@@ -127,13 +127,13 @@ class StrandedChecks(TripChecks):
                 )
 
     def _note_followers(self) -> None:
-        """Remove records mirrored later from `apart`: under default naming a resumed flow mirrors stranded records."""
+        """Remove from `apart` the stranded records that a resumed flow has mirrored (under default naming only)."""
         for log, apart in self.ledger.apart.items() if self.names.policy != "identity" else ():
             if apart and log in self.seen.logs and not (self.trip.lost and log[0] == self.trip.source):
-                apart -= self._mirrored_later(log, apart)  # noqa: PLW2901 (the ledger's own set shrinks)
+                apart -= self._mirrored_later(log, apart)  # noqa: PLW2901 (changes the ledger's own set)
 
     def _mirrored_later(self, log: Log, apart: set[int]) -> set[int]:
-        """Return the offsets of `apart` mirrored by now: by copies in excess of the other records of equal content."""
+        """Return the offsets of `apart` mirrored by now: there are more copies than other records of equal content."""
         counterpart = self.names.counterpart(log)
         repeated = self.ledger.repeats.get(counterpart, set())
         copies = Counter(
@@ -145,7 +145,7 @@ class StrandedChecks(TripChecks):
         )
 
     def _note_lost_records(self) -> None:
-        """Note a lost source's stranded records in the ledger; the next export must hold these records."""
+        """Note a lost source's stranded records in the ledger, after its return: the next export must hold them."""
         for log in self.seen.on(self.trip.source):
             mirrored = self.seen.mirrored(log, self.seen.logs[log])
             self.ledger.apart[log] |= {record.offset for record in self.seen.logs[log]} - mirrored
