@@ -43,7 +43,7 @@ class Verdict:
         return not self.findings
 
     def add(self, findings: list[Finding], **figures: int) -> None:
-        """Add the findings and figures of one check."""
+        """Add the findings of one check, and add its figures to those of the same name."""
         self.findings += findings
         self.figures.update(figures)
 

@@ -1,15 +1,16 @@
 """The demo application: producers and consumers that follow the routing record and stop on request.
 
-A supervisor process watches the routing record, serves the drain hook and runs one child process for each client:
+A supervisor process watches the routing record, runs one child process per client, and answers over HTTP:
 
-- `POST /drain {"procedure_id"}`: producers flush and stop, consumers commit and leave; returns the state at once.
+- `POST /drain {"procedure_id"}`: producers flush and stop, consumers commit and leave their groups; answers with the
+  state at once, before they have stopped.
 - `POST /resume {"procedure_id"}`: clients start again on the cluster that the routing record names.
-- `GET /source`: `{"reachable", "writable", "detail"}` of the clients' current cluster; the source probe of unplanned
-  procedures.
+- `GET /source`: `{"reachable", "writable", "detail"}` of the clients' current cluster; unplanned failovers use it as
+  the source probe.
 - `GET /state`: `{"producers": {"running": n}, "consumers": {"running": n}, "drained_for": id or null, "detail":
   {...}}`.
 
-Each call may be repeated. A changed routing record ends a drain: clients resume without a call.
+Each call may be repeated. A changed routing record ends a drain: the clients then run again without `/resume`.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ class ClientPlan:
 
     Args:
         name: unique; part of the client's record ids and of its log's name.
-        topics: local names of the topics that the client writes or reads.
-        group: consumer group; None for a producer.
-        rate: records per second of a producer.
+        topics: topics that the client writes or reads, without a prefix of mirrored topics.
+        group: the consumer's group; None for a producer.
+        rate: records per second that a producer writes.
     """
 
     name: str
@@ -32,10 +32,10 @@ class Application:
 
     Args:
         clients: the clients to run.
-        properties: librdkafka keys by alias and principal.
+        properties: librdkafka settings, by cluster alias and principal.
         routing: path of the routing record.
-        drain_url: address of the drain hook.
-        prefixes: prefixes of mirrored topics by alias (empty under identity naming).
+        drain_url: URL at which the drain hook is served.
+        prefixes: prefixes that mirrored topics have on a cluster, by its alias; empty under identity naming.
         folder: folder of the clients' event logs.
     """
 
@@ -48,14 +48,14 @@ class Application:
 
     @classmethod
     def on(cls, status: Mapping[str, Any], clients: Sequence[ClientPlan], folder: Path) -> Application:
-        """Return the configuration for a running lab."""
+        """Return the configuration for clients of a running lab, from the lab's status document."""
         properties = {alias: cluster["client_properties"] for alias, cluster in status["clusters"].items()}
         prefixes = prefixes_of(status["policy"], list(properties))
         return cls(tuple(clients), properties, Path(status["routing"]), status["drain_url"], prefixes, folder)
 
 
 def prefixes_of(policy: str, aliases: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the prefixes of mirrored topics by alias; empty tuples under identity naming."""
+    """Return, by cluster alias, the prefixes of topics mirrored to it; empty tuples under identity naming."""
     return {
         alias: () if policy == "identity" else tuple(f"{other}." for other in aliases if other != alias)
         for alias in aliases
@@ -64,7 +64,7 @@ def prefixes_of(policy: str, aliases: Sequence[str]) -> dict[str, tuple[str, ...
 
 @dataclass(frozen=True)
 class DemoRoute:
-    """Where clients connect, from the routing record."""
+    """What the routing record says: to which cluster clients connect, and the record's version."""
 
     cluster: str
     bootstrap_servers: str
@@ -72,12 +72,12 @@ class DemoRoute:
 
     @classmethod
     def read(cls, path: Path) -> DemoRoute:
-        """Read the routing record."""
+        """Read the routing record from its file."""
         return cls.of(json.loads(path.read_text(encoding="utf-8")))
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> DemoRoute:
-        """Take the fields of a routing record.
+        """Return the route in a routing record's JSON document.
 
         Raises:
             KeyError, TypeError, ValueError: the document is no routing record.
@@ -86,7 +86,7 @@ class DemoRoute:
 
 
 def write_whole(path: Path, document: object) -> None:
-    """Write a JSON document; a temporary file is renamed, so that no reader sees an incomplete file."""
+    """Write a JSON document to a temporary file and rename it, so that no reader sees half a file."""
     aside = path.with_name(f".{path.name}.writing")
     aside.write_text(json.dumps(document), encoding="utf-8")
     aside.replace(path)

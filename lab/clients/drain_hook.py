@@ -1,4 +1,4 @@
-"""The application's drain hook and source probe over HTTP."""
+"""Serves the application's drain hook and source probe over HTTP."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ BODY_LIMIT = 10_000
 
 
 class Drainable(Protocol):
-    """Interface of an application for the hook."""
+    """What an application must offer to be served by the hook."""
 
     def drain(self, procedure_id: str) -> dict[str, Any]:
-        """Ask every client to stop for a procedure; return the state."""
+        """Ask every client to stop for a procedure; return the state at once."""
 
     def resume(self, procedure_id: str) -> dict[str, Any]:
-        """Let clients run again after a procedure; return the state."""
+        """Let clients run again if they were stopped for this procedure; return the state."""
 
     def state(self) -> dict[str, Any]:
-        """Return the running clients, their cluster, and the procedure for which clients were stopped."""
+        """Return what runs (counts, names, cluster), and the procedure for which clients were stopped, or None."""
 
     def source(self) -> dict[str, Any]:
-        """Return whether the clients' current cluster is reachable (`reachable`, `writable`, `detail`)."""
+        """Return `reachable`, `writable` and `detail` of the clients' current cluster."""
 
 
 class DrainHook(BaseHTTPRequestHandler):
     """Answers `/state`, `/source`, `/drain` and `/resume` with JSON.
 
     Attributes:
-        application: the application that is asked; set in a subclass per server.
+        application: the application that carries out the calls; each server sets it in a subclass of its own.
     """
 
     application: ClassVar[Drainable]
 
     def do_GET(self) -> None:
-        """Answer the state, or the view of the source."""
+        """Answer `/state` with the application's state, and `/source` with the source probe's result."""
         read = {"/state": self.application.state, "/source": self.application.source}.get(self.path)
         self.answer(200, read()) if read else self.answer_unknown()
 
     def do_POST(self) -> None:
-        """Drain or resume."""
+        """Carry out `/drain` or `/resume`, and answer with the application's state."""
         act = {"/drain": self.application.drain, "/resume": self.application.resume}.get(self.path)
         if act is None:
             return self.answer_unknown()
@@ -54,7 +54,7 @@ class DrainHook(BaseHTTPRequestHandler):
         return self.answer(200, act(procedure_id))
 
     def document(self) -> Any:
-        """Read the request's body.
+        """Return the JSON document in the request's body.
 
         Raises:
             ValueError: the body is no JSON.
@@ -75,7 +75,7 @@ class DrainHook(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
-        """Log no calls."""
+        """Do nothing: calls are not logged."""
         return
 
     def _procedure_id(self) -> str | None:
@@ -88,7 +88,7 @@ class DrainHook(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve_hooks(url: str, application: Drainable, hook: type[DrainHook] = DrainHook) -> Iterator[None]:
-    """Serve an application's hooks while the block runs."""
+    """Serve an application's hooks at `url`, in a thread, while the block runs."""
     address = urlsplit(url)
     handler = type(hook.__name__, (hook,), {"application": application})
     server = ThreadingHTTPServer((address.hostname or "127.0.0.1", address.port or 0), handler)

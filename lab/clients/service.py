@@ -2,12 +2,13 @@
 
 In addition to the hooks of `lab.clients` the service has
 
-- `GET /route`, `PUT /route {"cluster", "bootstrap_servers", "version"}`: the routing record that the clients follow;
-- `PUT /clients {"name", "topics", "groups"}`: one producer and a consumer for each group replace the running clients,
-  and write their event logs into the folder of that name.
+- `GET /route`, `PUT /route {"cluster", "bootstrap_servers", "version"}`: read or replace the routing record that the
+  clients follow;
+- `PUT /clients {"name", "topics", "groups"}`: replace the running clients by one producer and one consumer per group,
+  which write their event logs into the folder `name`.
 
-FOLDER contains application.json (written by `lab.containers.prepare`), and the state that must survive a restart: the
-routing record, the clients, and the procedure for which clients were stopped.
+FOLDER contains application.json (written by `lab.containers.prepare`), and what must survive a restart: the routing
+record, the clients to run, and the id of the procedure for which clients were stopped.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _NAME = re.compile(r"[a-z0-9-]{1,100}")
 
 
 class Service(Supervisor):
-    """The application of one folder."""
+    """The demo application whose settings and state are in one folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Read clients and routing record; no client is started yet."""
+        """Read the settings and the clients from `folder`; no client is started yet."""
         self._folder = folder
         settings = json.loads((folder / APPLICATION).read_text(encoding="utf-8"))
         name, clients = clients_of(json.loads((folder / CLIENTS).read_text(encoding="utf-8")))
@@ -44,12 +45,12 @@ class Service(Supervisor):
         super().__init__(application, folder / DRAINED)
 
     def route(self) -> dict[str, Any]:
-        """Return the routing record."""
+        """Return the routing record as stored."""
         record: dict[str, Any] = json.loads((self._folder / ROUTE).read_text(encoding="utf-8"))
         return record
 
     def redirect(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the routing record atomically; clients follow within a moment, and a changed record ends a drain."""
+        """Replace the routing record atomically, and return it; clients follow at once, a changed one ends a drain."""
         new_route = DemoRoute.of(record)
         changed = new_route != DemoRoute.of(self.route())
         write_whole(self._folder / ROUTE, record)
@@ -58,13 +59,13 @@ class Service(Supervisor):
         return self.route()
 
     def employ_named(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the clients, also for later restarts; return the state."""
+        """Replace the clients by those of a `/clients` document, also after a restart; return the state."""
         name, clients = clients_of(document)
         write_whole(self._folder / CLIENTS, document)
         return self.employ(clients, self._logs_of(name))
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT."""
+        """Run clients and hooks until SIGTERM or SIGINT."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.end())
         with serve_hooks(self.url, self, ServiceHook):
@@ -75,18 +76,18 @@ class Service(Supervisor):
 
 
 class ServiceHook(DrainHook):
-    """Answers `/route` and `/clients`, too."""
+    """The drain hook with two more paths: `/route` and `/clients`."""
 
     application: ClassVar[Service]
 
     def do_GET(self) -> None:  # noqa: N802 (http.server calls it so)
-        """Answer the routing record, or as the drain hook."""
+        """Answer `/route` with the routing record, other paths like the drain hook."""
         if self.path == "/route":
             return self.answer(200, self.application.route())
         return super().do_GET()
 
     def do_PUT(self) -> None:  # noqa: N802 (http.server calls it so)
-        """Replace the routing record, or the clients."""
+        """Replace the routing record (`/route`) or the clients (`/clients`); answer 400 to an invalid document."""
         act = {"/route": self.application.redirect, "/clients": self.application.employ_named}.get(self.path)
         if act is None:
             return self.answer_unknown()
@@ -97,7 +98,7 @@ class ServiceHook(DrainHook):
 
 
 def clients_of(document: Mapping[str, Any]) -> tuple[str, tuple[ClientPlan, ...]]:
-    """Return the folder's name and the clients of a `/clients` document.
+    """Return the log folder's name, and the clients, that a `/clients` document asks for; no topics: no clients.
 
     Raises:
         KeyError, TypeError, ValueError: the document is invalid.
@@ -114,7 +115,7 @@ def clients_of(document: Mapping[str, Any]) -> tuple[str, tuple[ClientPlan, ...]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the service of a folder."""
+    """Run the service of the folder that is the only argument."""
     Service(Path(arguments[0])).run()
 
 

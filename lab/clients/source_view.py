@@ -1,4 +1,4 @@
-"""The application's source probe: whether the source is reachable from the clients' host."""
+"""The application's source probe: whether the clients' host can reach the clients' current cluster."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-#: The caller's timeout is four seconds, also for a cluster that hangs.
+#: Timeout in seconds. The probe's caller waits four seconds and must get an answer even if the cluster hangs.
 SECONDS = 3.0
 
 
 def view_of(properties: Mapping[str, Any], servers: str, seconds: float = SECONDS) -> dict[str, Any]:
-    """Ask a cluster for its metadata with a fresh client.
+    """Ask a cluster for its metadata with a new client; return the answer of the source probe.
 
     Returns:
-        `reachable`: whether the cluster answered; `writable`: None, as a test record among the clients' records would
-        belong to no client; `detail`: the answer or the error.
+        `reachable`: whether the cluster answered; `writable`: None (unknown), because a test record would stand among
+        the clients' records; `detail`: the answer or the error.
     """
     try:
         metadata = AdminClient({**properties, "bootstrap.servers": servers, "log_level": 0}).list_topics(

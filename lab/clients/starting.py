@@ -1,4 +1,4 @@
-"""The demo application of one rehearsal, as a local process."""
+"""Starts the demo application of one rehearsal as a local process."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ STOP_SECONDS = 30.0
 
 
 class Clients(Protocol):
-    """Interface of the demo application for a rehearsal, as a process or in a container."""
+    """What a rehearsal needs of the demo application, whether it is a process or in a container."""
 
     def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
-        """Start one producer, and a consumer for each group."""
+        """Start one producer, and one consumer per group."""
 
     def collect(self) -> None:
-        """Copy the clients' event logs so far into the rehearsal's folder."""
+        """Bring the clients' event logs, as far as written, into the rehearsal's folder."""
 
     def stop(self) -> None:
-        """Stop every client; afterwards the folder of event logs is complete."""
+        """Stop every client; the event logs in the rehearsal's folder are then complete."""
 
 
 class OwnProcess:
-    """The application as a process; its clients write directly into the folder.
+    """The application as a local process, whose clients write their event logs directly into `folder`.
 
     Args:
-        lab: the lab that clients connect to.
+        lab: the lab whose clusters the clients connect to.
         folder: folder of the clients' event logs.
         log: file for the process's output.
     """
@@ -42,7 +42,7 @@ class OwnProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
-        """Start the process; the process also ends when this parent process is gone."""
+        """Start the application's process, which also ends when the calling process is gone."""
         argv = [sys.executable, "-m", "lab.clients", "--state", str(self._lab.root), "--folder", str(self._folder)]
         argv += ["--until-eof", *(f"--topic={topic}" for topic in topics), *(f"--group={group}" for group in groups)]
         with self._log.open("ab") as log:
@@ -51,10 +51,10 @@ class OwnProcess:
             )
 
     def collect(self) -> None:
-        """Do nothing: the clients write into the rehearsal's folder."""
+        """Do nothing: the event logs are in the rehearsal's folder already."""
 
     def stop(self) -> None:
-        """Stop the process: SIGTERM, then SIGKILL after a timeout."""
+        """Stop the application's process by SIGTERM, and by SIGKILL after a timeout."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)

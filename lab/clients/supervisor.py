@@ -1,4 +1,4 @@
-"""Runs the clients on the cluster of the routing record, and stops the clients on request."""
+"""Runs the clients on the cluster that the routing record names, and stops them on request."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from lab.clients.working import client_process
 WATCH_SECONDS = 0.1
 RESTART_SECONDS = 1.0
 STOP_SECONDS = 20.0
-#: For clients that move to another cluster: the old cluster may be dead, and a longer wait for a clean stop would only
-#: delay the move.
+#: Seconds that clients get to stop when they move to another cluster: the old one may be dead, and a longer wait would
+#: only delay the move.
 LEAVE_SECONDS = 3.0
 
 
 class Supervisor:
-    """Keeps the clients running on the cluster of the routing record, or stopped.
+    """Keeps the clients running on the cluster that the routing record names, or keeps them stopped after a drain.
 
     Args:
         application: the configuration of the clients.
-        memory: file with the id of the procedure for which clients were stopped, so that a restart does not start the
-            clients; None for an application that is not restarted.
+        memory: file that keeps the id of the procedure for which clients were stopped, so that they stay stopped after
+            a restart of the application; None: the id is not kept.
     """
 
     def __init__(self, application: Application, memory: Path | None = None) -> None:
@@ -49,7 +49,7 @@ class Supervisor:
         self._ending = False
 
     def watch(self) -> None:
-        """Follow the routing record until ended."""
+        """Follow the routing record until `end` is called, then stop the clients."""
         while not self._ending:
             with self._lock:
                 self._follow()
@@ -61,23 +61,23 @@ class Supervisor:
         self._ending = True
 
     def drain(self, procedure_id: str) -> dict[str, Any]:
-        """Ask every client to stop for a procedure; return the state."""
+        """Ask every client to stop, and keep all stopped for a procedure; return the state at once."""
         with self._lock:
-            # A second procedure does not take over: only the procedure that drained may resume.
+            # A second procedure does not take the drain over: only the one that drained first may resume the clients.
             if self._drained_for is None:
                 self.stay_stopped(procedure_id)
             self._ask_to_stop()
             return self.state()
 
     def resume(self, procedure_id: str) -> dict[str, Any]:
-        """Let clients run again after a procedure; a drain for another procedure stays."""
+        """Let clients run again if they were stopped for this procedure; return the state."""
         with self._lock:
             if self._drained_for == procedure_id:
                 self.stay_stopped(None)
             return self.state()
 
     def employ(self, clients: Sequence[ClientPlan], folder: Path) -> dict[str, Any]:
-        """Stop every client and run other clients, which write event logs into a folder; return the state."""
+        """Stop all clients and run these instead, with event logs in `folder`; return the state."""
         with self._lock:
             self._stop_clients()
             folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ class Supervisor:
             return self.state()
 
     def state(self) -> dict[str, Any]:
-        """Return the running clients, their cluster, and the procedure for which clients were stopped."""
+        """Return what runs (counts, names, cluster), and the procedure for which clients were stopped, or None."""
         running = [plan for plan in self._application.clients if self._alive(plan.name)]
         producers = sum(plan.group is None for plan in running)
         return {
@@ -99,12 +99,12 @@ class Supervisor:
         }
 
     def source(self) -> dict[str, Any]:
-        """Connect to the clients' current cluster; return `reachable`, `writable` and `detail`."""
+        """Ask the clients' current cluster; return `reachable`, `writable` and `detail` (see `view_of`)."""
         route = DemoRoute.read(self._application.routing)
         return view_of(self._application.properties[route.cluster]["producer"], route.bootstrap_servers)
 
     def stay_stopped(self, procedure_id: str | None) -> None:
-        """Store the procedure for which clients stay stopped; None lets clients run."""
+        """Keep the id of the procedure for which clients stay stopped; None: clients may run."""
         if self._memory is not None:
             write_whole(self._memory, procedure_id)
         self._drained_for = procedure_id
@@ -139,7 +139,7 @@ class Supervisor:
             try:
                 control.send("stop")
             except OSError:
-                # The client has ended already.
+                # The client process has ended already.
                 continue
 
     def _stop_clients(self, seconds: float = STOP_SECONDS) -> None:
@@ -154,11 +154,11 @@ class Supervisor:
 
 
 def run_application(application: Application, until_eof: bool = False) -> None:
-    """Run the application until SIGTERM or SIGINT.
+    """Run clients and hooks until SIGTERM or SIGINT, then stop the clients.
 
     Args:
         application: the configuration of the clients.
-        until_eof: also end when the standard input ends, that is, when the parent process is gone.
+        until_eof: also end when the standard input ends: the parent process is gone.
     """
     application.folder.mkdir(parents=True, exist_ok=True)
     supervisor = Supervisor(application)

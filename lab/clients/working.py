@@ -1,4 +1,4 @@
-"""One client process: a producer or a consumer that logs acknowledgements, records and commits."""
+"""One client process: a producer or a consumer that logs acknowledgements, consumed records and commits."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ METADATA_SECONDS = 10.0
 
 
 class EventLog:
-    """A client's event log, one JSON line an event."""
+    """A client's event log: one JSON line per event."""
 
     def __init__(self, lines: TextIO, client: str) -> None:
         self._lines, self._client = lines, client
 
     def write(self, event: str, **fields: Any) -> None:
-        """Add one event with the current time (milliseconds since 1970)."""
+        """Add one event, with the current time in milliseconds since 1970."""
         self._lines.write(
             json.dumps({"event": event, "client": self._client, "at": int(time.time() * 1000), **fields}) + "\n"
         )
@@ -37,7 +37,7 @@ class EventLog:
 
 
 class ProducingClient:
-    """Writes records with ids at a rate until it is stopped."""
+    """Writes records with ids at the plan's rate until it is stopped."""
 
     def __init__(self, plan: ClientPlan, application: Application, route: DemoRoute, log: EventLog) -> None:
         self._plan, self._route, self._log = plan, route, log
@@ -54,8 +54,8 @@ class ProducingClient:
         self._number = 0
 
     def run(self, stopped: Callable[[], bool]) -> None:
-        """Produce until stopped, then flush."""
-        # The number of records due follows the clock, not sleeps between records: a slow machine catches up.
+        """Produce until `stopped` returns True, then flush."""
+        # How many records to send follows from the time passed, so that a slow machine catches up.
         started_at = time.monotonic()
         while not stopped():
             for _ in range(int((time.monotonic() - started_at) * self._plan.rate) - self._number):
@@ -63,7 +63,7 @@ class ProducingClient:
             self._producer.poll(0.02)
             self._log.flush()
         ends_at = time.monotonic() + FLUSH_SECONDS
-        # A client killed during the flush has logged the acknowledgements so far.
+        # Acknowledgements are logged during the flush, too: the client may be killed before its end.
         while self._producer.flush(0.2) and time.monotonic() < ends_at:
             self._log.flush()
 
@@ -90,7 +90,7 @@ class ProducingClient:
 
 
 class ConsumingClient:
-    """Reads local and mirrored topics, and commits positions of logged records only."""
+    """Reads local and mirrored topics, and commits only after it has logged the records."""
 
     def __init__(self, plan: ClientPlan, application: Application, route: DemoRoute, log: EventLog) -> None:
         self._plan, self._route, self._log = plan, route, log
@@ -98,7 +98,7 @@ class ConsumingClient:
             prefix + topic for topic in plan.topics for prefix in ("", *application.prefixes[route.cluster])
         ]
         properties = application.properties[route.cluster]["consumer"]
-        # `latest` on purpose: a partition without a position then shows as records never delivered.
+        # `latest` on purpose: if a position is missing, records are never delivered, which the checker finds.
         settings = {
             "group.id": plan.group,
             "isolation.level": "read_committed",
@@ -109,13 +109,13 @@ class ConsumingClient:
         self._consumer = Consumer({**properties, "bootstrap.servers": route.bootstrap_servers, **settings, **timing})
 
     def run(self, stopped: Callable[[], bool]) -> None:
-        """Consume until stopped, then commit and leave the group."""
+        """Consume until `stopped` returns True, then commit and leave the group."""
         self._write_positions()
         self._consumer.subscribe(["^(" + "|".join(topic.replace(".", r"\.") for topic in self._topics) + ")$"])
         committed_at = time.monotonic()
         try:
             while not stopped():
-                # Log before the commit: a killed client repeats records, but never skips records.
+                # Records are logged before the commit: all that a killed client has committed is in its log.
                 self._write_consumed(self._consumer.consume(500, 0.1))
                 if time.monotonic() - committed_at > COMMIT_SECONDS:
                     committed_at = time.monotonic()
@@ -153,7 +153,7 @@ class ConsumingClient:
             committed = self._consumer.commit(asynchronous=False)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._NO_OFFSET:
-                # The cluster may have committed without answering.
+                # The cluster may have committed although its answer did not arrive.
                 self._log.write("commit failed", **where, error=error.args[0].name(), positions=_positions(reached))
         else:
             self._log.write("committed", **where, positions=_positions(committed))
@@ -170,11 +170,11 @@ def _id_of(message: Any) -> str | None:
 
 
 def client_process(plan: ClientPlan, application: Application, route: DemoRoute, control: Connection) -> None:
-    """Run one client until the supervisor sends "stop" or is gone."""
+    """Run one client until the supervisor sends "stop" or its process is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kind = ProducingClient if plan.group is None else ConsumingClient
     with (application.folder / f"{plan.name}.jsonl").open("a", encoding="utf-8") as lines:
         log = EventLog(lines, plan.name)
-        # Anything on the pipe means stop, also its end: then the supervisor is gone.
+        # Anything on the pipe means stop; so does the end of the pipe, as the supervisor is gone then.
         kind(plan, application, route, log).run(control.poll)
         log.write("stopped", cluster=route.cluster)

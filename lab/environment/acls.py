@@ -1,4 +1,4 @@
-"""ACLs of the two clusters, and the fence that the standby has from the start."""
+"""ACLs of the two clusters, among them the DENY entries that keep producers from the standby from the start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOPIC, _GROUP = ResourceType.TOPIC, ResourceType.GROUP
 _TRANSACTION, _CLUSTER = ResourceType.TRANSACTIONAL_ID, ResourceType.BROKER
 
 _EVERYTHING = ("ALL",)
-# principal -> resource type -> operations, on every resource of that type
+# By principal and resource type: the operations allowed on every resource of this type.
 _WILDCARD_RIGHTS: dict[str, dict[ResourceType, tuple[str, ...]]] = {
     "producer": {
         _TOPIC: ("WRITE", "DESCRIBE", "CREATE", "DESCRIBE_CONFIGS"),
@@ -40,7 +40,7 @@ _WILDCARD_RIGHTS: dict[str, dict[ResourceType, tuple[str, ...]]] = {
 
 
 def client_rights() -> Iterator[AclBinding]:
-    """Yield the ALLOW bindings of every principal except superusers; equal on both clusters."""
+    """Yield the ALLOW entries of all principals except superusers: the same on both clusters."""
     for principal, resources in _WILDCARD_RIGHTS.items():
         for resource, operations in resources.items():
             name = CLUSTER_NAME if resource is _CLUSTER else "*"
@@ -53,10 +53,10 @@ def client_rights() -> Iterator[AclBinding]:
 
 
 def standing_fence(alias: str, policy: str) -> list[AclBinding]:
-    """Return the DENY bindings that a cluster has before any procedure.
+    """Return the DENY entries that a cluster has before any procedure has run.
 
-    The standby refuses every write of the producers until a failover opens it. With default naming the mirrored topics
-    (prefix: the other cluster's alias) stay read-only on both clusters.
+    The standby refuses all writes of `producer` until a failover opens it. Under default naming both clusters refuse
+    its writes to mirrored topics (prefix: the other cluster's alias), also later.
     """
     other = "standby" if alias == "primary" else "primary"
     everything = _binding("producer", _TOPIC, "*", _LITERAL, "WRITE", AclPermissionType.DENY)
@@ -65,7 +65,7 @@ def standing_fence(alias: str, policy: str) -> list[AclBinding]:
 
 
 def create_bindings(client: AdminClient, bindings: list[AclBinding]) -> None:
-    """Create bindings and wait until each is accepted."""
+    """Create ACL entries and wait until the cluster has accepted each one."""
     for future in client.create_acls(bindings, request_timeout=REQUEST_SECONDS).values():
         future.result(timeout=REQUEST_SECONDS)
 

@@ -1,4 +1,4 @@
-"""A small client of Airflow's REST API, as one of the lab's users."""
+"""A small client of Airflow's REST API, which sends requests as one of the lab's users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.environment.state import Lab
 from lab.errors import LabError
 
 REQUEST_SECONDS = 30.0
-#: Timeout of writing requests: a request may wait for the database as long as SQLite lets a writer wait.
+#: Timeout of writing requests, in seconds: such a request may wait for SQLite's only writer.
 WRITE_SECONDS = SQLITE_SECONDS + REQUEST_SECONDS
 LOOKS = 3
 PAGE = 100
@@ -23,10 +23,10 @@ Json = dict[str, Any]
 
 
 class RequestRefused(LabError):
-    """Airflow did not answer with success; ``status`` is the HTTP status."""
+    """Airflow answered a request with an error; ``status`` is the HTTP status."""
 
     def __init__(self, text: str, status: int) -> None:
-        """Keep the status for callers that handle some refusals."""
+        """Keep the HTTP status, because callers handle some refusals themselves."""
         super().__init__(text)
         self.status = status
 
@@ -40,10 +40,10 @@ def _database_is_busy(error: BaseException) -> bool:
 
 
 class AirflowClient:
-    """Sends requests as one user; a refused token is renewed once."""
+    """Sends requests as one user; after an answer 401 it logs in and repeats the request once."""
 
     def __init__(self, url: str, user: str, password: str) -> None:
-        """Store address and login; nothing is sent before the first call."""
+        """Keep address and login; nothing is sent before the first request."""
         self._url, self._user, self._password = url, user, password
         self._session = requests.Session()
         self._session.trust_env = False
@@ -65,12 +65,12 @@ class AirflowClient:
         return cls(airflow["url"], user, airflow["users"][user]["password"])
 
     def trigger(self, dag_id: str, conf: Json) -> str:
-        """Start a run now; return the run's id."""
+        """Start a run of a DAG with the params `conf`; return the run's id."""
         return self._start(
             dag_id, {"dag_run_id": f"manual__{datetime.now(UTC).isoformat()}", "logical_date": None, "conf": conf}
         )
 
-    # Safe to retry: with the same id no run starts twice.
+    # Safe to retry: a second request with the same run id starts no second run.
     @retry(
         retry=retry_if_exception_type(requests.Timeout), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True
     )
@@ -84,15 +84,15 @@ class AirflowClient:
         return str(started["dag_run_id"])
 
     def run(self, dag_id: str, run_id: str) -> Json:
-        """Return one run."""
+        """Return one run of a DAG as the API describes it."""
         return self._call("GET", _run_path(dag_id, run_id))
 
     def tasks(self, dag_id: str, run_id: str) -> list[Json]:
-        """Return the task instances of a run."""
+        """Return all task instances of a run."""
         return self._all(f"{_run_path(dag_id, run_id)}/taskInstances", "task_instances")
 
     def open_gates(self, dag_id: str, run_id: str) -> list[Json]:
-        """Return the gates of a run that wait for an answer."""
+        """Return those gates of a run that wait for an answer now."""
         return self._all(
             f"{_run_path(dag_id, run_id)}/hitlDetails",
             "hitl_details",
@@ -100,21 +100,21 @@ class AirflowClient:
         )
 
     def answer(self, dag_id: str, run_id: str, task: Json, option: str, values: Json) -> Json:
-        """Answer a gate with one option and the values of its form."""
+        """Answer a gate with one of its options and values for its form; return Airflow's record of the answer."""
         index = task["map_index"] if task.get("map_index") is not None else -1
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task['task_id'])}/{index}/hitlDetails"
         return self._call("PATCH", path, {"chosen_options": [option], "params_input": values})
 
     def dag_ids(self) -> set[str]:
-        """Return the ids of all known DAGs."""
+        """Return the ids of all DAGs that Airflow knows."""
         return {dag["dag_id"] for dag in self._all("/dags", "dags")}
 
     def dag_files(self) -> set[tuple[str, str]]:
-        """Return (bundle, file) of every known DAG."""
+        """Return (bundle, file) of every DAG that Airflow knows."""
         return {(dag["bundle_name"], dag["relative_fileloc"]) for dag in self._all("/dags", "dags")}
 
     def import_errors(self) -> dict[str, str]:
-        """Return, by DAG file that cannot be imported, the last line of its error."""
+        """Return the last line of the error of each DAG file that cannot be imported, by file."""
         errors = self._all("/importErrors", "import_errors")
         return {error["filename"]: error["stack_trace"].strip().splitlines()[-1] for error in errors}
 
@@ -126,7 +126,7 @@ class AirflowClient:
             if not page[key] or len(rows) >= page["total_entries"]:
                 return rows
 
-    # SQLite has one writer. A write may take effect although the answer is this error: its retry then gets a conflict.
+    # SQLite has one writer at a time. A write answered with this error may have been made: a retry then gets a 409.
     @retry(retry=retry_if_exception(_database_is_busy), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
     def _call(self, method: str, path: str, body: Json | None = None, query: Json | None = None) -> Json:
         answer = self._send(method, path, body, query)
@@ -140,7 +140,7 @@ class AirflowClient:
         return document
 
     def _send(self, method: str, path: str, body: Json | None, query: Json | None) -> requests.Response:
-        # Reads are retried: on a busy machine an answer may take longer, and a timeout must not end `run_dag`.
+        # Reads are retried: on a busy machine an answer may come late, which must not end `run_dag`.
         attempts = LOOKS if method == "GET" else 1
         return self._send_once.retry_with(stop=stop_after_attempt(attempts))(self, method, path, body, query)
 

@@ -1,4 +1,4 @@
-"""Airflow's four components as separate processes, and the waits for their readiness."""
+"""Starts Airflow's four components as processes of their own, and waits until they are ready."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ WARM_UP = "lab_warm_up"
 
 
 def start_airflow(lab: Lab, progress: ProgressLines) -> None:
-    """Start the components that are not running; a new database is a copy of a migrated template."""
+    """Start Airflow's components that are not running; without a database, first copy a migrated template."""
     lab.airflow_home.mkdir(parents=True, exist_ok=True)
     if not passwords_path(lab).exists():
         write_passwords(lab)
-    # Without this file all four components would write their own at once.
+    # If airflow.cfg did not exist, all four components would write it at the same time.
     (lab.airflow_home / "airflow.cfg").touch()
     if not database_path(lab).exists():
         _copy_database(_migrated_template(progress), database_path(lab))
@@ -50,7 +50,7 @@ def start_airflow(lab: Lab, progress: ProgressLines) -> None:
 
 
 def components_live(lab: Lab) -> None:
-    """Raise LabError if one of the processes has died."""
+    """Raise LabError if the process of one of Airflow's components has died."""
     lab.processes.must_live(*(f"airflow-{component}" for component in COMPONENTS))
 
 
@@ -58,9 +58,9 @@ def wait_for_airflow(lab: Lab, progress: ProgressLines, alive: Callable[[], None
     """Wait until all components are healthy, every DAG file is parsed, and a task has run.
 
     Args:
-        lab: the lab; its folder stores that the warm-up task has run.
-        progress: output of progress lines.
-        alive: raises LabError if waiting is pointless.
+        lab: the lab; its folder keeps a marker once the warm-up task has run.
+        progress: prints progress lines.
+        alive: raises LabError if a component has died, so that waiting is pointless.
 
     Raises:
         LabError: a component has died, or a DAG file cannot be imported.
@@ -79,7 +79,7 @@ def wait_for_airflow(lab: Lab, progress: ProgressLines, alive: Callable[[], None
 
 
 def _argv(component: str) -> list[str]:
-    # The log servers would listen on every interface; the API server reads the logs as files.
+    # Log servers would listen on every network interface, and are not needed: the API server reads the log files.
     options = ["--skip-serve-logs"] if component in ("scheduler", "triggerer") else []
     return [sys.executable, "-m", "airflow", component, *options]
 
@@ -110,7 +110,7 @@ def _run_warm_up(api: AirflowClient, alive: Callable[[], None]) -> None:
 
 
 def _all_parsed(api: AirflowClient) -> int:
-    """Return the number of DAG files if all are parsed, else 0."""
+    """Return the number of DAG files if Airflow has parsed all of them, else 0."""
     errors = api.import_errors()
     if errors:
         raise LabError(
@@ -123,13 +123,13 @@ def _all_parsed(api: AirflowClient) -> int:
 
 
 def _is_dag(file: Path) -> bool:
-    """Whether Airflow would parse the file (Airflow's own test)."""
+    """Whether Airflow would take the file for a DAG file; the same test as in Airflow."""
     text = file.read_text(errors="replace").lower()
     return "dag" in text and "airflow" in text
 
 
 def _migrated_template(progress: ProgressLines) -> Path:
-    """Return a migrated database, created once per user and Airflow version; a migration takes seven seconds."""
+    """Return the path of a migrated, empty Airflow database, which is made once per user and Airflow version."""
     version = importlib.metadata.version("apache-airflow-core")
     template = cache_folder() / f"airflow-{version}.db"
     with exclusive_lock(template):
@@ -155,7 +155,7 @@ def _migrate(template: Path) -> None:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copy with SQLite's backup, which includes the write-ahead log."""
+    """Copy an SQLite database with what is only in its write-ahead log, by SQLite's own backup."""
     part = target.with_name(f"{target.name}.part")
     part.unlink(missing_ok=True)
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(part)) as new:

@@ -1,4 +1,4 @@
-"""Airflow's settings and connections, all as environment variables: none on a command line or in the database."""
+"""Airflow's settings and connections as environment variables; none is on a command line or in the database."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from lab.install.spark_warm_up import spark_environment
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 DAG_FOLDERS = {"switchback": PROJECT / "dags", "lab": LAB / "dags"}
-SQLITE_SECONDS = 60  # wait of a writer for another writer; the default of 5 is too short while a disk is busy
+SQLITE_SECONDS = 60  # how long a writer waits for another one; the default, 5, is too short on a busy disk
 
 
 def airflow_environment(lab: Lab) -> dict[str, str]:
-    """Return an Airflow process's environment: inherited variables without other Airflow settings, and the lab's."""
+    """Return an Airflow process's environment: the lab's variables, and inherited ones except Airflow settings."""
     foreign = ("AIRFLOW", "KAFKA_DR", "PYTHONPATH", "SPARK_")
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     return inherited | own_environment(lab)
 
 
 def own_environment(lab: Lab) -> dict[str, str]:
-    """Return the lab's own variables: settings, connections, and the path of the topology."""
+    """Return the variables that the lab sets: Airflow's settings and connections, the topology's path, Spark."""
     venv = Path(sys.executable).parent
     no_proxy = ",".join([LOOPBACK, "localhost", *sorted(set(lab.load().hosts.values()))])
     return {
@@ -47,13 +47,13 @@ def own_environment(lab: Lab) -> dict[str, str]:
 
 
 def write_environment(lab: Lab) -> None:
-    """Write the lab's environment for tests and shells (``set -a; . airflow.env``), readable by the owner only."""
+    """Write the lab's variables to airflow.env (mode 0600), for tests and shells: ``set -a; . airflow.env``."""
     lines = (f"{key}={shlex.quote(value)}\n" for key, value in sorted(own_environment(lab).items()) if key != "PATH")
     write_private(lab.airflow_env, "".join(lines))
 
 
 def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
-    """Return every connection that the topology names, with secrets."""
+    """Return every connection that the topology names, by connection id, with its secrets."""
     kafka = {
         f"kafka_{alias}{suffix}": {"conn_type": "kafka", "extra": lab.client_properties(alias, principal)}
         for alias in ALIASES
@@ -82,12 +82,12 @@ def passwords_path(lab: Lab) -> Path:
 
 
 def database_path(lab: Lab) -> Path:
-    """Return the path of Airflow's database."""
+    """Return the path of Airflow's SQLite database."""
     return lab.airflow_home / "airflow.db"
 
 
 def write_passwords(lab: Lab) -> None:
-    """Write the users' passwords, so that Airflow neither generates nor prints passwords."""
+    """Write the passwords of Airflow's users to a file, so that Airflow does not make up and print its own."""
     passwords = lab.load().passwords
     write_private(passwords_path(lab), json.dumps({name: passwords[f"airflow_{name}"] for name in ROLES}))
 
@@ -102,7 +102,7 @@ def _secrets(lab: Lab) -> dict[str, str]:
 
 
 def _database(lab: Lab) -> dict[str, str]:
-    """Return the settings of Airflow's database; PostgreSQL's driver also serves the asynchronous engine."""
+    """Return the settings of Airflow's database; with PostgreSQL one URL serves both of Airflow's engines."""
     record = lab.load()
     url = _database_url(record, "airflow", database_path(lab))
     if DATABASE_HOST not in record.hosts:
@@ -111,7 +111,7 @@ def _database(lab: Lab) -> dict[str, str]:
 
 
 def _database_url(record: LabRecord, name: str, file: Path) -> str:
-    """Return the URL of a database: PostgreSQL if the lab has it, else an SQLite file."""
+    """Return the URL of a database: database `name` in PostgreSQL if the lab has it, else the SQLite `file`."""
     if DATABASE_HOST not in record.hosts:
         return f"sqlite:///{file}"
     login = f"{name}:{record.passwords[f'database_{name}']}"
@@ -140,7 +140,7 @@ def _settings(lab: Lab) -> dict[str, str]:
     }
 
 
-# For Docker's health check of the scheduler.
+# Docker's health check asks the scheduler at this address.
 _IN_CONTAINERS = {
     "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "True",
     "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_HOST": LOOPBACK,
@@ -157,7 +157,7 @@ _ALWAYS = {
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
     "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
     "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": "60",
-    # The first call builds the API's routes: seconds on an idle machine, a minute on a busy machine.
+    # At the first call the API server builds its routes: this takes seconds, on a busy machine a minute.
     "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",

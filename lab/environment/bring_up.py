@@ -1,4 +1,4 @@
-"""`up`: creates what is missing, starts what is not running, and proves replication."""
+"""`up`: creates what a lab lacks, starts what is not running, and proves that replication works."""
 
 from __future__ import annotations
 
@@ -43,21 +43,22 @@ def up(
     dedicated: bool | None = None,
     progress: ProgressLines | None = None,
 ) -> dict[str, Any]:
-    """Start a lab, or restart its dead processes; return the lab's status.
+    """Start a lab, or what is not running of an existing lab; return the lab's status document.
 
     Args:
-        state: the lab's folder; may exist and contain other files.
-        airflow: start Airflow; False does not stop a running Airflow.
-        policy: ``identity`` or ``default`` naming; None keeps an existing lab's, else identity.
-        isolation: MM2's isolation level on the source; None keeps an existing lab's, else ``read_uncommitted``.
-        spark_workers: workers of a standalone Spark cluster; 0 for Spark inside the task; None keeps an existing lab's,
-            else 0.
-        dedicated: run MirrorMaker 2 of primary->standby in dedicated mode, without the standby's Connect worker; None
-            keeps an existing lab's, else False.
-        progress: output of progress lines; the standard output by default.
+        state: the lab's folder; it may exist and contain other files.
+        airflow: start Airflow, too; False does not stop an Airflow that runs.
+        policy: naming, ``identity`` or ``default``; None: as in the existing lab, ``identity`` for a new one.
+        isolation: isolation level with which MirrorMaker 2 reads; None: as in the existing lab, ``read_uncommitted``
+            for a new one.
+        spark_workers: number of workers of a standalone Spark cluster; 0: Spark runs inside the task; None: as in the
+            existing lab, 0 for a new one.
+        dedicated: run MirrorMaker 2 for primary->standby in dedicated mode, without a Connect worker on the standby;
+            None: as in the existing lab, False for a new one.
+        progress: prints progress lines; None: to the standard output.
 
     Raises:
-        LabError: a process did not start; the text has the tail of its log.
+        LabError: a process did not start (the text has the last lines of its logs), or the lab has other settings.
     """
     lab, progress = Lab(state), progress or ProgressLines()
     with exclusive_lock(lab.root):
@@ -73,7 +74,7 @@ def up(
 
 
 def _jobs_of(lab: Lab, progress: ProgressLines) -> list[Callable[[], None]]:
-    """Return the jobs that start the lab's parts, to run in parallel."""
+    """Return the functions that start the lab's parts; they can run in parallel."""
     record = lab.load()
     parts: list[Callable[[], None]] = [lambda: _start_kafka(lab, progress)]
     if record.airflow:
@@ -134,7 +135,7 @@ def make_record(
     """Return the record of a new lab, with new passwords and keys.
 
     Args:
-        databases: PostgreSQL databases; each gets a role with the database's name.
+        databases: names of PostgreSQL databases; each also names a role, which gets a password.
         more: other fields of `LabRecord`.
     """
     users = [*PRINCIPALS, *(f"airflow_{name}" for name in ROLES), *(f"database_{name}" for name in databases)]
@@ -152,7 +153,7 @@ def make_record(
 
 
 def _cluster_id() -> str:
-    """Return a Kafka UUID with the first bit clear: a UUID that starts with a dash would be read as an option."""
+    """Return a Kafka UUID that does not start with a dash, so that no program takes it for an option."""
     number = uuid.uuid4().bytes
     return base64.urlsafe_b64encode(bytes([number[0] & 0x7F]) + number[1:]).decode().rstrip("=")
 
@@ -162,7 +163,7 @@ def _start_kafka(lab: Lab, progress: ProgressLines) -> None:
     for alias in ALIASES:
         lab.once(f"flow-{alias}", partial(_start_flow, lab, alias))
     progress.say("MirrorMaker 2: forward flow runs, reverse flow stands by")
-    # A test record could disturb a procedure that has stopped the flow or moved clients.
+    # After a procedure has stopped the flow or moved clients, a test record could disturb the procedure.
     if flow_is_stopped(lab, "standby") or json.loads(lab.routing.read_text())["cluster"] != "primary":
         progress.say("replication is not proven: a procedure has stopped the forward flow or moved the clients")
     else:
@@ -170,7 +171,7 @@ def _start_kafka(lab: Lab, progress: ProgressLines) -> None:
 
 
 def _start_flow(lab: Lab, worker: str) -> None:
-    """Start a flow for the first time; an ended dedicated process stays ended: a procedure may have ended it."""
+    """Start the flow to a worker's cluster in a new lab; `up` runs this once, as procedures stop flows later."""
     if lab.load().runs_dedicated(worker):
         start_dedicated(lab)
     else:
@@ -178,7 +179,7 @@ def _start_flow(lab: Lab, worker: str) -> None:
 
 
 def _start_site(lab: Lab, alias: str, progress: ProgressLines) -> None:
-    """Start a cluster's broker and Connect worker; one-time set-up is not repeated after a failover."""
+    """Start a cluster's broker and, unless in dedicated mode, its Connect worker; in a new lab, create the ACLs."""
     start_broker(lab, alias)
     grant_rights(lab, alias)
     progress.say(f"broker {alias} answers on {lab.bootstrap_servers(alias)}")
@@ -189,13 +190,13 @@ def _start_site(lab: Lab, alias: str, progress: ProgressLines) -> None:
 
 
 def grant_rights(lab: Lab, alias: str) -> None:
-    """Create a cluster's ACLs, once: a fence that a failover lifted or set stays unchanged."""
+    """Create a cluster's ACLs, only once per lab: fences that a procedure lifted or set stay as they are."""
     rights = [*acls.client_rights(), *acls.standing_fence(alias, lab.load().policy)]
     lab.once(f"acls-{alias}", lambda: acls.create_bindings(admin_client(lab, alias), rights))
 
 
 def _in_parallel(jobs: list[Callable[[], None]]) -> None:
-    """Run all jobs in parallel; the first failure is raised after every job has ended."""
+    """Run all jobs in parallel and wait until all have ended; then raise the first failure, if any."""
     with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
         futures: list[Future[None]] = [pool.submit(job) for job in jobs]
         for future in as_completed(futures):

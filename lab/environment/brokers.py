@@ -1,4 +1,4 @@
-"""One KRaft node a cluster: configuration, storage, start."""
+"""The two clusters, one KRaft node each: configuration, storage, start."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lab.environment.progress import wait_until
 from lab.environment.state import LOOPBACK, PRINCIPALS, Lab, write_private
 
 READY_SECONDS = 240.0
-#: Port of a broker in a container for clients outside of the containers.
+#: For a lab in containers: a broker's port for clients that run outside of the containers.
 OUTSIDE_PORT = 9094
 LARGEST_MESSAGE = 10 * 1024 * 1024
 
 
 def start_broker(lab: Lab, alias: str) -> bool:
-    """Start a cluster's broker unless it is running, and wait for its answer; return True if started."""
+    """Start a cluster's broker unless it runs, and wait until it answers; return whether it was started."""
     name = f"broker-{alias}"
     if started := lab.processes.pid(name) is None:
         write_broker_settings(lab, alias)
@@ -36,7 +36,7 @@ def start_broker(lab: Lab, alias: str) -> bool:
 
 
 def admin_client(lab: Lab, alias: str) -> AdminClient:
-    """Return an admin client of the superuser; callers must keep the client until its calls have results."""
+    """Return an admin client as superuser; keep a reference to it until all its calls have their results."""
     settings = {
         "log_level": 0,
         "socket.timeout.ms": 10_000,
@@ -47,23 +47,23 @@ def admin_client(lab: Lab, alias: str) -> AdminClient:
 
 
 def scram_login(name: str, password: str) -> str:
-    """Return the JAAS configuration of a Java client."""
+    """Return the JAAS configuration with which a Java client logs in by SCRAM."""
     return f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{name}" password="{password}";'
 
 
 def write_broker_settings(lab: Lab, alias: str) -> None:
-    """Write the node's server.properties."""
+    """Write the server.properties of a cluster's node."""
     write_private(_properties_path(lab, alias), properties_text(_properties(lab, alias)))
 
 
 def broker_command(lab: Lab, alias: str) -> list[str]:
-    """Return the command that runs a node."""
+    """Return the command that runs a cluster's node."""
     heap = os.environ.get("SWITCHBACK_BROKER_HEAP", "512m")
     return java_command(lab, f"broker-{alias}", heap, "kafka.Kafka", str(_properties_path(lab, alias)))
 
 
 def format_command(lab: Lab, alias: str) -> list[str]:
-    """Return the command that formats a node's storage and creates users; passwords are in the argument file."""
+    """Return the command that formats a node's storage and creates its SCRAM users."""
     record = lab.load()
     users = [f"SCRAM-SHA-512=[name={name},password={record.passwords[name]}]" for name in PRINCIPALS]
     arguments = ["format", "-t", record.cluster_ids[alias], "-c", str(_properties_path(lab, alias))]
@@ -85,7 +85,7 @@ def _properties(lab: Lab, alias: str) -> dict[str, object]:
     clients, controller = {"CLIENTS": record.address(alias)}, record.address(f"controller_{alias}")
     bound = dict(clients)
     if record.published:
-        # Clients outside of the containers use another address, which the broker must advertise.
+        # The broker must advertise a second address, for clients outside of the containers.
         clients["OUTSIDE"] = f"{LOOPBACK}:{record.published[alias]}"
         bound["OUTSIDE"] = f"{record.hosts[alias]}:{OUTSIDE_PORT}"
     login = scram_login("admin", record.passwords["admin"])
@@ -116,7 +116,7 @@ def _listeners(addresses: dict[str, str]) -> str:
 _AUTHORIZATION = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "false",
-    # The controller listener is PLAINTEXT: without ANONYMOUS the node could not talk to itself.
+    # On the controller listener (PLAINTEXT) the node is ANONYMOUS: without this it could not talk to itself.
     "super.users": "User:admin;User:ANONYMOUS",
 }
 
@@ -132,12 +132,12 @@ _SMALL_AND_QUICK = {
     "share.coordinator.state.topic.min.isr": 1,
     "share.coordinator.state.topic.num.partitions": 2,
     "group.initial.rebalance.delay.ms": 0,
-    # A metadata request of a client or of MM2 would recreate a deleted topic, or create a mirrored topic with too few
-    # partitions.
+    # Otherwise a metadata request of a client or of MirrorMaker 2 would recreate a deleted topic, or create a mirrored
+    # topic with too few partitions.
     "auto.create.topics.enable": "false",
     "log.retention.hours": 168,
     "log.cleaner.backoff.ms": 1000,
-    # The default of 128 MB is a quarter of the heap.
+    # The default, 128 MB, would take a quarter of the heap.
     "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
     "message.max.bytes": LARGEST_MESSAGE,
     "controlled.shutdown.enable": "false",

@@ -1,4 +1,4 @@
-"""The Connect workers and the six MirrorMaker 2 connectors."""
+"""The two Connect workers, one beside each cluster, and the three MirrorMaker 2 connectors of each."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 def connector_name(source: str, target: str, kind: str) -> str:
-    """Return the name of a flow's connector."""
+    """Return the name of the connector of one kind of the flow `source`->`target`."""
     return f"{source}-to-{target}-{kind}"
 
 
 def start_worker(lab: Lab, alias: str) -> bool:
-    """Start a cluster's worker unless it is running, and wait until it serves connectors; return True if started."""
+    """Start a cluster's Connect worker unless it runs, and wait until it answers; return whether it was started."""
     name = f"connect-{alias}"
     if started := lab.processes.pid(name) is None:
         write_worker_settings(lab, alias)
@@ -50,22 +50,23 @@ def start_worker(lab: Lab, alias: str) -> bool:
 
 
 def write_worker_settings(lab: Lab, alias: str) -> None:
-    """Write a worker's properties, and MirrorMaker 2's login."""
+    """Write the properties file of a Connect worker, and the file with MirrorMaker 2's login."""
     write_login(lab)
     write_private(_properties_path(lab, alias), properties_text(_worker_properties(lab, alias)))
 
 
 def worker_command(lab: Lab, alias: str) -> list[str]:
-    """Return the command that runs a worker."""
+    """Return the command that runs a cluster's Connect worker."""
     heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
     return java_command(lab, f"connect-{alias}", heap, main, str(_properties_path(lab, alias)))
 
 
 def create_flow(lab: Lab, worker: str) -> None:
-    """Create a worker's three connectors: forward flow RUNNING, reverse flow STOPPED except its heartbeat connector.
+    """Create the connectors of the flow to a worker's cluster: RUNNING on the standby, STOPPED on the primary.
 
-    Each worker writes heartbeats to its own cluster; mirrored heartbeats show the other cluster that the worker runs.
+    The heartbeat connector always runs: it writes to its worker's own cluster, and the mirrored heartbeats show on the
+    other cluster that the worker runs.
     """
     source, target = FLOWS[worker]
     existing = call_worker(lab, worker, "GET", "/connectors").json()
@@ -78,7 +79,7 @@ def create_flow(lab: Lab, worker: str) -> None:
 
 
 def flow_is_stopped(lab: Lab, worker: str) -> bool:
-    """Whether the flow's source connector is STOPPED or PAUSED, or its dedicated process has ended."""
+    """Whether the flow to a worker's cluster copies nothing: source connector STOPPED or PAUSED, or process ended."""
     if lab.load().runs_dedicated(worker):
         return lab.processes.pid(DEDICATED) is None
     name = connector_name(*FLOWS[worker], "source")
@@ -87,7 +88,7 @@ def flow_is_stopped(lab: Lab, worker: str) -> bool:
 
 
 def call_worker(lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
-    """Send one request to a cluster's Connect worker, never through a proxy."""
+    """Send one request to a cluster's Connect worker, never through a proxy; return the answer."""
     with requests.Session() as session:
         session.trust_env = False
         return session.request(method, f"{lab.connect_url(alias)}{path}", json=body, timeout=10)
@@ -95,12 +96,12 @@ def call_worker(lab: Lab, alias: str, method: str, path: str, body: dict[str, An
 
 def _created(lab: Lab, worker: str, body: dict[str, Any]) -> bool:
     answer = call_worker(lab, worker, "POST", "/connectors", body)
-    # 409 also means "this worker is rebalancing": only a listed name proves that the connector exists.
+    # Connect answers 409 also during a rebalance: only a listed name proves that the connector exists.
     return answer.ok or body["name"] in call_worker(lab, worker, "GET", "/connectors").json()
 
 
 def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str, str]:
-    """Return a connector's configuration; the login is in a file that the worker reads, not in the configuration."""
+    """Return a connector's configuration; for the login it refers to a file that the worker reads."""
     record = lab.load()
     return {
         "connector.class": KINDS[kind],
@@ -120,7 +121,7 @@ def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str,
 
 
 def settings_of(lab: Lab, kind: str) -> dict[str, str]:
-    """Return the settings of a kind of connector, in both modes: without clusters, names and converters."""
+    """Return the settings of a kind of connector that are the same in a Connect worker and in dedicated mode."""
     lab_settings: dict[str, Callable[[], dict[str, str]]] = {
         "checkpoint": _checkpoint_intervals,
         "source": lambda: {"source.consumer.isolation.level": lab.load().isolation},
@@ -128,7 +129,7 @@ def settings_of(lab: Lab, kind: str) -> dict[str, str]:
     return {**_OF_KIND[kind], **lab_settings.get(kind, dict)()}
 
 
-# Without these settings a STOP takes up to a minute after the source has died.
+# Without these settings stopping a connector takes up to a minute if the source is dead.
 _DEAD_SOURCE = {"source.admin.default.api.timeout.ms": "5000", "source.admin.request.timeout.ms": "4000"}
 _SYNCS = {"offset-syncs.topic.location": "target", "offset-syncs.topic.replication.factor": "1"}
 _OF_KIND = {
@@ -155,10 +156,10 @@ _OF_KIND = {
 
 
 def _checkpoint_intervals() -> dict[str, str]:
-    """Intervals of group refresh and checkpoints; read per connector, as labs of one process may differ.
+    """Return the intervals of group refresh and checkpoints; the environment variable is read at each call.
 
-    MirrorMaker 2 refuses a checkpoint connector without checkpoints; with a daily refresh the connector finds no groups
-    at its start.
+    MirrorMaker 2 allows no checkpoint connector with checkpoints turned off. For a lab without checkpoints both
+    intervals are a day: the connector finds no groups at its start, and looks again a day later.
     """
     has_checkpoints = os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true") == "true"
     refresh, emit = ("2", "1") if has_checkpoints else ("86400", "86400")
@@ -166,7 +167,7 @@ def _checkpoint_intervals() -> dict[str, str]:
 
 
 def cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:
-    """Return MirrorMaker 2's client settings of a cluster; the login is in a separate file, see `write_login`."""
+    """Return MirrorMaker 2's client settings for a cluster, each key with `prefix`; login: see `write_login`."""
     return {
         f"{prefix}bootstrap.servers": lab.bootstrap_servers(alias),
         f"{prefix}security.protocol": "SASL_PLAINTEXT",
@@ -202,7 +203,7 @@ def _worker_properties(lab: Lab, alias: str) -> dict[str, object]:
 
 
 def login_provider(lab: Lab) -> dict[str, object]:
-    """Return the worker settings that read the login from its file."""
+    """Return the worker settings that let configurations refer to the login's file."""
     return {
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",

@@ -1,4 +1,4 @@
-"""MirrorMaker 2 in dedicated mode, instead of a Connect worker: one process, primary->standby, no REST API."""
+"""MirrorMaker 2 in dedicated mode for the flow primary->standby: one process, no REST API, no Connect worker."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 
 def start_dedicated(lab: Lab) -> None:
-    """Start the process unless it is running, and wait for its internal topics on the standby (none on the primary)."""
+    """Start the process unless it is running, and wait until the standby has its internal topic for states."""
     source, target = FLOWS["standby"]
     if lab.processes.pid(DEDICATED) is None:
         write_login(lab)
         write_private(_properties_path(lab), properties_text(mirror_maker_properties(lab)))
         heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
-        # Only this target: otherwise the process would also write heartbeats to the primary, like the primary's worker.
+        # With this target only: else the process would write heartbeats to the primary, as the primary's worker does.
         argv = java_command(lab, DEDICATED, heap, _MAIN, str(_properties_path(lab)), "--clusters", target)
         lab.processes.start(DEDICATED, argv, dict(os.environ), lab.home)
     client = admin_client(lab, target)
@@ -43,7 +43,7 @@ def start_dedicated(lab: Lab) -> None:
 
 
 def mirror_maker_properties(lab: Lab) -> dict[str, object]:
-    """Return the process's mm2.properties, with the same connector settings as in a Connect worker."""
+    """Return the content of mm2.properties; its connector settings are those used in a Connect worker."""
     source, target = FLOWS["standby"]
     flow = f"{source}->{target}"
     return {
@@ -55,7 +55,7 @@ def mirror_maker_properties(lab: Lab) -> dict[str, object]:
         f"{flow}.errors.tolerance": "none",
         **{f"{flow}.{key}": value for key, value in all_settings(lab).items()},
         "replication.policy.class": POLICIES[lab.load().policy],
-        # Settings with a cluster's prefix apply to the worker of the flows to that cluster.
+        # Settings with a cluster's alias as prefix apply to the worker of the flows to that cluster.
         f"{target}.group.id": f"__mm2_{source}",
         f"{target}.offset.flush.interval.ms": 1000,
         f"{target}.scheduled.rebalance.max.delay.ms": 0,
@@ -69,7 +69,7 @@ def mirror_maker_properties(lab: Lab) -> dict[str, object]:
 
 
 def all_settings(lab: Lab) -> dict[str, str]:
-    """Return the settings of the flow's three connectors; in dedicated mode each connector gets all settings."""
+    """Return the settings of all three connectors together: in dedicated mode each connector gets all of them."""
     return {key: value for kind in KINDS for key, value in settings_of(lab, kind).items()}
 
 

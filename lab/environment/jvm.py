@@ -1,4 +1,4 @@
-"""Java programs: arguments are passed in a private file, so that no command line is long or shows a secret."""
+"""Runs Java programs with their arguments in a private file: command lines stay short and show no secret."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from lab.install.java_flags import FLAGS
 
 
 def java_program() -> str:
-    """Return the Java program: JAVA_HOME's if set, else `java` on the path."""
+    """Return the path of the Java program: under JAVA_HOME if this is set, else `java` on PATH."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
 
 
 def java_command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> list[str]:
-    """Write the argument file of a program and return the command that starts the program.
+    """Write a Java program's argument file; return the command that starts the program with it.
 
     Args:
-        name: name of the process, the argument file and the log file.
-        heap: value of -Xmx, such as ``512m``.
-        main: class with the main method.
+        name: name of the process, also of its argument file and its log file.
+        heap: value of Java's option -Xmx, such as ``512m``.
+        main: name of the class with the main method.
     """
     jars = ready_jars()
     if jars is None:
@@ -47,10 +47,10 @@ def java_command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> 
 
 
 def run_to_end(name: str, command: list[str]) -> None:
-    """Run a short program to its end.
+    """Run a command and wait for its end.
 
     Raises:
-        LabError: the program failed; the text has the end of its output.
+        LabError: its exit code is not 0; the text has the end of its output.
     """
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -58,19 +58,19 @@ def run_to_end(name: str, command: list[str]) -> None:
 
 
 def temporary_folder(lab: Lab) -> Path:
-    """Return the folder of the lab's temporary files, which `down` removes."""
+    """Return the folder for the lab's temporary files, made if absent; `down` removes it."""
     folder = lab.home / "tmp"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def properties_text(properties: dict[str, object]) -> str:
-    """Return the text of a Java properties file, in printable ASCII."""
+    """Return properties as the text of a Java properties file, in printable ASCII."""
     return javaproperties.dumps({key: str(value) for key, value in properties.items()}, timestamp=None)
 
 
 def _logging_options(lab: Lab, name: str) -> list[str]:
-    """Return the logging options: a file per process; in containers the standard output."""
+    """Return Java's options for logging: to one file per process; in containers to the standard output."""
     if lab.load().published:
         return [f"-Dlog4j2.configurationFile={LAB / 'containers' / 'log4j2.properties'}"]
     return [

@@ -1,4 +1,4 @@
-"""Free ports, below the ephemeral range, and different for labs that start at the same time."""
+"""Finds free ports, below the ephemeral range; labs that start at the same time get different ones."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ RESERVED_SECONDS = 600.0
 
 
 def free_ports(names: list[str]) -> dict[str, int]:
-    """Reserve one free port on 127.0.0.1 for each name.
+    """Reserve one free port on 127.0.0.1 for each name; return the ports by name.
 
-    Another lab that asks within ten minutes gets other ports, even if these ports are not bound yet.
+    For ten minutes no other lab gets these ports, even if nothing listens on them yet.
     """
     reservations = cache_folder() / "ports.json"
     with exclusive_lock(reservations):

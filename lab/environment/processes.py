@@ -1,6 +1,7 @@
-"""Processes that outlive the command that started them: records, lookups, and a reliable stop.
+"""Processes that outlive the command that started them: starts, records, finds and stops them.
 
-A pid alone identifies no process, as pids are reused: a record also holds the start time and the machine's boot id.
+As pids are reused, a pid alone does not identify a process: a record also has the process's start time and the
+machine's boot id.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TAIL_LINES = 25
 
 @dataclass(frozen=True)
 class Sighting:
-    """One entry of the process table: pid, session, state letter, start time in clock ticks since boot."""
+    """One process in /proc: pid, session id, state letter, start time in clock ticks since the machine's boot."""
 
     pid: int
     session: int
@@ -32,7 +33,7 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Started:
-    """The record of a started process; the process leads its own session, so its pid is the session's id, too."""
+    """The record of a started process, which leads a session of its own: its pid is also the session's id."""
 
     pid: int
     started: int
@@ -43,13 +44,14 @@ class ProcessTable:
     """The processes of one lab, by name."""
 
     def __init__(self, folder: Path, logs: Path, marker: str) -> None:
-        """Keep records in ``folder`` and outputs in ``logs``; ``marker`` is in every member's environment."""
+        """Use ``folder`` for records and ``logs`` for outputs; ``marker`` goes into each process's environment."""
         self._folder, self._logs, self._marker = folder, logs, marker
 
     def start(self, name: str, argv: list[str], env: dict[str, str], cwd: Path) -> None:
-        """Start a process in its own session, with its output appended to ``<name>.out``.
+        """Start a process in a session of its own; its output is appended to ``<name>.out``.
 
-        First kill the rest of a dead process's session of this name: the new record replaces the record that finds it.
+        If an earlier process of this name has died, first kill what is left of its session: only the old record, which
+        the new one replaces, leads to these processes.
         """
         self._kill_session_of_dead(name)
         for folder in (self._folder, self._logs):
@@ -72,7 +74,7 @@ class ProcessTable:
                 _kill_if_same(sighting)
 
     def pid(self, name: str) -> int | None:
-        """Return the pid of the running process of this name, else None."""
+        """Return the pid of the process of this name if it is running, else None."""
         record = self._record(name)
         if record is None:
             return None
@@ -81,26 +83,26 @@ class ProcessTable:
         return record.pid if alive else None
 
     def output(self, name: str) -> Path:
-        """Return the path of a process's output file."""
+        """Return the path of the file to which a process's output is appended."""
         return self._logs / f"{name}.out"
 
     def must_live(self, *names: str) -> None:
-        """Check that processes are running.
+        """Check that the processes of these names are running.
 
         Raises:
-            LabError: a process has died; the text has the tail of its logs.
+            LabError: a process has died; the text has the last lines of its logs.
         """
         for name in names:
             if self.pid(name) is None:
                 raise LabError(f"{name} has died; the last lines of its logs:\n{self.tail(name)}")
 
     def tail(self, name: str) -> str:
-        """Return the last lines of a process's output and log files."""
+        """Return the last lines of each of a process's output and log files."""
         texts = [path.read_text(errors="replace") for path in sorted(self._logs.glob(f"{name}.*")) if path.is_file()]
         return "\n".join(line for text in texts for line in text.splitlines()[-TAIL_LINES:])
 
     def members(self) -> dict[int, Sighting]:
-        """Return every running process of this lab by pid: started processes and their descendants."""
+        """Return all running processes of this lab, by pid: those that it started, and their descendants."""
         records = [record for record in self._records() if record.boot == boot_id()]
         own_user = os.getuid()
         return {
@@ -111,12 +113,13 @@ class ProcessTable:
         }  # fmt: skip
 
     def stop(self, grace: float, deadline: float = 20.0, politely: tuple[str, ...] = ()) -> int:
-        """Stop all processes and wait until they are gone; return the number of processes before.
+        """Stop all processes of this lab and wait until they are gone; return how many there were.
 
         Args:
-            grace: seconds between SIGTERM and SIGKILL for the `politely` named; all other processes are killed at once.
+            grace: seconds between SIGTERM and SIGKILL for processes with a name in `politely`; others get SIGKILL at
+                once.
             deadline: seconds until this method gives up.
-            politely: prefixes of the process names that get the grace.
+            politely: prefixes of the names of processes that get SIGTERM first.
 
         Raises:
             LabError: a process survived SIGKILL.
@@ -164,7 +167,7 @@ def boot_id() -> str:
 
 
 def find_process(pid: int) -> Sighting | None:
-    """Return a pid's entry in the process table; None if there is no such process."""
+    """Return what /proc says about a pid; None if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -173,15 +176,15 @@ def find_process(pid: int) -> Sighting | None:
 
 
 def list_processes() -> Iterator[Sighting]:
-    """Yield all processes of the machine."""
+    """Yield all processes of the machine, also those of other users."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (sighting := find_process(int(entry.name))):
             yield sighting
 
 
 def _belongs_to(sighting: Sighting, record: Started) -> bool:
-    # A session id is not reused while the session has members, so the start time identifies a later leader with this
-    # pid.
+    # While a session has members, its id is not reused as a pid. So if the pid in the record now belongs to a process
+    # with another start time, the session is another one, too.
     if sighting.session != record.pid or sighting.started < record.started:
         return False
     leader = find_process(record.pid)

@@ -1,4 +1,4 @@
-"""Progress lines with times, and waits that end by success, by a dead process, or by a deadline."""
+"""Progress lines with times; waits that end with success, when a process has died, or at a deadline."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ Found = TypeVar("Found")
 
 
 class ProgressLines:
-    """Prints progress lines, each with the seconds since the start."""
+    """Prints progress lines, each with the seconds that have passed since this object was made."""
 
     def __init__(self, quiet: bool = False) -> None:
-        """Start the clock; `quiet` prints nothing."""
+        """Start the clock; with `quiet` no line is printed."""
         self._start = time.monotonic()
         self._quiet = quiet
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start."""
+        """Seconds that have passed since this object was made."""
         return time.monotonic() - self._start
 
     def say(self, text: str) -> None:
-        """Print one line unbuffered, also into a pipe."""
+        """Print one line at once, also if the output is a pipe."""
         if not self._quiet:
-            # One write: parts start in parallel, and their lines must not mix.
+            # One write per line: the lab's parts start in parallel, and their lines must not mix.
             print(f"{self.seconds:6.1f} s  {text}\n", end="", flush=True)
 
 
@@ -39,17 +39,17 @@ def wait_until(
     still_possible: Callable[[], None] = lambda: None,
     pause: float = 0.1,
 ) -> Found:
-    """Call ``check`` until the result is true; return this result.
+    """Call ``check`` until its result is a true value; return this result.
 
     Args:
-        check: returns the result, or a false value; an exception other than LabError means "not yet".
-        what: the awaited condition, for the error.
+        check: returns the result, or a false value; an exception other than LabError counts as false.
+        what: what is awaited, for the error's text.
         seconds: seconds until the deadline.
-        still_possible: raises LabError if waiting is pointless, for example if the process has died.
-        pause: seconds between two calls.
+        still_possible: raises LabError if waiting is pointless, for example because the process has died.
+        pause: seconds between two calls of ``check``.
 
     Raises:
-        LabError: the deadline has passed; the text has the last exception.
+        LabError: the deadline has passed; the text has the last exception of ``check``.
     """
     deadline, last = time.monotonic() + seconds, "no answer yet"
     while True:

@@ -18,7 +18,7 @@ PROOF_SECONDS = 120.0
 
 
 def prove_replication(lab: Lab) -> str:
-    """Write a record on the primary as `producer`, read it on the standby; return the result in one line."""
+    """Write a record on the primary as `producer` and wait for it on the standby; return one line on the result."""
     _ensure_topic(lab)
     start, token = time.monotonic(), uuid.uuid4().hex.encode()
     refusal = _write(lab, token)
@@ -35,7 +35,7 @@ def _ensure_topic(lab: Lab) -> None:
 
 
 def _write(lab: Lab, token: bytes) -> str:
-    """Write one record; return why the write was refused, or ""."""
+    """Write one record on the primary; return why it was refused, or "" if it was accepted."""
     refusals: list[str] = []
     producer = Producer({**lab.client_properties("primary", "producer"), "log_level": 0, "message.timeout.ms": 30_000})
 

@@ -1,4 +1,4 @@
-"""An optional standalone Spark cluster of the lab, so that translate_offsets runs on a `spark://` master."""
+"""An optional standalone Spark cluster of the lab: Spark jobs then run on a `spark://` master."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ READY_SECONDS = 120.0
 
 
 def master_url(lab: Lab) -> str:
-    """Return the master of Spark jobs: this cluster if the lab has workers, else threads of the driver."""
+    """Return the master URL for Spark jobs: this cluster's if the lab has Spark workers, else a `local` one."""
     record = lab.load()
     return f"spark://{record.address('spark_master')}" if record.spark_workers else "local[2]"
 
 
 def start_spark(lab: Lab, progress: ProgressLines) -> None:
-    """Start the master and its workers unless they are running, and wait until every worker has registered."""
+    """Start Spark's master and workers unless they run, and wait until the master has registered all workers."""
     record = lab.load()
     page = record.ports["spark_page"]
     arguments = ["--host", "127.0.0.1", "--port", str(record.ports["spark_master"]), "--webui-port", str(page)]

@@ -17,23 +17,23 @@ from lab.install.jars import PROJECT
 ALIASES = ("primary", "standby")
 CLIENTS = ("admin", "producer", "consumer")
 PRINCIPALS = ("admin", "mm2", "orchestrator", "probe", "producer", "consumer")
-# Minimal roles: `user` may answer gates; `viewer` may read runs, gates and XCom: all that the product's account needs.
+# Airflow roles with few rights: `user` may answer gates; `viewer`, enough for the product, reads runs, gates, XCom.
 ROLES = {"operator": "op", "approver": "user", "viewer": "viewer", "switchback": "viewer"}
-#: Name of MirrorMaker 2's process of primary->standby in dedicated mode.
+#: Name of the process that runs MirrorMaker 2 for primary->standby in dedicated mode.
 DEDICATED = "dedicated-standby"
 DEFAULT_STATE = PROJECT / ".lab"
 LOOPBACK = "127.0.0.1"
-#: Name of PostgreSQL among a lab's hosts; a lab without PostgreSQL stores journal and Airflow's data in SQLite.
+#: Name of PostgreSQL in `LabRecord.hosts`; a lab without it keeps the journal and Airflow's data in SQLite files.
 DATABASE_HOST = "postgres"
 
 
 @dataclass
 class LabRecord:
-    """A lab's settings and secrets, created once and stored (mode 0600) until `down`.
+    """A lab's settings and secrets, made once and stored in a file of mode 0600 until `down`.
 
     Args:
-        hosts: hosts by name in `ports`; 127.0.0.1 for absent names.
-        published: in the record inside of containers: published ports on 127.0.0.1 by name.
+        hosts: host of a service, by its name in `ports`; services that are not listed are on 127.0.0.1.
+        published: in the record used inside of containers: ports published on 127.0.0.1, by service; else empty.
     """
 
     policy: str
@@ -50,19 +50,19 @@ class LabRecord:
     published: dict[str, int] = field(default_factory=dict)
 
     def address(self, name: str) -> str:
-        """Return "host:port" of a service."""
+        """Return "host:port" of a service by its name in `ports`."""
         return f"{self.hosts.get(name, LOOPBACK)}:{self.ports[name]}"
 
     def runs_dedicated(self, worker: str) -> bool:
-        """Whether a dedicated process replaces the Connect worker of a cluster."""
+        """Whether a cluster has no Connect worker, because MirrorMaker 2 runs in dedicated mode instead."""
         return self.dedicated and worker == "standby"
 
 
 class Lab:
-    """One lab in one folder; several labs are independent of each other."""
+    """One lab: its folder, the paths in it, and its addresses; labs in different folders are independent."""
 
     def __init__(self, state: Path | str = DEFAULT_STATE) -> None:
-        """Set the folder; nothing is read or written yet."""
+        """Set the lab's folder; nothing is read or written yet."""
         self.root = Path(os.path.abspath(state))  # noqa: PTH100 (links are not resolved)
         self.home = self.root / "lab"
         self.logs = self.home / "logs"
@@ -77,11 +77,11 @@ class Lab:
         self.processes = ProcessTable(self.home / "processes", self.logs, marker=str(self.root))
 
     def exists(self) -> bool:
-        """Whether the folder has a lab's record (`up` creates it, `down` removes it)."""
+        """Whether the folder has a lab's record, which `up` creates and `down` removes."""
         return self.record_path.exists()
 
     def load(self) -> LabRecord:
-        """Read the record.
+        """Read the lab's record.
 
         Raises:
             LabError: the folder has no lab.
@@ -94,11 +94,11 @@ class Lab:
             ) from None
 
     def save(self, record: LabRecord) -> None:
-        """Write the record to a temporary file and rename it."""
+        """Write the lab's record (mode 0600) to a temporary file and rename it."""
         write_private(self.record_path, json.dumps(asdict(record), indent=2))
 
     def once(self, step: str, act: Callable[[], object]) -> None:
-        """Run a set-up step only once in a lab's life: a failover may have undone the step since."""
+        """Run a set-up step unless it has run in this lab before: a procedure may have changed its result."""
         marker = self.home / "provisioned" / step
         if not marker.exists():
             act()
@@ -106,7 +106,7 @@ class Lab:
             marker.touch()
 
     def collected(self, folder: Path) -> Path:
-        """Return a folder with its current files; a lab in containers copies the files out of the containers first."""
+        """Return a folder that has the current files of `folder`; a lab in containers first copies them out."""
         return folder
 
     def bootstrap_servers(self, alias: str) -> str:
@@ -124,7 +124,7 @@ class Lab:
 
     @property
     def stop_hook_url(self) -> str:
-        """URL of the stop hook of MirrorMaker 2 in dedicated mode; the lab itself does not serve the hook."""
+        """URL of the hook that stops MirrorMaker 2 in dedicated mode; tests serve this hook, not the lab."""
         return f"http://{self.load().address('stop_hook')}"
 
     @property
@@ -133,7 +133,7 @@ class Lab:
         return f"http://{self.load().address('drain')}"
 
     def client_properties(self, alias: str, principal: str) -> dict[str, str]:
-        """Return a principal's librdkafka properties of a cluster, including the password."""
+        """Return the librdkafka settings with which a principal connects to a cluster, including the password."""
         return {
             "bootstrap.servers": self.bootstrap_servers(alias),
             "security.protocol": "SASL_PLAINTEXT",
@@ -143,7 +143,7 @@ class Lab:
         }
 
     def status(self) -> dict[str, Any]:
-        """Return the status document, as the command line prints it; without clusters if the folder has no lab."""
+        """Return the status document, as `python -m lab status` prints it; if there is no lab, it has no clusters."""
         if not self.exists():
             return {"clusters": {}, "airflow": None, "topology": None, "evidence": str(self.evidence)}
         record = self.load()
@@ -179,7 +179,7 @@ class Lab:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file of mode 0600; each thread renames its own temporary file, so that parallel writes are safe."""
+    """Write a file of mode 0600; safe in parallel, as each thread writes and renames a file of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -1,4 +1,4 @@
-"""`down`: stops every process of a lab, also after a crash, and removes the lab's files except the evidence."""
+"""`down`: stops all processes of a lab, also after a crash, and removes the lab's files except the evidence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def down(state: Path | str, progress: ProgressLines | None = None) -> None:
 def _remove_files(lab: Lab) -> None:
     for file in (lab.topology, lab.routing, lab.airflow_env, *lab.root.glob(f"{lab.journal.name}*")):
         file.unlink(missing_ok=True)
-    # The record is removed last, so that an interrupted `down` can be repeated.
+    # The lab's record is removed last: while it exists, an interrupted `down` can be repeated.
     for entry in sorted(lab.home.iterdir()):
         if entry.is_dir():
             shutil.rmtree(entry)

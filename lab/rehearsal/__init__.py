@@ -1,1 +1,1 @@
-"""Procedures rehearsed on a lab, from the workload to the checker's result."""
+"""Runs procedures on a lab, from the workload to the checker's result."""

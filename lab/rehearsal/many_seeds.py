@@ -1,4 +1,4 @@
-"""Planned failovers with many seeds, each on a fresh lab, and a table of the results.
+"""Runs planned failovers with many seeds, each on a lab of its own, and prints a table of the results.
 
 `python -m lab.rehearsal.many_seeds --policy identity --seeds 10`
 """
@@ -38,7 +38,7 @@ FIGURES = (
 
 
 def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict[str, Any]]:
-    """Run one seed on a fresh lab; return the checker's result and the evidence ({} after an exception)."""
+    """Run one seed on a new lab; return the checker's result, and the evidence ({} if an exception ended the run)."""
     state = Path(tempfile.mkdtemp(prefix=f"switchback-seed-{seed}-"))
     try:
         up(state, policy=options.policy, isolation=options.isolation)
@@ -48,7 +48,7 @@ def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict
             verdict, folder = rehearsal.conclude("approver"), rehearsal.evidence()[0]
         copied_folder = shutil.copytree(folder, options.keep / str(seed) / "evidence", dirs_exist_ok=True)
         return verdict, json.loads((copied_folder / "evidence.json").read_text(encoding="utf-8"))
-    except Exception as error:  # noqa: BLE001 (the other seeds go on)
+    except Exception as error:  # noqa: BLE001 (a finding: the other seeds still run)
         traceback.print_exc()
         return Verdict([Finding("rehearsal", f"{type(error).__name__}: {error}")]), {}
     finally:
@@ -57,7 +57,7 @@ def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run all seeds; return 0 if all passed, else 1."""
+    """Run all seeds and print a table; return the exit code: 0 if all seeds passed, else 1."""
     options = _options(arguments)
     console = make_console()
     table = Table(title=f"planned_failover, {options.policy} naming, {options.rate:,} records/s", title_justify="left")

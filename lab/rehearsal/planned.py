@@ -1,4 +1,4 @@
-"""One failover on a lab, from the workload to the checker's result; used by demos, tests and `many_seeds`."""
+"""One planned failover on a lab, from the workload to the checker's result; for demos, tests and `many_seeds`."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class Rehearsal:
         dag_id: the procedure that `run` runs.
         source: alias of the cluster that clients leave.
         target: alias of the cluster that clients move to.
-        crashed: MirrorMaker 2 or the target's broker was killed: records may have been mirrored twice.
+        crashed: MirrorMaker 2 or the target's broker was killed: the target may have repeats.
 
     Args:
-        state: the lab's folder; the lab is up.
-        folder: the rehearsal's files: ground truth, acknowledgements and client logs.
+        state: folder of a lab that is up.
+        folder: folder for the rehearsal's files: ground truth, acknowledgements and clients' event logs.
         seed: seed of topics, records and groups.
         rate: records per second of producers that ignore the drain hook; 0 for no load.
         scale: factor on the workload's size.
-        groups: maximum number of groups, besides the groups of clients and load; None for all.
-        load_topics: partition counts of the load's topics by name; made from the seed by default.
+        groups: maximum number of the workload's groups (clients and load have further ones); None for all.
+        load_topics: partition counts of the load's topics by name; None: made from the seed.
     """
 
     dag_id = "planned_failover"
@@ -82,11 +82,11 @@ class Rehearsal:
         self.load = Load(self.status, folder / f"load-{seed}", rate, seed, load_topics) if rate else None
 
     def open_lab(self, state: Path) -> Lab:
-        """Return the lab of a folder."""
+        """Return the lab whose folder is `state`; subclasses return labs of other kinds."""
         return Lab(state)
 
     def make_application(self) -> Clients:
-        """Return a demo application, not yet started."""
+        """Return the demo application of this rehearsal, not started yet."""
         return OwnProcess(self.lab, self._client_folder, self.folder / "clients.log")
 
     @property
@@ -101,7 +101,7 @@ class Rehearsal:
         return policy
 
     def seed_topics(self) -> GroundTruth:
-        """Create topics, records and groups, and wait until the target has the topics."""
+        """Create topics, records and groups on the source; wait for the topics on the target; return the truth."""
         if self.load:
             self.load.create_topics()
         self.truth.take_in(Workload(self.seed, self.status, scale=self._scale, groups=self._groups).create())
@@ -112,23 +112,23 @@ class Rehearsal:
             self.load.topics if self.load else {}
         )
         await_mirrored(self.status, TARGET, {self.remote(name): count for name, count in topics.items()})
-        # New topics make MirrorMaker 2 reassign its tasks seconds after it mirrored them: a task that moves is not
-        # running for a moment. Dedicated mode has no REST API to ask.
+        # MirrorMaker 2 reassigns its tasks some seconds after it has created new topics; a reassigned task is not
+        # RUNNING for a moment. In dedicated mode no REST API shows the state.
         if not self.lab.load().dedicated:
             self.await_state("RUNNING", STEADY_SECONDS)
         return self.truth
 
     def remote(self, topic: str) -> str:
-        """Return the name on the target of the mirrored copy of a source topic."""
+        """Return the name that the mirrored copy of a source topic has on the target."""
         return topic if self.policy == "identity" else f"{self.source}.{topic}"
 
     @property
     def idle_groups(self) -> list[str]:
-        """Groups without a consumer of the demo application, sorted."""
+        """The workload's groups for which the demo application runs no consumer, sorted."""
         return sorted(set(self.truth.positions) - set(self._client_groups))
 
     def start_clients(self) -> None:
-        """Start the demo application and wait until its producers write and its consumers read."""
+        """Start the demo application on the source and wait until its producer writes and all its groups read."""
         self._application = self.make_application()
         self._application.start(self._client_topics, self._client_groups)
         if not self._clients_work(self.source):
@@ -138,40 +138,40 @@ class Rehearsal:
             )
 
     def start_load(self, seconds: float = 5.0) -> None:
-        """Start the load, let it run for some seconds, and place groups on its topics meanwhile."""
+        """Start the load; after `seconds` commit positions of three groups on its topics; the load keeps running."""
         if self.load:
             self.load.start()
             time.sleep(seconds)
             self.load.place_groups(self.truth, 3, self._rng)
 
     def restart_mirror_maker(self, seconds: float = 4.0) -> None:
-        """Kill MirrorMaker 2 with -9 and start it again: under load, the target gets repeats."""
+        """Kill MirrorMaker 2 with -9 and start it again: under load, the target then has repeats."""
         self.crashed = True
         self.kill(f"connect-{self.target}")
         self.start_again(f"connect-{self.target}")
         mirrored = self.mirrored_counter()
         before = mirrored()
-        # Connect may still report the killed worker's states: only mirrored records prove that MirrorMaker 2 runs.
+        # Connect may still report the states from before the kill: only newly mirrored records prove that it runs.
         if not wait_for(lambda: mirrored() > before, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart")
         time.sleep(seconds)
 
     def kill(self, *names: str) -> None:
-        """Kill processes of the lab with -9, and wait until they are gone."""
+        """Kill processes of the lab by name with -9, and wait until they are gone."""
         for pid in [self.lab.processes.pid(name) for name in names]:
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)
-        # A process that is still dying would count as running, and `start_again` would start no new process.
+        # While the killed process still exists, `start_again` would take it for running and start no new one.
         if not wait_for(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
             raise TimeoutError(f"{' or '.join(names)} still lives {RESTART_SECONDS:.0f} s after kill -9")
 
     def start_again(self, name: str) -> None:
-        """Start a killed broker or Connect worker, and wait until it answers."""
+        """Start a killed broker or Connect worker (`broker-ALIAS`, `connect-ALIAS`), and wait until it answers."""
         kind, _, alias = name.partition("-")
         {"broker": start_broker, "connect": start_worker}[kind](self.lab, alias)
 
     def await_state(self, state: str, seconds: float = 0.0) -> None:
-        """Wait until the source connector and all its tasks have been in a state for some seconds."""
+        """Wait until the source connector and all its tasks have been in a state for `seconds` without a break."""
         since = time.monotonic()
 
         def reached() -> bool:
@@ -188,7 +188,7 @@ class Rehearsal:
         try:
             answer = self._connector("GET", "status")
         except requests.Timeout:
-            # Busy machine: the caller asks again.
+            # The machine is busy: `await_state` asks again.
             return False
         status: dict[str, Any] = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
         return (
@@ -207,7 +207,7 @@ class Rehearsal:
         )
 
     def settle(self) -> list[Finding]:
-        """Wait for the clients to work on the target, then stop load and clients; return findings if they did not."""
+        """Wait until the clients work on the target, then stop load and clients; return a finding if they do not."""
         findings = []
         if self._application and not self._clients_work(self.target):
             findings = [Finding("clients", f"did not all work on {self.target} within {CLIENT_SECONDS:.0f} s")]
@@ -215,10 +215,10 @@ class Rehearsal:
         return findings
 
     def run(self, approver: str | None, reason: str, seconds: int = 900, **params: Any) -> int:
-        """Run the procedure and print each step as it ends; return 0 if it completed.
+        """Run the procedure and print each step as it ends; return 0 if the procedure completed, else 1.
 
         Args:
-            approver: user who answers the gates; None waits for a person.
+            approver: user who answers the gates; None: each gate waits for a person.
             reason: param `reason` of the run.
             seconds: timeout of the wait for the run's end.
             params: further params of the run.
@@ -231,7 +231,7 @@ class Rehearsal:
             return 1
 
     def conclude(self, approver: str, **params: Any) -> Verdict:
-        """Run the failover, let the clients settle, and check; a run that did not complete is a finding.
+        """Run the procedure, wait until clients work on the target, and check; an incomplete run is a finding.
 
         Args:
             approver: user who answers the gates.
@@ -261,7 +261,7 @@ class Rehearsal:
             self._application = None
 
     def evidence(self) -> tuple[Path, dict[str, Any]]:
-        """Return the newest evidence folder and its document.
+        """Return the newest evidence folder, and the evidence document in it.
 
         Raises:
             FileNotFoundError: no procedure has written evidence.
@@ -273,18 +273,18 @@ class Rehearsal:
         return files[-1].parent, json.loads(files[-1].read_text(encoding="utf-8"))
 
     def judge(self, evidence: Mapping[str, Any], approver: str | None) -> Verdict:
-        """Check the clusters' current state, and try to write; load and clients must be stopped."""
+        """Save the truth, run the check, and try to write on the clusters; load and clients must be stopped."""
         self.truth.save(self.folder / f"truth-{self.seed}.json")
         with without_garbage_collection():
             return self.judge_of(evidence, approver).check(writes=True)
 
     def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> RoundTripCheck | UnplannedCheck:
-        """Return the check of this rehearsal; load and clients must be stopped."""
+        """Return the check of this rehearsal's client move, not run yet; load and clients must be stopped."""
         trip = self._trip(evidence, approver, self.idle_groups, crashed=self.crashed)
         return RoundTripCheck(RoundTripObserved(self.make_ledger(), trip, self.status))
 
     def make_ledger(self) -> Ledger:
-        """Return the ledger of all records written so far, with one client move."""
+        """Return the ledger of all records written so far: one client move, from source to target."""
         ledger = Ledger(self.source, Names(ALIASES, self.policy))
         ledger.take_truth(self.truth)
         if self.load:
@@ -294,7 +294,7 @@ class Rehearsal:
         return ledger
 
     def _trip(self, evidence: Mapping[str, Any], approver: str | None, groups: Collection[str], **facts: Any) -> Trip:
-        """Return the client move to check, with the positions that the workload placed for some groups."""
+        """Return the client move to check, with the source positions that the workload placed for `groups`."""
         placed: dict[str, dict[Place, int]] = {group: {} for group in groups}
         for group, topic, partition, offset in self.truth.placed():
             if group in placed:
@@ -304,7 +304,7 @@ class Rehearsal:
         return Trip(0, self.dag_id, *aliases, evidence, folder, placed=placed, approver=approver, **facts)
 
     def mirrored_counter(self) -> Callable[[], int]:
-        """Return a function that counts the mirrored records so far, of the load only if there is a load."""
+        """Return a function that counts the records mirrored so far: the load's, or without load the workload's."""
         topics = (
             self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
         )
@@ -327,7 +327,7 @@ class Rehearsal:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection: each run would walk millions of small tuples that stay alive."""
+    """Turn garbage collection off during the block: it would walk millions of tuples again and again."""
     gc.disable()
     try:
         yield
@@ -337,10 +337,10 @@ def without_garbage_collection() -> Iterator[None]:
 
 @contextmanager
 def rehearsal_under_load(state: Path, folder: Path, seed: int, rate: int, **workload: Any) -> Iterator[Rehearsal]:
-    """Yield a rehearsal on a running lab with topics, groups, clients and load; stop clients and load at the end.
+    """Yield a rehearsal on a running lab, with topics, groups, clients and load started; stop both afterwards.
 
     Args:
-        workload: `scale` and `groups`, as in `Rehearsal`.
+        workload: `scale`, `groups` and other arguments of `Rehearsal`.
     """
     rehearsal = Rehearsal(state, folder, seed, rate, **workload)
     try:
@@ -353,7 +353,7 @@ def rehearsal_under_load(state: Path, folder: Path, seed: int, rate: int, **work
 
 
 def wait_for(holds: Callable[[], bool], seconds: float) -> bool:
-    """Wait until a condition holds; return whether the condition held before the timeout."""
+    """Wait until a condition holds, at most `seconds`; return False if the time passed first."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

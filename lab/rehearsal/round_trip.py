@@ -1,4 +1,4 @@
-"""Round trips on a lab, planned or after the source died; the checker runs after each client move."""
+"""Round trips of clients on a lab: failover (planned, or after the source died) and failback, each one checked."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from lab.workload import GroundTruth, Load, Workload, leave_transactions_open, w
 from lab.workload.group_positions import ADMIN, Committer, GroupPlan
 
 APPROVER = "approver"
-#: The reverse flow has caught up when the log ends are stable for so long.
+#: Seconds for which the source's log ends must be unchanged: the reverse flow has then mirrored all records.
 STILL_SECONDS = 3.0
-#: Transaction timeout of the transactions that are left open.
+#: Transaction timeout, in seconds, of the transactions that are left open.
 OPEN_SECONDS = 10.0
 MOVED_GROUPS = 4
 RUN_SECONDS = 900
@@ -34,15 +34,15 @@ RUN_SECONDS = 900
 
 @dataclass(frozen=True)
 class Leaving:
-    """How clients leave their cluster.
+    """How clients leave their cluster, by a planned or an unplanned failover.
 
     Args:
         accident: how the cluster is lost; None for a planned failover.
         kill_mirror_maker: kill MirrorMaker 2 with -9 before a planned failover, so that the target has repeats.
-        standby: after a planned failover the new primary gets a standby at once.
-        more: records of every kind written before to each partition of the workload's topics, and replicated.
-        stranded: records of every kind written to each partition while replication is stopped, before the source dies;
-            some in a transaction left open. For an accident only.
+        standby: a planned failover starts the reverse flow at once, so that the new primary has a standby.
+        more: number of records written to each partition of the workload's topics before clients leave; replicated.
+        stranded: for an accident only: number of records written to each partition while replication is paused, just
+            before the source dies; as many more in transactions left open.
         params: further params of the run.
     """
 
@@ -55,7 +55,7 @@ class Leaving:
 
     @classmethod
     def drawn(cls, number: int) -> Leaving:
-        """Draw a variant, the same per number; eight numbers in a row cover all eight combinations.
+        """Draw how clients leave: always the same for the same number; eight numbers in a row cover all combinations.
 
         | number % 8 | leave | MirrorMaker 2 killed | standby | stranded records |
         | --- | --- | --- | --- | --- |
@@ -76,14 +76,14 @@ class Leaving:
 
 @dataclass(frozen=True)
 class Returning:
-    """How clients return.
+    """How clients return, by a failback.
 
     Args:
         mode: `append` or `recreate`.
-        stranded: decision on stranded records by topic or expression; None omits the param.
-        more: records written before to each partition on the clients' cluster.
-        born: clients create a topic, with groups on it, before.
-        crashed: MirrorMaker 2 was killed since clients left: the logs may have repeats.
+        stranded: decision on stranded records, by topic or expression; None: the run gets no such param.
+        more: number of records written, before the failback, to each partition on the clients' cluster.
+        born: before the failback, clients create a topic with groups on it.
+        crashed: MirrorMaker 2 was killed after clients left: the logs may have repeats.
     """
 
     mode: str = "append"
@@ -94,7 +94,7 @@ class Returning:
 
     @property
     def params(self) -> dict[str, Any]:
-        """Params of the run, except source, target and reason."""
+        """Params of the failback's run, except source, target and reason."""
         decisions = {} if self.stranded is None else {"stranded": dict(self.stranded)}
         return {} if self.mode == "append" and not decisions else {"mode": self.mode, **decisions}
 
@@ -103,10 +103,10 @@ class RoundTrips(LostSourceRehearsal):
     """A workload whose clients move between the clusters, and the check of every client move.
 
     Attributes:
-        ledger: all records of clients, and conclusions of earlier checks.
-        approver: user who answers the gates; None waits for a person.
-        seconds: timeout of a procedure.
-        meddle: called before each check, with the client move to check.
+        ledger: all records that clients wrote, and what the checks of earlier client moves concluded.
+        approver: user who answers the gates; None: each gate waits for a person.
+        seconds: timeout of the wait for a procedure's end.
+        meddle: called before each check with the client move to check; does nothing by default.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class RoundTrips(LostSourceRehearsal):
         recorded: bool = True,
         **load: Any,
     ) -> None:
-        """Take the arguments of an unplanned rehearsal."""
+        """Take the arguments of `LostSourceRehearsal`."""
         super().__init__(state, folder, seed, rate, scale, groups, recorded, **load)
         self.approver: str | None = APPROVER
         self.seconds = RUN_SECONDS
@@ -135,24 +135,24 @@ class RoundTrips(LostSourceRehearsal):
 
     @property
     def number(self) -> int:
-        """Number of client moves so far."""
+        """Number of client moves made so far; also the index of the next one."""
         return len(self.ledger.periods) - 1
 
     def seed_topics(self) -> GroundTruth:
-        """Seed as in a planned rehearsal, without counting the mirrored records per interval."""
+        """Seed as `Rehearsal` does: mirrored records per sampling interval are not counted here."""
         truth = Rehearsal.seed_topics(self)
         self.ledger.take_truth(truth)
         self.ledger.take_loads([], self.load.topics if self.load else {})
         return truth
 
     def start_clients(self) -> None:
-        """Start the demo application on the clients' cluster, with a new folder."""
+        """Start the demo application on the clients' cluster, with a new folder for its event logs."""
         self._client_folder = self.folder / f"clients-{self.seed}-{len(self._client_folders)}"
         self._client_folders.append(self._client_folder)
         super().start_clients()
 
     def start_load(self, seconds: float = 3.0) -> None:
-        """Start the load on the clients' cluster; every load has its own record numbers."""
+        """Start the load on the clients' cluster; no two loads write records with the same ids."""
         if self.load and self._loads:
             folder = self.folder / f"load-{self.seed}-{self._loads}"
             self.load = Load(
@@ -162,7 +162,7 @@ class RoundTrips(LostSourceRehearsal):
         super().start_load(seconds)
 
     def write_more(self, count: int) -> None:
-        """Write records of every kind on the clients' cluster; on return each is acknowledged or aborted."""
+        """Write `count` records per partition on the clients' cluster; wait until each is acknowledged or aborted."""
         self._written += 1
         if count:
             self.ledger.take_truth(
@@ -170,7 +170,7 @@ class RoundTrips(LostSourceRehearsal):
             )
 
     def leave_transactions_open(self, count: int) -> None:
-        """Write records in transactions that are never committed."""
+        """Write `count` records per partition in transactions that are never committed (clients' cluster)."""
         self._written += 1
         self.ledger.take_truth(
             leave_transactions_open(
@@ -179,7 +179,7 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def make_topic(self) -> None:
-        """Create a topic on the clients' cluster, with groups on it."""
+        """Create a topic with records, and groups with positions on it, on the clients' cluster."""
         self._written += 1
         truth = Workload(
             self.seed + 1000 + self._written, self.status, self.source, scale=0.02, kinds=("plain",), groups=3
@@ -187,7 +187,7 @@ class RoundTrips(LostSourceRehearsal):
         self.ledger.take_truth(truth)
 
     def move_groups(self) -> None:
-        """Commit new positions for some groups without a consumer, further on or back, on the clients' cluster."""
+        """Commit random new positions, on the clients' cluster, for some groups that have no consumer."""
         reader = ClusterReader(self.source, self.status)
         idle = self.idle_groups
         old_positions = reader.positions(self._chance.sample(idle, min(MOVED_GROUPS, len(idle))))
@@ -209,11 +209,11 @@ class RoundTrips(LostSourceRehearsal):
     # -- client moves ------------------------------------------------------------------------------------------------
 
     def leave(self, how: Leaving, writes: bool = False) -> Verdict:
-        """Move clients to the other cluster and let them work there; afterwards the cluster they left is up again.
+        """Fail over to the other cluster, let clients work on it, and check; a dead source is started again.
 
         Args:
             how: how clients leave.
-            writes: the checker also tries to write on both clusters, after all other checks.
+            writes: the checker also tries to write on both clusters, after all its other checks.
         """
         params = {"start_reverse_replication": True, **how.params} if how.standby else how.params
         self.start_clients()
@@ -228,11 +228,11 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def come_back(self, how: Returning = Returning(), writes: bool = False) -> Verdict:
-        """Move clients back to the cluster that they left last, and let them work there.
+        """Fail back to the cluster that clients left last, let clients work on it, and check.
 
         Args:
             how: how clients return.
-            writes: the checker also tries to write on both clusters, after all other checks.
+            writes: the checker also tries to write on both clusters, after all its other checks.
         """
         returned = self._logs(self.target)
         self.move_groups()
@@ -253,7 +253,7 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def suffer(self, accident: Accident) -> None:
-        """Lose the source as in an unplanned rehearsal; to strand records of every kind, pause replication before."""
+        """Cause the accident; if records shall be stranded, write them while replication is paused, before it."""
         if not self._stranding:
             self.write_more(self._more)
             return super().suffer(accident)
@@ -270,7 +270,7 @@ class RoundTrips(LostSourceRehearsal):
         return self.await_rest()
 
     def _work(self, how: Leaving) -> None:
-        """Start the load, write records of every kind, and kill MirrorMaker 2 if asked to."""
+        """Start the load, write `how.more` records per partition, and kill MirrorMaker 2 if `how` asks for it."""
         self.start_load()
         self.write_more(how.more)
         if how.kill_mirror_maker:
@@ -286,7 +286,7 @@ class RoundTrips(LostSourceRehearsal):
         self.stop()
         folder, evidence = self.evidence()
         if code != 0:
-            # A returned or refused run is no client move; acknowledgements in the meantime still count.
+            # A run that was refused or returned to the source is no client move: its period goes, its records stay.
             self.ledger.periods.pop()
             self._add_acknowledgements(number)
             return Verdict(
@@ -305,12 +305,12 @@ class RoundTrips(LostSourceRehearsal):
         return verdict
 
     def bring_source_back(self) -> None:
-        """Start the source's broker again on its old logs, and the source's Connect worker."""
+        """Start the dead source again: its broker, on its old logs, and its Connect worker."""
         super().bring_source_back()
         self.start_again(f"connect-{self.source}")
 
     def await_copies(self) -> None:
-        """Wait until the reverse flow has mirrored all records from the target to the source."""
+        """Wait until the reverse flow has mirrored all records from target to source."""
 
         def is_stable() -> bool:
             before = self._count(self.source)
@@ -323,13 +323,13 @@ class RoundTrips(LostSourceRehearsal):
             )
 
     def mirrored_counter(self) -> Callable[[], int]:
-        """Return a function that counts the records on the target so far."""
+        """Return a function that returns the sum of all log ends on the target at the time of the call."""
         return lambda: self._count(self.target)
 
     # -- the checker ------------------------------------------------------------------------------------------------
 
     def _add_acknowledgements(self, number: int) -> None:
-        """Add the acknowledgements of clients and load to the ledger, in the period of the writes."""
+        """Add the load's acknowledgements to period `number` of the ledger, and read the clients' event logs again."""
         if self.load:
             self.ledger.take_loads(self.load.acknowledgements(), self.load.topics, number)
         self.ledger.take_clients(*self._client_folders)
@@ -367,15 +367,15 @@ class RoundTrips(LostSourceRehearsal):
 def rehearse_round_trips(
     state: Path, folder: Path, seed: int, rate: int, trips: Sequence[tuple[Leaving, Returning]], **workload: Any
 ) -> Verdict:
-    """Make round trips on a running lab, with a check after each client move; stop at the first failed check.
+    """Make round trips on a running lab, with a check after each client move; end at the first failed check.
 
     Args:
         rate: records per second of producers that ignore the drain hook; 0 for no load.
-        trips: how clients leave and return, trip by trip.
+        trips: for each round trip, how clients leave and how they return.
         workload: `scale`, `groups`, `recorded` and `load_topics`, as in `RoundTrips`.
 
     Returns:
-        Findings and figures of all client moves together.
+        The findings and figures of all client moves made, in one result.
     """
     rehearsal, verdict = RoundTrips(state, folder, seed, rate, **workload), Verdict()
     try:

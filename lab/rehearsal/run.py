@@ -28,18 +28,18 @@ def run_dag(
     timeout: float = 1800.0,
     wait: bool = True,
 ) -> int:
-    """Run one DAG as ``operator``; the last line printed is outcome, failing step and reason.
+    """Run one DAG as the user ``operator``; the last line printed has outcome, failing step and reason.
 
     Args:
         lab: a running lab with Airflow.
         dag_id: the DAG's id.
         conf: params of the run.
-        approve_as: the user who answers every gate with its first option; None waits for a person.
-        timeout: seconds to wait for the run's end; the run itself continues afterwards.
-        wait: False triggers the run without waiting.
+        approve_as: the user who answers every gate with its first option; None: each gate waits for a person.
+        timeout: seconds to wait for the run's end; the run itself is not ended by the timeout.
+        wait: False: trigger the run and return at once.
 
     Returns:
-        The exit code: 0 for the outcome ``completed`` (without waiting: for an accepted run), else 1.
+        The exit code: 0 for the outcome ``completed``, else 1; without waiting, 0 once Airflow has taken the run.
     """
     api = AirflowClient.of(lab, STARTER)
     approver = AirflowClient.of(lab, approve_as) if approve_as else None
@@ -58,12 +58,12 @@ def run_dag(
 
 
 def procedure_id(dag_id: str, run_id: str) -> str:
-    """Return a run's procedure id, which names its evidence folder."""
+    """Return a run's procedure id, which is also the name of its evidence folder."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", f"{dag_id}-{run_id}")
 
 
 class _RunFollower:
-    """Follows one run: prints ended tasks and answers gates."""
+    """Follows one run: prints each task that has ended, and answers gates if it has an approver."""
 
     def __init__(
         self, api: AirflowClient, approver: AirflowClient | None, dag_id: str, run_id: str, url_hint: str
@@ -75,7 +75,7 @@ class _RunFollower:
         self.failed_task = ""
 
     def follow(self, timeout: float) -> str:
-        """Poll until the run has ended; return its state, or ``timeout``."""
+        """Poll until the run has ended; return Airflow's state of the run, or ``timeout`` after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             state = self._poll()
@@ -85,9 +85,9 @@ class _RunFollower:
         return "timeout"
 
     def _poll(self) -> str:
-        """Poll once and return the run's state; ``unknown`` if the API is unavailable or answers 409."""
+        """Poll once; return the run's state, or ``unknown`` if the API cannot be reached or answers 409 or 5xx."""
         try:
-            # State first: every task that ended before this read is then in the list of tasks.
+            # The state is read before the tasks: when the run has ended, the list of tasks is complete.
             state: str = self._api.run(*self._run)["state"]
             self._print_ended()
             if state not in ("success", "failed"):
@@ -110,8 +110,8 @@ class _RunFollower:
                 _say(f"{_seconds(task):8.1f} s  {task['task_id']:<28} {task['state']}")
 
     def _answer_gates(self) -> None:
-        # An answer while the gate's process still defers is lost, or fails the try: gates are answered at the second
-        # poll.
+        # An answer that comes while the gate's task is still deferring is lost, or fails the task's try: a gate is
+        # answered at the second poll that sees it.
         open_before, self._open_gates = self._open_gates, set()
         for gate in self._api.open_gates(*self._run):
             task = gate["task_instance"]
@@ -130,14 +130,14 @@ class _RunFollower:
 
 
 def proposed_values(form: dict[str, Any]) -> dict[str, Any]:
-    """Return the defaults of a gate's form; Airflow gives a field as a bare value or as a param with a value."""
+    """Return the proposed values of a gate's form; in Airflow a field is a bare value or a param with a value."""
     return {
         name: field["value"] if isinstance(field, dict) and "value" in field else field for name, field in form.items()
     }
 
 
 def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str) -> tuple[str, str, str]:
-    """Return outcome, failing step and reason, from the evidence or, without evidence, from the run's state."""
+    """Return outcome, failing step and reason: from the evidence, or from the run's state if it has none."""
     if run_state == "timeout":
         return "failed", "", "the run has not ended in time and goes on; see it in Airflow"
     evidence = lab.collected(lab.evidence / procedure_id(dag_id, run_id)) / "evidence.json"

@@ -1,4 +1,4 @@
-"""One unplanned failover on a lab: kill the source's broker and Connect worker with -9, fail over, check."""
+"""One unplanned failover on a lab: kills the source's broker and Connect worker with -9, fails over, checks."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from lab.environment.connect import connector_config
 from lab.rehearsal.planned import RESTART_SECONDS, SOURCE, TARGET, Rehearsal, wait_for, without_garbage_collection
 from lab.workload import GroundTruth
 
-#: The product's default sampling interval.
+#: The flight recorder's default sampling interval, in seconds.
 SAMPLING_SECONDS = 10.0
 SAMPLE_WAIT = 60.0
-#: Folder of the flow's samples in the archive.
+#: Folder of the flow's samples in the flight recorder's archive.
 FLOW = f"{SOURCE}-to-{TARGET}"
 WATCH_SECONDS = 0.5
 
@@ -37,9 +37,9 @@ class Accident:
 
     Args:
         after: seconds of load before the source dies.
-        kill_mirror_maker: kill MirrorMaker 2 with -9 before, so that the target has repeats.
-        lag: seconds of paused replication before, so that replication lags when the source dies; 0 for no pause.
-        offset_lag_max: MirrorMaker 2's `offset.lag.max`; None leaves the setting as it is.
+        kill_mirror_maker: kill and restart MirrorMaker 2 before the source dies, so that the target has repeats.
+        lag: seconds for which replication is paused just before, so that it lags when the source dies; 0: no pause.
+        offset_lag_max: MirrorMaker 2's `offset.lag.max`; None: the setting is not changed.
     """
 
     after: float = 5.0
@@ -49,10 +49,10 @@ class Accident:
 
     @classmethod
     def drawn(cls, number: int) -> Accident:
-        """Draw an accident, the same per number; eight in a row combine repeats, lag and both sync settings.
+        """Draw an accident: always the same for the same number; eight numbers in a row cover all combinations.
 
-        MirrorMaker 2 mirrors the records already fetched (a megabyte a partition) even after the source is dead: a
-        shorter pause would leave no lag.
+        These are with and without repeats, with and without lag, `offset.lag.max` 0 and 100. MirrorMaker 2 mirrors what
+        it has fetched (up to 1 MB per partition) even after the source is dead: a shorter pause would leave no lag.
         """
         rng = random.Random(number)
         return cls(
@@ -64,7 +64,7 @@ class Accident:
 
 
 class TargetWatch:
-    """Measures the maximum of records mirrored to each target partition in an interval, new topics included."""
+    """Measures how many records are mirrored at most to each target partition in an interval; new topics, too."""
 
     def __init__(self, reader: ClusterReader) -> None:
         self._reader = reader
@@ -72,7 +72,7 @@ class TargetWatch:
 
     @contextmanager
     def watching(self) -> Iterator[TargetWatch]:
-        """Read the log ends once before the block, and repeatedly during the block."""
+        """Read the target's log ends once before the block, and every half second while the block runs."""
         self.look()
         ended = threading.Event()
         thread = threading.Thread(target=self._watch, args=(ended,), daemon=True)
@@ -84,27 +84,27 @@ class TargetWatch:
             thread.join()
 
     def take(self, at: float, ends: dict[Place, int]) -> None:
-        """Add one reading of log ends, taken at `at` (monotonic seconds)."""
+        """Add one reading of log ends, made at `at` (seconds of the monotonic clock)."""
         self._readings.append((at, ends))
 
     def most(self, seconds: float) -> dict[Place, int]:
-        """Return, by partition, the most records mirrored in any interval of `seconds`."""
+        """Return, by partition, the maximum of records mirrored in any interval of `seconds`."""
         most: dict[Place, int] = defaultdict(int)
         window: deque[tuple[float, dict[Place, int]]] = deque()
         for at, ends in self._readings:
             window.append((at, ends))
-            # One reading from before the interval stays: records between two readings count in every interval that
-            # overlaps with these readings.
+            # The last reading from before the interval is kept: records mirrored between two readings count in every
+            # interval that overlaps with the time between these readings.
             while len(window) > 1 and window[1][0] <= at - seconds:
                 window.popleft()
             ends_before = window[0][1]
             for place, end in ends.items():
-                # A partition without a reading at the interval's start was empty then.
+                # A partition that is not in the first reading did not exist at that time.
                 most[place] = max(most[place], end - ends_before.get(place, 0))
         return most
 
     def look(self) -> None:
-        """Read the log end of every current partition of the target, except internal topics."""
+        """Read the log ends of all partitions that the target has now, except internal topics, and keep them."""
         counts = self._reader.partitions()
         self.take(
             time.monotonic(),
@@ -118,15 +118,15 @@ class TargetWatch:
             try:
                 self.look()
             except KafkaException:
-                # The next reading covers the missed interval.
+                # The next reading includes what was mirrored in the meantime.
                 continue
 
 
 def longest_sample(archive: Path, until: int) -> float:
-    """Return the longest duration of a sample in a recorder's archive, in seconds; 0 without samples.
+    """Return how long the longest sample in a flight recorder's archive took, in seconds; 0 without samples.
 
     Args:
-        until: milliseconds since 1970; samples that ended later are ignored: these waited for a dead source.
+        until: milliseconds since 1970; samples that ended later do not count: they waited for a dead source.
     """
     durations = [0]
     for path in archive.rglob("[!.]*.parquet"):
@@ -158,7 +158,7 @@ class LostSourceRehearsal(Rehearsal):
         recorded: bool = True,
         **load: Any,
     ) -> None:
-        """Take the arguments of a planned rehearsal; `recorded`: the flight recorder is expected to run."""
+        """Take the arguments of `Rehearsal`; `recorded`: whether the flight recorder is expected to run."""
         super().__init__(state, folder, seed, rate, scale, groups, **load)
         self.died_at: int | None = None
         self._recorded = recorded
@@ -167,22 +167,22 @@ class LostSourceRehearsal(Rehearsal):
         self._most: Mapping[Place, int] | None = None
 
     def seed_topics(self) -> GroundTruth:
-        """Seed as in a planned rehearsal; also start counting mirrored records: most topics are only mirrored now."""
+        """Seed as `Rehearsal` does; before that, start to count mirrored records: mirroring begins while seeding."""
         self._watch = self._watching.enter_context(TargetWatch(ClusterReader(TARGET, self.status)).watching())
         return super().seed_topics()
 
     def lose_source(self, accident: Accident) -> None:
-        """Start the load and cause the accident: on return the source's broker and Connect worker are dead."""
+        """Start the load and cause the accident; afterwards the source's broker and Connect worker are dead."""
         self.suffer(accident)
         self._watching.close()
-        # A sample takes time: two samples may read a partition further apart than their start times, by the duration of
-        # a sample.
+        # A sample takes time: two readings of a partition may be apart by the sampling interval and the duration of a
+        # sample.
         if self._recorded:
             longest = longest_sample(self.lab.collected(self.lab.archive / FLOW), self.died_at)  # type: ignore[arg-type]  # suffer() set it
             self._most = self._watch.most(SAMPLING_SECONDS + longest)
 
     def suffer(self, accident: Accident) -> None:
-        """Cause the accident, as `lose_source` without the counts per sampling interval."""
+        """Do what `lose_source` does, except for the counts of mirrored records per sampling interval."""
         if accident.offset_lag_max is not None:
             self.set_offset_lag_max(accident.offset_lag_max)
         self.start_load()
@@ -197,7 +197,7 @@ class LostSourceRehearsal(Rehearsal):
         self.await_rest()
 
     def kill_source(self) -> None:
-        """Kill the source's broker and Connect worker with -9, and wait until both processes are gone."""
+        """Kill the source's broker and Connect worker with -9, wait until both are gone, and keep the time."""
         self.kill_cluster(self.source)
         self.died_at = int(time.time() * 1000)
 
@@ -218,18 +218,18 @@ class LostSourceRehearsal(Rehearsal):
             raise TimeoutError(f"MirrorMaker 2 still mirrors {RESTART_SECONDS:.0f} s after {self.source} died")
 
     def bring_source_back(self) -> None:
-        """Stop load and clients, and start the source's broker again on its old logs."""
+        """Stop load and clients, and start the dead source's broker again on its old logs."""
         self.stop()
         self.start_again(f"broker-{self.source}")
 
     def await_samples(self) -> None:
-        """Wait until the recorder has written twice: the second sample was started after this call."""
+        """Wait until the flight recorder has written two samples: the second one was begun after this call."""
         for _ in range(2):
             if not wait_for(partial(self._has_sample_after, self._newest_sample()), SAMPLE_WAIT):
                 raise TimeoutError(f"the recorder wrote nothing under {self.lab.archive} within {SAMPLE_WAIT:.0f} s")
 
     def set_offset_lag_max(self, records: int) -> None:
-        """Set MirrorMaker 2's `offset.lag.max`, and wait until its tasks have the setting."""
+        """Set MirrorMaker 2's `offset.lag.max`, and wait until all tasks of the source connector run with it."""
         config = connector_config(self.lab, self.source, self.target, "source") | {"offset.lag.max": str(records)}
         self._connector("PUT", "config", config).raise_for_status()
 
@@ -250,7 +250,7 @@ class LostSourceRehearsal(Rehearsal):
         self.await_state("PAUSED")
 
     def hold_replication_back(self, seconds: float) -> None:
-        """Pause replication for some seconds, then resume: replication lags on return."""
+        """Pause replication for `seconds`, resume it, and wait for the first mirrored records: it lags afterwards."""
         self.pause_replication()
         time.sleep(seconds)
         self._ask("resume")
@@ -260,10 +260,10 @@ class LostSourceRehearsal(Rehearsal):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after it was resumed")
 
     def kill_source_held_back(self, seconds: float) -> None:
-        """Pause replication, then kill the source: records sampled by the recorder during the pause are certainly lost.
+        """Pause replication, wait for samples, kill the source: records sampled during the pause are certainly lost.
 
         Args:
-            seconds: seconds of load before the wait for the recorder's next samples.
+            seconds: seconds of load during the pause, before the wait for two more samples.
         """
         self.pause_replication()
         time.sleep(seconds)
@@ -271,17 +271,17 @@ class LostSourceRehearsal(Rehearsal):
         self.kill_source()
 
     def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> UnplannedCheck:
-        """Return the check of this rehearsal; load and clients must be stopped."""
+        """Return the check of this rehearsal's failover, not run yet; load and clients must be stopped."""
         facts = {"died_at": self.died_at, "recorded": self._recorded, "mirrored_in_interval": self._most}
         trip = self._trip(evidence, approver, self.truth.positions, **facts)
         return UnplannedCheck(UnplannedObserved(self.make_ledger(), trip, self.status))
 
     def judge_returned(self, evidence: Mapping[str, Any], stranded: Path) -> Verdict:
-        """Compare a list of stranded records with the returned source.
+        """Check a list of stranded records by reading the source, which must be up again.
 
         Args:
-            evidence: evidence of the failover; its boundary bounds the mirrored records.
-            stranded: a folder with `stranded/*.parquet` and `loss.parquet`.
+            evidence: evidence of the failover; target records below its boundary count as mirrored.
+            stranded: the list: a folder with `stranded/*.parquet` and `loss.parquet`.
         """
         with without_garbage_collection():
             verdict = self.judge_of(evidence, None).judge_returned(stranded)
@@ -291,7 +291,7 @@ class LostSourceRehearsal(Rehearsal):
         return verdict
 
     def stop(self) -> None:
-        """Stop load, clients and the counting of mirrored records; may be called again."""
+        """Stop load, clients and the count of mirrored records; may be called again."""
         super().stop()
         self._watching.close()
 
@@ -300,7 +300,7 @@ class LostSourceRehearsal(Rehearsal):
 
     def _newest_sample(self) -> float:
         times = []
-        # Samples are named by the time of day: a temporary or merged file is no new sample.
+        # Only samples have names that begin with digits (the time of day): temporary and merged files do not count.
         for path in self.lab.collected(self.lab.archive / FLOW).rglob("[0-9]*.parquet"):
             try:
                 times.append(path.stat().st_mtime)
@@ -326,16 +326,16 @@ def rehearse_lost_source(
     load_topics: Mapping[str, int] | None = None,
     **params: Any,
 ) -> tuple[Verdict, Path]:
-    """Run a whole rehearsal on a running lab: workload, clients, load, accident, failover, check.
+    """Run a whole unplanned rehearsal on a running lab: workload, clients, load, accident, failover, check.
 
     Args:
         accident: how the source is lost.
-        stranded: called after the source's return; returns the folder with the list of stranded records. None leaves
-            the source dead.
-        recorded: the flight recorder is expected to run.
+        stranded: called once the source has been started again; returns the folder with the list of stranded records.
+            None: the source stays dead.
+        recorded: whether the flight recorder is expected to run.
         scale: factor on the workload's size.
-        groups: maximum number of groups, besides the groups of clients and load; None for all.
-        load_topics: partition counts of the load's topics by name; two topics with ten partitions in all by default.
+        groups: maximum number of the workload's groups (clients and load have further ones); None for all.
+        load_topics: partition counts of the load's topics by name; None: two topics with ten partitions together.
         params: further params of the run.
 
     Returns:

@@ -1,4 +1,4 @@
-"""A seeded workload with its ground truth: topics, records and groups of many kinds, and load."""
+"""Workload from a seed, with its ground truth: topics, records and groups of many kinds, and load."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The ground truth of a workload: acknowledged records, and every group's positions.
 
-The producers of the records write the ground truth, never the product, so that the checker can compare
+Only the producers of the records write the ground truth, never the product: so the checker can compare
 the clusters with independent data.
 """
 
@@ -25,18 +25,18 @@ _LENGTH = struct.Struct(">q")
 
 
 def content_digest(key: bytes | None, value: bytes | None, headers: Headers = None) -> int:
-    """Return a 64-bit digest of key, value and headers; equal exactly for records with equal content.
+    """Return a 64-bit digest of key, value and headers: the same for records of equal content only.
 
-    Null and empty differ. The timestamp is not included: LogAppendTime may rewrite the timestamp on the target.
+    Null and empty give different digests. The timestamp is left out: with LogAppendTime a copy has another one.
     """
-    # Lengths go first: without them b"a" + b"bc" and b"ab" + b"c" would be one content.
+    # Each part is preceded by its length: without it b"a" + b"bc" and b"ab" + b"c" would be the same content.
     parts = [
         _LENGTHS.pack(-1 if key is None else len(key), -1 if value is None else len(value)),
         key or b"",
         value or b"",
     ]
     for name, content in headers or ():
-        # A header's name may be any bytes; the client decodes invalid bytes to surrogates.
+        # A header's name can hold any bytes; the Kafka client decodes invalid UTF-8 to surrogates.
         encoded = name.encode("utf-8", "surrogatepass")
         parts += [_LENGTHS.pack(len(encoded), -1 if content is None else len(content)), encoded, content or b""]
     digest: int = _LENGTH.unpack(blake2b(b"".join(parts), digest_size=8).digest())[0]
@@ -49,7 +49,7 @@ def key_digest(key: bytes | None) -> int:
 
 
 class TruthRecord(NamedTuple):
-    """One record that the cluster acknowledged (or that was written in an aborted transaction)."""
+    """One record that the cluster acknowledged; `state`: committed, aborted, or removed from the log later."""
 
     offset: int
     digest: int
@@ -61,7 +61,7 @@ class TruthRecord(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """One record that a producer got an acknowledgement for; `at` is the time of the answer, in epoch milliseconds."""
+    """One record that was acknowledged to a producer; `at`: when the producer noted it, in ms since 1970."""
 
     topic: str
     partition: int
@@ -73,7 +73,7 @@ class Acknowledgement(NamedTuple):
 
 @dataclass
 class TopicTruth:
-    """One topic: its shape, and per partition its records in offset order."""
+    """What was written to one topic: the topic's properties, and by partition its records in offset order."""
 
     name: str
     kind: str
@@ -84,17 +84,17 @@ class TopicTruth:
     records: dict[int, list[TruthRecord]] = field(default_factory=dict)
 
     def committed(self, partition: int) -> list[TruthRecord]:
-        """Return a partition's committed records, which must not get lost."""
+        """Return a partition's committed records: none of these may get lost."""
         return [record for record in self.records.get(partition, []) if record.state == COMMITTED]
 
     def record_id(self, partition: int, offset: int) -> str | None:
-        """Return the id of the record at an offset; None without record or id."""
+        """Return the id of the record at an offset; None if there is no record, or it has no id."""
         return next((record.id for record in self.records.get(partition, []) if record.offset == offset), None)
 
 
 @dataclass
 class GroundTruth:
-    """All topics, records and positions that a workload wrote to one cluster."""
+    """All topics, records and group positions that a workload wrote to one cluster."""
 
     seed: int
     cluster: str
@@ -103,25 +103,25 @@ class GroundTruth:
     notes: dict[str, str] = field(default_factory=dict)
 
     def place(self, group: str, topic: str, partition: int, offset: int) -> None:
-        """Record a group's committed position."""
+        """Note the position that a group committed on a partition."""
         self.positions.setdefault(group, {}).setdefault(topic, {})[partition] = offset
 
     def placed(self) -> Iterator[tuple[str, str, int, int]]:
-        """Yield group, topic, partition and offset of every committed position."""
+        """Yield (group, topic, partition, offset) of every position in this truth."""
         for group, topics in self.positions.items():
             for topic, partitions in topics.items():
                 for partition, offset in partitions.items():
                     yield group, topic, partition, offset
 
     def take_in(self, other: GroundTruth) -> None:
-        """Add the topics and positions of another truth about the same cluster."""
+        """Add the topics, with their records, and the positions of another truth about the same cluster."""
         self.topics.update(other.topics)
         self.notes.update(other.notes)
         for group, topic, partition, offset in other.placed():
             self.place(group, topic, partition, offset)
 
     def save(self, path: Path) -> None:
-        """Write the truth as JSON; a temporary file is renamed, so that a reader never sees an incomplete file."""
+        """Write the truth as JSON: to a temporary file that is then renamed, so that no reader sees half a file."""
         document = {"seed": self.seed, "cluster": self.cluster, "positions": self.positions, "notes": self.notes}
         document["topics"] = [vars(topic) for topic in self.topics.values()]
         aside = path.with_name(path.name + ".part")
@@ -130,7 +130,7 @@ class GroundTruth:
 
     @classmethod
     def load(cls, path: Path) -> GroundTruth:
-        """Read what `save` wrote."""
+        """Return the truth that `save` wrote to `path`."""
         document = json.loads(path.read_text(encoding="utf-8"))
         truth = cls(document["seed"], document["cluster"], notes=document["notes"])
         for topic in document["topics"]:

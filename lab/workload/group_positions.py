@@ -1,4 +1,4 @@
-"""Groups and their positions: various lags, awkward offsets, and several ways of committing."""
+"""Plans groups with positions (various lags, difficult offsets), and commits them in several ways."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lab.workload.topic_shapes import WORDS
 
 LAGS: dict[str, int] = {"lag0": 0, "lag1": 1, "lag10": 10, "lag1000": 1000}
 FOREIGN = ("группа", "注文", "läufer ☕", "مجموعة", "grupo ñandú", "κατανάλωση")
-#: Names that break careless templates, pages, sheets, paths, shells, options and right-to-left text. No name has a line
-#: feed: MirrorMaker 2's `.*` does not match a line feed, so a group with such a name belongs to no flow.
+#: Group names that break careless templates, web pages, spreadsheets, paths, shells, options and text with writing
+#: directions. None has a line feed: MirrorMaker 2's `.*` does not match it, so such a group would be in no flow.
 HOSTILE = (
     "{{ 7*7 }}{% raw %}",
     "<script>alert(1)</script>",
@@ -30,7 +30,7 @@ JOIN_SECONDS = 30.0
 
 
 class PartitionSpan(NamedTuple):
-    """One partition's log: start, end, and the offsets of records that a consumer gets."""
+    """One partition's log: its start, its end, and the offsets that hold a record."""
 
     start: int
     end: int
@@ -38,12 +38,12 @@ class PartitionSpan(NamedTuple):
 
     @property
     def holes(self) -> list[int]:
-        """Return the offsets without a record: control markers, and records removed by compaction."""
+        """Return the offsets that hold no record: of transaction markers, and of records removed by compaction."""
         return [offset for offset in range(self.start, self.end) if offset not in self.returned]
 
 
 class GroupPlan(NamedTuple):
-    """One group: its positions, and how they are committed."""
+    """One group to make: its positions by (topic, partition), and `how` they are committed (`ADMIN`, ...)."""
 
     group: str
     how: str
@@ -51,16 +51,16 @@ class GroupPlan(NamedTuple):
 
 
 class GroupPlanner:
-    """Plans groups for topics with known logs."""
+    """Plans groups and their positions; the logs of the topics must be known (`spans`)."""
 
     def __init__(self, rng: random.Random, spans: Mapping[tuple[str, int], PartitionSpan]) -> None:
         self._rng = rng
         self._spans = spans
 
     def plans(self, topics: Iterable[TopicTruth]) -> Iterator[GroupPlan]:
-        """Yield plans of groups of every topic, and of a few groups that read several topics."""
+        """Yield plans of groups that read one topic, for every topic, and of three groups that read several."""
         topics = list(topics)
-        # One random generator a topic: the cleaner's work on a topic must not change the groups of other topics.
+        # One random generator per topic: holes that the cleaner made in one topic must not change other topics' groups.
         generators = {topic.name: random.Random(self._rng.randrange(2**32)) for topic in topics}
         across_generator = random.Random(self._rng.randrange(2**32))
         for topic in topics:
@@ -87,7 +87,7 @@ class GroupPlanner:
                 "scattered",
                 {p: self._rng.randint(span.start, span.end) for p, span in self._spans_of(topic).items()},
             )
-        # The product must not commit for this group on partitions where the group never committed.
+        # A group with positions on some partitions only: the product must not commit on the other ones for it.
         some = self._rng.sample(range(topic.partitions), max(1, topic.partitions // 2))
         partly = {p: self._rng.randint(span.start, span.end) for p, span in self._spans_of(topic).items() if p in some}
         yield self._plan(topic, "partly", partly)
@@ -99,7 +99,7 @@ class GroupPlanner:
         }
         for label, offsets in (("in a hole", holes), ("on aborted", aborted)):
             awkward = {p: offsets_there for p, offsets_there in offsets.items() if offsets_there}
-            # The first and the last such offset have no neighbour on one side to translate by.
+            # `min` and `max`: the first and the last such offset lack a neighbour on one side to translate from.
             for pick in (self._rng.choice, self._rng.choice, min, max) if awkward else ():
                 yield self._plan(topic, label, {p: pick(offsets_there) for p, offsets_there in awkward.items()})
 
@@ -119,7 +119,7 @@ class GroupPlanner:
     def _name(self, label: str) -> str:
         stem = self._rng.choice(*self._rng.choices([WORDS, FOREIGN, HOSTILE], [70, 20, 10]))
         suffix = f"{self._rng.randrange(16**6):06x}"
-        # Slashes and spaces break paths and URLs built from a group's name.
+        # About half of the names have a space and a slash, which break careless paths and URLs.
         return f"{stem} {label}/{suffix}" if self._rng.random() < 0.5 else f"{stem}-{label.replace(' ', '.')}-{suffix}"
 
     def _spans_of(self, topic: TopicTruth) -> dict[int, PartitionSpan]:
@@ -127,7 +127,7 @@ class GroupPlanner:
 
 
 class Committer:
-    """Commits plans as applications and administrators do."""
+    """Commits the positions of plans: by admin client, by a consumer without subscription, or by a group member."""
 
     def __init__(self, admin: AdminClient, consumer_properties: Mapping[str, Any]) -> None:
         self._admin = admin
@@ -139,7 +139,7 @@ class Committer:
         }
 
     def commit(self, plans: Iterable[GroupPlan]) -> None:
-        """Commit every plan.
+        """Commit the positions of every plan.
 
         Raises:
             RuntimeError: a position was not committed.

@@ -1,7 +1,7 @@
-"""Load: producers in separate processes that know nothing of failovers and write until they are stopped.
+"""Load: producers in processes of their own, which know nothing of failovers and write until stopped.
 
-The producers ignore every drain request. While the cluster refuses their writes, they try again a few times a second,
-so that a gap in the fence is detected. Every acknowledgement is stored with its time.
+The producers ignore drain requests. While the cluster refuses their writes, they try again a few times a second, so
+that a gap in the fence would show. Every acknowledgement is stored with its time.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ STOP_SECONDS = 30.0
 
 
 class Load:
-    """Producers writing at a rate, in separate processes.
+    """Producers that write at a constant rate to topics of their own.
 
     Args:
         status: the lab's status document.
-        folder: folder of acknowledgements and counts.
+        folder: folder to which the processes write acknowledgements and counts.
         rate: records per second of all processes together.
         seed: seed of the topics' names.
-        topics: partition counts by name; made from the seed by default.
+        topics: partition counts of the topics by name; None: two topics named after the seed.
         workers: number of processes.
         cluster: alias of the cluster to write to.
-        first: number of the first process; two loads on the same topics need different numbers, or their records would
-            be equal.
+        first: number of the first process. Two loads on the same topics need different numbers, because ids are made of
+            them.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Load:
         self._admin = AdminClient(dict(self._properties["admin"]))
 
     def create_topics(self) -> None:
-        """Create the topics; the last topic has LogAppendTime."""
+        """Create the load's topics; the last one has LogAppendTime."""
         configs: list[dict[str, str]] = [{} for _ in self.topics]
         configs[-1] = {"message.timestamp.type": "LogAppendTime"}
         new = [
@@ -75,7 +75,7 @@ class Load:
             future.result()
 
     def start(self) -> None:
-        """Start the processes; credentials are passed on their standard input."""
+        """Start the processes; each gets its task, with credentials, on its standard input."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for worker in self._numbers:
             log = (self.folder / f"load-{worker}.log").open("w", encoding="utf-8")
@@ -92,13 +92,13 @@ class Load:
                 "folder": str(self.folder),
                 "properties": self._properties["producer"],
             }
-            # The pipe stays open: its end stops the process if the parent is gone.
+            # The pipe stays open: if this process dies, the pipe ends, and the load process stops.
             pipe = cast("IO[str]", process.stdin)
             pipe.write(json.dumps(task) + "\n")
             pipe.flush()
 
     def counts(self) -> dict[str, int]:
-        """Return the counts of acknowledged, refused and failed records so far."""
+        """Return how many records were `acknowledged`, `refused` and `failed` so far."""
         totals = {"acknowledged": 0, "refused": 0, "failed": 0}
         for path in self.folder.glob("load-*.counts.json"):
             for name, count in json.loads(path.read_text(encoding="utf-8")).items():
@@ -106,7 +106,7 @@ class Load:
         return totals
 
     def acknowledgements(self) -> list[Acknowledgement]:
-        """Return all acknowledgements so far; complete once the load is stopped."""
+        """Return the acknowledgements stored so far; these are all of them once the load is stopped."""
         names = list(self.topics)
         acknowledged = []
         for path in sorted(self.folder.glob("load-*.acks")):
@@ -119,14 +119,14 @@ class Load:
         return acknowledged
 
     def ends(self) -> dict[tuple[str, int], int]:
-        """Return the load topics' current log ends."""
+        """Return the current log end of each partition of the load's topics."""
         spec = OffsetSpec.latest()
         requests = {TopicPartition(topic, p): spec for topic, count in self.topics.items() for p in range(count)}
         futures = self._admin.list_offsets(requests, request_timeout=30)
         return {(partition.topic, partition.partition): future.result().offset for partition, future in futures.items()}
 
     def place_groups(self, truth: GroundTruth, count: int, rng: random.Random) -> None:
-        """Commit groups at random positions of the current logs, and add these positions to a ground truth."""
+        """Make `count` groups: commit random positions on all load topics, and add them to `truth`."""
         for number in range(count):
             positions = {place: rng.randint(0, end) for place, end in self.ends().items()}
             group = f"under-load-{number}-{rng.randrange(16**4):04x}"
@@ -140,7 +140,7 @@ class Load:
                 truth.place(group, topic, partition, offset)
 
     def stop(self) -> None:
-        """Stop the processes and wait until their files are complete."""
+        """Stop the processes and wait for their end; their files are then complete."""
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
         for process in self._processes:

@@ -22,23 +22,23 @@ PADDING = b" " + b"load" * 16
 
 
 def load_value(worker: int, number: int) -> bytes:
-    """Return the value of a load record; the value starts with the id."""
+    """Return the value of record `number` of a process: the record's id and padding."""
     return load_id(worker, number).encode() + PADDING
 
 
 def load_id(worker: int, number: int) -> str:
-    """Return the id of a load record."""
+    """Return the id of record `number` of the load process `worker`."""
     return f"load-{worker}-{number:09d}"
 
 
 class Pacer:
-    """Counts the records due at a rate; a backlog of more than a second is dropped."""
+    """Says how many records to send now to keep a rate; of a longer delay only the last second is made up for."""
 
     def __init__(self) -> None:
         self._paid = time.monotonic()
 
     def due(self, rate: float) -> int:
-        """Return how many records are due now at a rate per second."""
+        """Return how many records to send now; `rate` is in records per second."""
         now = time.monotonic()
         self._paid = max(self._paid, now - 1.0)
         count = int((now - self._paid) * rate)
@@ -47,13 +47,13 @@ class Pacer:
 
 
 class LoadWorker:
-    """One load process."""
+    """The work of one load process: writes, counts refusals, and stores acknowledgements."""
 
     def __init__(self, task: Mapping[str, Any]) -> None:
         self._number, self._rate = task["worker"], task["rate"]
         self._topics = list(task["topics"])
         self._spread = [(topic, p) for topic in self._topics for p in range(task["topics"][topic])]
-        # Half of the processes are idempotent: a fence refuses idempotent producers with another error.
+        # Half of the processes use an idempotent producer, which gets another error from a fence.
         idempotent = self._number % 2 == 1
         self._config = {
             **task["properties"],
@@ -71,7 +71,7 @@ class LoadWorker:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Produce until stopped."""
+        """Produce until SIGTERM, or until the parent process is gone."""
         signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
         threading.Thread(target=self._stop_when_orphaned, daemon=True).start()
         with (self._folder / f"load-{self._number}.acks").open("wb") as acks:
@@ -84,7 +84,7 @@ class LoadWorker:
         try:
             self._produce(producer, acks)
         except KafkaException as error:
-            # An idempotent producer fails for good at its first refusal; a new producer replaces it.
+            # An idempotent producer cannot be used after a refusal: `run` goes on with a new one.
             self._count_error(error.args[0])
         producer.flush(5)
         self._keep(acks)
@@ -93,18 +93,18 @@ class LoadWorker:
         pacer, saved_at = Pacer(), time.monotonic()
         while not self._stopping.is_set():
             for _ in range(pacer.due(KNOCKS_PER_SECOND if self._refused_now else self._rate)):
-                # The queue of a dead cluster stays full: waiting for room per record would delay the writing of
-                # acknowledgements, and the stop of this process.
+                # If the cluster is dead, the queue stays full: waiting for room for every record would delay storing
+                # acknowledgements and stopping this process.
                 if not self._send(producer):
                     break
-            # Poll often: an acknowledgement's time is the time of its callback.
+            # Poll often: the time noted for an acknowledgement is that of its callback.
             producer.poll(TICK)
             if time.monotonic() - saved_at > KEEP_SECONDS:
                 saved_at = time.monotonic()
                 self._keep(acks)
 
     def _send(self, producer: Producer) -> bool:
-        """Enqueue one record; return False if the queue is full, and drop the record."""
+        """Enqueue the next record; return False if the producer's queue is full: the record is then dropped."""
         number = self._sent
         self._sent += 1
         topic, partition = self._spread[number % len(self._spread)]
@@ -118,7 +118,7 @@ class LoadWorker:
         if error is not None:
             self._count_error(error)
             return
-        # Accepted again, as the fence was lifted: back to the full rate.
+        # The cluster accepts records (again, if a fence was lifted): write at the full rate.
         self._refused_now = False
         self._counts["acknowledged"] += 1
         number = int(message.value()[: -len(PADDING)].rsplit(b"-", 1)[1])

@@ -1,4 +1,4 @@
-"""More records for existing topics, of each topic's kind, on the clients' cluster."""
+"""Writes more records to existing topics of a workload, to each topic records of its kind."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from lab.workload.ground_truth import GroundTruth, TopicTruth
 from lab.workload.topic_shapes import SHAPES, Draft
 from lab.workload.writing import TopicWriter, portions_of
 
-#: Without large records, which take long and add nothing, and without topics that are cut at the head or never written.
+#: Kinds of topics that get more records: not large ones (slow), none that lose their head or are never written.
 KINDS = {shape.kind: shape for shape in SHAPES if shape.size and not shape.cut and shape.kind != "large"}
 
 
 def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int) -> GroundTruth:
-    """Write records to every topic of a truth whose kind is in `KINDS`; return these records' truth.
+    """Write new records to the topics of a truth whose kind is in `KINDS`; return the truth of the new records.
 
     Args:
         properties: librdkafka keys of a producer on the cluster.
-        truth: names the topics.
-        cluster: alias to write to.
-        seed: seed of the records; two seeds share no id.
+        truth: the truth that has the topics.
+        cluster: alias of the cluster to write to.
+        seed: seed of the records; records of two seeds have no id in common.
         count: records per partition.
 
     Raises:
@@ -44,15 +44,15 @@ def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, 
 def leave_transactions_open(
     properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int, seconds: float
 ) -> GroundTruth:
-    """Write to every transactional topic in a transaction left open; return these records as aborted.
+    """Write to every transactional topic of a truth in a transaction left open; return the records as aborted.
 
     Args:
         properties: librdkafka keys of a producer on the cluster.
-        truth: names the topics.
-        cluster: alias to write to.
+        truth: the truth that has the topics.
+        cluster: alias of the cluster to write to.
         seed: seed of the records.
         count: records per partition.
-        seconds: transaction timeout, after which the cluster aborts the transaction.
+        seconds: transaction timeout: the cluster aborts the transactions after it.
     """
     written = GroundTruth(seed, cluster)
     for topic, drafts in _portions(truth, seed, count):
@@ -63,7 +63,7 @@ def leave_transactions_open(
 
 
 def _portions(truth: GroundTruth, seed: int, count: int) -> Iterator[tuple[TopicTruth, list[Draft]]]:
-    """Yield each topic without its records, and the topic's new drafts."""
+    """Yield, per topic of a kind in `KINDS`, a truth without records, and the drafts to write to the topic."""
     for topic in truth.topics.values():
         if topic.kind in KINDS:
             shape = replace(KINDS[topic.kind], size=count, waves=1)

@@ -24,15 +24,15 @@ WRITERS = 4
 
 
 class Workload:
-    """Topics, records and groups made from a seed.
+    """Topics, records and groups made from a seed, to be created on one cluster.
 
     Args:
         seed: equal seeds make equal topics, records and positions.
         status: the lab's status document.
         cluster: alias of the cluster to write to.
-        scale: factor on the number of records; 1.0 means about 55,000.
-        kinds: names of the shapes to make; all of them by default.
-        groups: maximum number of groups, drawn from all planned groups; None for all.
+        scale: factor on the number of records; 1.0 gives about 55,000 records.
+        kinds: kinds of topics to make (`Shape.kind`); None for all.
+        groups: maximum number of groups, drawn at random from all planned groups; None for all.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Workload:
         self.truth = GroundTruth(seed, cluster)
 
     def create(self) -> GroundTruth:
-        """Create the topics, write the records, wait for the cleaner, place the groups; return the truth."""
+        """Create topics, write records, wait for the log cleaner, commit the groups' positions; return the truth."""
         shapes = {topic_name(self._rng, shape): shape for shape in self._shapes}
         self._create_topics(shapes)
         self._write(shapes)
@@ -79,7 +79,7 @@ class Workload:
             future.result()
 
     def _write(self, shapes: Mapping[str, Shape]) -> None:
-        # One seed a topic, drawn before the threads start: the threads' order must not change the records.
+        # One seed per topic, drawn before the threads start: the order of threads must not change the records.
         seeds = {name: self._rng.randrange(2**32) for name in shapes}
         with ThreadPoolExecutor(WRITERS) as pool:
             futures = [
@@ -101,7 +101,7 @@ class Workload:
             records.sort()
 
     def _cut_heads(self, shapes: Mapping[str, Shape]) -> None:
-        # The source deletes these records before the failover: they do not count as lost.
+        # These records are deleted on the source before any failover: they do not count as lost.
         for name, shape in shapes.items():
             for partition, records in self.truth.topics[name].records.items() if shape.cut else ():
                 keep = int(len(records) * shape.cut)
@@ -127,7 +127,7 @@ class Workload:
 
     def _span(self, topic: str, partition: int) -> PartitionSpan:
         start, end = (self._offset(topic, partition, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
-        # Only compaction removes records; in other topics the acknowledged offsets are the log.
+        # Only in compacted topics the log can have fewer records than were acknowledged.
         if self.truth.topics[topic].compacted:
             return PartitionSpan(start, end, frozenset(self._read_offsets(topic, partition, start)))
         return PartitionSpan(
@@ -167,13 +167,13 @@ class Workload:
 def await_mirrored(
     status: Mapping[str, Any], cluster: str, topics: Mapping[str, int], seconds: float = MIRROR_SECONDS
 ) -> None:
-    """Wait until a cluster has all topics with their partitions.
+    """Wait until a cluster has all the given topics, each with its number of partitions.
 
     Args:
         status: the lab's status document.
         cluster: alias of the target.
-        topics: names on the target with their partition counts.
-        seconds: timeout.
+        topics: partition counts, by the topics' names on the target.
+        seconds: time to wait at most.
 
     Raises:
         TimeoutError: some topics are still absent; the text names them.

@@ -35,17 +35,17 @@ WORDS = (
     "yarrow",
     "zephyr",
 )
-# Recent, or retention would delete the records.
+# A recent time: retention would delete records with an old one.
 EQUAL_TIMESTAMP = int(time.time()) * 1000
 COMPACTION = {
     "cleanup.policy": "compact", "segment.ms": "400", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01",
-    # A tombstone that the cleaner removes before MirrorMaker 2 has read it is a deletion that the target never gets.
+    # Long: a tombstone that the cleaner removes before MirrorMaker 2 has read it would never reach the target.
     "min.compaction.lag.ms": "0", "delete.retention.ms": "120000",
 }  # fmt: skip
 
 
 class Draft(NamedTuple):
-    """One record before it is sent; timestamp 0 means the client's current time."""
+    """One record that is not sent yet; with timestamp 0 the producer sets the current time."""
 
     partition: int
     key: bytes | None
@@ -63,14 +63,14 @@ class Shape:
     """One kind of topic.
 
     Args:
-        kind: one word for the difficulty.
+        kind: the kind's name, after what makes it difficult.
         partitions: number of partitions.
-        size: records per partition at scale 1.
+        size: records per partition at a scale of 1.0.
         draft: generator of one partition's records: (random, topic, partition, count) -> drafts.
         configs: topic configs.
-        waves: number of portions in which the topic is written, so that segments roll in between.
+        waves: number of portions in which the topic is written; between two portions segments can roll.
         filled: share of the partitions that get records.
-        cut: share of each partition's head that the source deletes after writing.
+        cut: share of each partition's records that are deleted from its head after writing.
     """
 
     kind: str
@@ -84,7 +84,7 @@ class Shape:
 
     @property
     def compacted(self) -> bool:
-        """Whether the topic is compacted: only the latest value of each key counts."""
+        """Whether the topic is compacted: only the latest record of each key counts."""
         return self.configs.get("cleanup.policy") == "compact"
 
     @property
@@ -94,7 +94,7 @@ class Shape:
 
 
 def record_id(topic: str, partition: int, number: int) -> str:
-    """Return the id of the n-th record of a partition."""
+    """Return the id of record `number` of a partition; unique within a workload."""
     return f"{topic}/{partition}/{number}"
 
 

@@ -1,4 +1,4 @@
-"""Writes drafts to a cluster, and records the acknowledgements in the ground truth."""
+"""Writes drafts (records not sent yet) to a cluster, and notes what was acknowledged in the ground truth."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DELIVERY_SECONDS = 60.0
 
 
 class NotDelivered(RuntimeError):
-    """A workload's record was not acknowledged."""
+    """Some of a workload's records were not acknowledged in time."""
 
 
 class TopicWriter:
-    """Writes the records of one topic and fills the topic's truth from the acknowledgements."""
+    """Writes records to one topic, and adds each acknowledged one to the topic's truth."""
 
     def __init__(self, properties: Mapping[str, Any], truth: TopicTruth) -> None:
         self._properties = {**properties, "acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 3}
@@ -29,7 +29,7 @@ class TopicWriter:
         self._acknowledged = 0
 
     def write(self, portions: Iterable[list[Draft]], pause: float = 0.0) -> None:
-        """Write the portions in order, with a pause in seconds between them."""
+        """Write the portions in order, with `pause` seconds between two portions."""
         producer = Producer(self._properties)
         for number, portion in enumerate(portions):
             time.sleep(pause if number else 0.0)
@@ -37,9 +37,9 @@ class TopicWriter:
             self._flush(producer)
 
     def write_in_transactions(self, rng: random.Random, drafts: list[Draft]) -> None:
-        """Write in transactions of random sizes over all partitions; about every fourth is aborted after its flush.
+        """Write drafts in transactions of random sizes; about every fourth transaction is flushed and then aborted.
 
-        The last transaction is aborted, so that the log ends with aborted records.
+        The last transaction is always aborted, so that the topic ends with aborted records.
         """
         producer = Producer({**self._properties, "transactional.id": f"seeding-{self._truth.name}"})
         producer.init_transactions(DELIVERY_SECONDS)
@@ -50,11 +50,11 @@ class TopicWriter:
             producer.begin_transaction()
             self._send(producer, portion, ABORTED if abort else COMMITTED)
             self._flush(producer)
-            # Without the flush in `_flush` librdkafka would purge an aborted record before it reaches the log.
+            # Without `_flush` before the abort librdkafka would drop the records instead of sending them.
             producer.abort_transaction(DELIVERY_SECONDS) if abort else producer.commit_transaction(DELIVERY_SECONDS)
 
     def leave_open(self, drafts: list[Draft], seconds: float) -> None:
-        """Write in a transaction that is left open: the cluster aborts the transaction after so many seconds."""
+        """Write drafts in a transaction that is left open; the cluster aborts it after `seconds`."""
         transaction_settings = {
             "transactional.id": f"left-open-{self._truth.name}",
             "transaction.timeout.ms": int(seconds * 1000),
@@ -97,11 +97,11 @@ class TopicWriter:
 
 
 def portions_of(rng: random.Random, shape: Shape, topic: str, scale: float) -> list[list[Draft]]:
-    """Return a topic's drafts in the shape's portions, partitions interleaved as applications write them."""
+    """Return a topic's drafts in as many portions as the shape has waves; each portion mixes all partitions."""
     count = max(1, int(shape.size * scale)) if shape.size else 0
     filled = range(int(shape.partitions * shape.filled))
     queues = [list(shape.draft(rng, topic, partition, count)) for partition in filled]
-    # All partitions of a shape have equally many drafts, so that one index serves all queues.
+    # All filled partitions of a shape have equally many drafts, so that one index serves all queues.
     mixed = [draft for number in range(count) for draft in (queue[number] for queue in queues)]
     step = -(-len(mixed) // shape.waves) or 1
     return [mixed[start : start + step] for start in range(0, len(mixed), step)]
