@@ -1,4 +1,4 @@
-"""Whether every acknowledged record is on the clients' final cluster, in an export, or in quarantine."""
+"""Finds acknowledged records that are not on the cluster clients use now, in an export, or in quarantine."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def unaccounted_records(
     Args:
         owed: acknowledged records in write order.
         place: the application's topic and partition.
-        here: alias of the clients' final cluster.
+        here: alias of the cluster that clients use now.
         records: the records of this topic and partition in all logs of that cluster (local and mirrored topic).
         exported: indexes in `owed` of exported records.
         elsewhere: digests of contents in quarantine, and of exported contents that are no client's record there.

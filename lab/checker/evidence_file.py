@@ -70,7 +70,7 @@ def wall_clock_milliseconds(text: str) -> int:
     """Return an ISO 8601 time as milliseconds since 1970.
 
     Raises:
-        ValueError: the time has no zone.
+        ValueError: the text is no such time, or it states no time zone.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:

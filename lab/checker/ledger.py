@@ -107,7 +107,7 @@ class Period:
 
 
 class Ledger:
-    """Everything that clients wrote, and what the checks of earlier client moves concluded.
+    """All records that clients wrote, and what the checks of earlier client moves concluded about them.
 
     Attributes:
         periods: all periods in order; clients write on the two clusters in turn.
@@ -143,7 +143,7 @@ class Ledger:
 
     @property
     def now(self) -> Period:
-        """The current (last) period."""
+        """The last period, in which clients write now."""
         return self.periods[-1]
 
     def turn(self, cluster: str, at: int) -> None:
@@ -212,7 +212,7 @@ class Ledger:
         self.repeated[log] = Counter(record.digest for record in records)
 
     def take_export(self, alias: str, period: int, listed: Mapping[Place, Mapping[int, int]]) -> None:
-        """Add an export of stranded records.
+        """Note which clients' records an export of stranded records lists.
 
         Args:
             alias: alias of the cluster that the records were exported from.

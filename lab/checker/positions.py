@@ -75,7 +75,7 @@ class Alignment:
     def consumed_again(self, position: int, target_position: int) -> int:
         """Count the records below a source position that a group would read again from a target position.
 
-        MirrorMaker 2's repeats of records that the group has not read do not count.
+        MirrorMaker 2's repeats of records that the group has not read do not count as re-reads.
         """
         first, last = (
             bisect_left(self._target_offsets, offset) for offset in (target_position, self.exact_position(position))

@@ -41,7 +41,7 @@ class ClusterReader:
         self._admin = AdminClient(self._properties)
 
     def partitions(self) -> dict[str, int]:
-        """Return every topic's partition count."""
+        """Return the partition count of every topic on the cluster, by name."""
         topics = self._admin.list_topics(timeout=REQUEST_SECONDS).topics
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
@@ -102,7 +102,7 @@ class ClusterReader:
         return {group: _committed_offsets(future.result()) for group, future in pending.items()}
 
     def try_writes(self, topics: Iterable[str]) -> dict[str, str]:
-        """Produce one record to partition 0 of each topic; return the error's name by topic, "" if accepted."""
+        """Produce one record to partition 0 of each topic; return by topic the error's name, or "" if accepted."""
         answers: dict[str, str] = {}
 
         def delivered(error: KafkaError | None, message: Any) -> None:

@@ -32,7 +32,7 @@ def offset_contents(log: Iterable[Held]) -> list[tuple[int, int]]:
 
 
 def missing_records(acknowledged: Sequence[TruthRecord], target: Iterable[int]) -> list[TruthRecord]:
-    """Return the acknowledged records that have no copy on the target, by content and count.
+    """Return the acknowledged records that have no copy on the target; compared by content and number of copies.
 
     Args:
         acknowledged: committed records in offset order.
@@ -83,7 +83,7 @@ def foreign_records(known: Iterable[int], target: Sequence[Held]) -> list[Held]:
 
 
 def aborted_visible(records: Sequence[TruthRecord], target: Iterable[int]) -> int:
-    """Count the copies of aborted records on the target."""
+    """Count the target's records with the content of a record that was written in an aborted transaction."""
     aborted = {record.digest for record in records if record.state == ABORTED}
     return sum(1 for digest in target if digest in aborted)
 

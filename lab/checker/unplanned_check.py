@@ -57,7 +57,7 @@ class UnplannedCheck:
         self._most_again: Counter[str] = Counter()
 
     def check(self, writes: bool = True) -> Verdict:
-        """Run every check that needs no source.
+        """Run every check that does not read the source; return all findings and figures.
 
         Args:
             writes: also produce one record to every topic of the target, after all other checks.

@@ -1,1 +1,1 @@
-"""Clusters, Connect workers, Airflow and Spark as local processes."""
+"""Starts and stops a lab: clusters, Connect workers, Airflow and Spark as local processes."""

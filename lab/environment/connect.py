@@ -212,7 +212,7 @@ def login_provider(lab: Lab) -> dict[str, object]:
 
 
 def write_login(lab: Lab) -> None:
-    """Write MirrorMaker 2's login to a file that only the owner may read."""
+    """Write MirrorMaker 2's login to a file of mode 0600."""
     write_private(_secrets_path(lab), properties_text({"login": scram_login("mm2", lab.load().passwords["mm2"])}))
 
 

@@ -70,7 +70,7 @@ class Leaving:
 
     @property
     def crashed(self) -> bool:
-        """Whether MirrorMaker 2 is killed."""
+        """Whether MirrorMaker 2 is killed before clients leave, so that the logs may have repeats."""
         return self.kill_mirror_maker or (self.accident is not None and self.accident.kill_mirror_maker)
 
 

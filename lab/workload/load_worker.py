@@ -84,7 +84,7 @@ class LoadWorker:
         try:
             self._produce(producer, acks)
         except KafkaException as error:
-            # An idempotent producer cannot be used after a refusal: `run` goes on with a new one.
+            # An idempotent producer cannot be used any more after a refusal: `run` makes a new one.
             self._count_error(error.args[0])
         producer.flush(5)
         self._keep(acks)

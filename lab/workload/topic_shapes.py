@@ -108,7 +108,7 @@ def keyed_records(rng: random.Random, topic: str, partition: int, count: int) ->
 
 
 def with_headers(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
-    """Yield records with repeated, empty, null and binary headers; every tenth value is a tombstone."""
+    """Yield records with repeated, empty, null and binary headers; about every tenth is a tombstone."""
     for number in range(count):
         name = record_id(topic, partition, number)
         headers: list[tuple[str, bytes | None]] = [
@@ -123,7 +123,7 @@ def with_headers(rng: random.Random, topic: str, partition: int, count: int) -> 
 
 
 def compacted_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
-    """Yield records of few keys, written again and again; some are tombstones."""
+    """Yield records of few keys, each written several times; some are tombstones."""
     for number in range(count):
         name = record_id(topic, partition, number)
         key = b"k%d" % int(rng.triangular(0, max(2, count // 8), 0))
@@ -138,7 +138,7 @@ def identical_records(rng: random.Random, topic: str, partition: int, count: int
 
 
 def recurring_records(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
-    """Yield a short block of contents without ids, repeatedly."""
+    """Yield the same short sequence of contents, without ids, again and again."""
     length = rng.randrange(3, 9)
     for number in range(count):
         yield Draft(partition, None, b"block %d" % (number % length), [], None)
@@ -186,7 +186,7 @@ SHAPES = (
 
 
 def topic_name(rng: random.Random, shape: Shape) -> str:
-    """Return a random topic name; names of the dotted kind look as if prefixed with a cluster's alias."""
+    """Return a random topic name; for the dotted kind one that seems to begin with a cluster's prefix."""
     word, other = rng.sample(WORDS, 2)
     suffix = f"{rng.randrange(16**4):04x}"
     if shape.kind == "dotted":

@@ -8,7 +8,7 @@ from lab.checker.round_trip.observed import RoundTripObserved
 
 
 class TripChecks:
-    """Inputs of every check of one client move, and the result that collects findings."""
+    """What every check of one client move has: the clusters' state, the ledger, and the result to add findings to."""
 
     def __init__(self, observed: RoundTripObserved) -> None:
         self.seen, self.trip, self.ledger, self.names = observed, observed.trip, observed.ledger, observed.names

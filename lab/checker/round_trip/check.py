@@ -22,7 +22,7 @@ class RoundTripCheck(StoryChecks, StrandedChecks, CopyChecks, RecordChecks, Posi
     """Checks one finished client move; load and clients must be stopped, and both clusters up."""
 
     def check(self, writes: bool = False) -> Verdict:
-        """Run every check.
+        """Run every check; return all findings and figures.
 
         Args:
             writes: also produce one record to every topic on both clusters, after all other checks.

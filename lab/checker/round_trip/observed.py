@@ -36,7 +36,8 @@ class Trip:
         evidence: the product's evidence document.
         folder: the evidence's folder.
         before: by group, the positions on the target just before the run.
-        placed: by group, the positions on the source just before the run; of groups without consumers only.
+        placed: by group, the source positions that the workload committed; for a planned failover only of groups
+            without consumers, which must still have these positions.
         returned: for a failback, the logs of the target (the returned cluster), read before the run; else empty.
         mirrored_until: for an unplanned failover, the target's log ends once all that MirrorMaker 2 had fetched from
             the dead source was written; else empty.
@@ -119,7 +120,7 @@ class RoundTripObserved:
 
     @cached_property
     def logs(self) -> dict[Log, list[Held]]:
-        """Every log of both clusters as a read_uncommitted consumer gets it, without the checker's probes."""
+        """Every log of both clusters as a read_uncommitted consumer gets it, without the checker's own records."""
         compacted = {topic for topic, properties in self.ledger.topics.items() if properties.compacted}
         return {
             log: records
@@ -129,7 +130,7 @@ class RoundTripObserved:
 
     @cached_property
     def committed(self) -> dict[Log, list[Held]]:
-        """The logs as a read_committed consumer gets them; logs without transactions are not read again."""
+        """Every log as a read_committed consumer gets it; only logs with transactions are read a second time."""
         with_transactions = [
             log
             for log, records in self.logs.items()

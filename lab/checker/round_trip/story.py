@@ -1,4 +1,4 @@
-"""Checks of the evidence of one client move."""
+"""Checks of the evidence of one client move: the document itself, and cut-off and boundary."""
 
 from __future__ import annotations
 
