@@ -49,7 +49,7 @@ def unaccounted_records(
         here: alias of the cluster that clients use now.
         records: the records of this topic and partition in all logs of that cluster (local and mirrored topic).
         exported: indexes in `owed` of exported records.
-        elsewhere: digests of contents in quarantine, and of exported contents that are no client's record there.
+        elsewhere: digests of contents in quarantine, and of exported contents that match no client's record.
     """
     copies = Counter(copy.digest for copy in records if copy.origin is None)
     in_log = {(copy.offset, copy.digest) for copy in records if copy.origin is None}

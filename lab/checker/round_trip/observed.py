@@ -179,7 +179,7 @@ class RoundTripObserved:
 
     @cached_property
     def boundary(self) -> dict[Place, int]:
-        """Boundary by target partition: the evidence's, else the clients' first offset there after the move."""
+        """Boundary by target partition: the evidence's, else the first offset that clients wrote."""
         claimed = self.claimed("boundary")
         return {
             place: claimed.get(place, self._first_new((alias, place)))
@@ -253,7 +253,7 @@ class RoundTripObserved:
         )
 
     def mirrored(self, log: Log, records: Iterable[Held]) -> set[int]:
-        """Return a log's offsets that may have a copy on the other cluster, mirrored before clients moved there.
+        """Return a log's offsets that may have a copy on the other cluster, mirrored before clients moved to that one.
 
         Args:
             log: a log of a cluster that clients left, in this client move or an earlier one.
