@@ -27,7 +27,7 @@ from lab.checker.loss_rows import LossRow, acknowledged_of, compare_stranded, lo
 from lab.checker.positions import out_of_order
 from lab.checker.readers import INTERNAL_GROUPS, Place
 from lab.checker.records import Held, aborted_visible, count_repeats, foreign_records, offset_contents, stale_keys
-from lab.checker.stranded_export import listed_contents as listed_in
+from lab.checker.stranded_export import listed_contents
 from lab.checker.translation_file import PositionClaim, agreement_findings
 from lab.checker.unplanned_claims import (
     approved_bounds,
@@ -39,7 +39,7 @@ from lab.checker.unplanned_claims import (
 from lab.checker.unplanned_observed import Stand, UnplannedObserved
 from lab.workload.ground_truth import TruthRecord
 
-#: Milliseconds: on a busy machine a client may log the source's last answer this long after the source died.
+#: Milliseconds after the source's death: on a busy machine a client may log its last answer this late.
 GRACE_MS = 3_000
 #: Milliseconds: a first commit this shortly before the source died may be in no sample of the flight recorder.
 RECENT_MS = 15_000
@@ -54,7 +54,7 @@ class UnplannedCheck:
         self._rereads = 0
         self._identity = self.names.policy == "identity"
         self._client_digests = {record.digest for record in observed.after.clients.acknowledged[self.trip.target]}
-        self._most_again: Counter[str] = Counter()
+        self._most_again = Counter[str]()
 
     def check(self, writes: bool = True) -> Verdict:
         """Run every check that does not read the source; return all findings and figures.
@@ -62,8 +62,7 @@ class UnplannedCheck:
         Args:
             writes: also produce one record to every topic of the target, after all other checks.
         """
-        shape = evidence_file.shape_findings(self.trip.evidence, evidence_file.LOST_FIELDS)
-        self.verdict.add(shape)
+        self.verdict.add(shape := evidence_file.shape_findings(self.trip.evidence, evidence_file.LOST_FIELDS))
         self._check_topics()
         for place in self.seen.places:
             self._check_records(place)
@@ -356,7 +355,7 @@ class UnplannedCheck:
             stranded_folder: folder of the list, `stranded/*.parquet`; and optionally of `loss.parquet`, loss rows that
                 were determined again with the source readable.
         """
-        listed = listed_in(stranded_folder / "stranded")
+        listed = listed_contents(stranded_folder / "stranded")
         if not (stranded_folder / "stranded").is_dir():
             self.verdict.add([Finding("stranded", f"there is no list under {stranded_folder}")])
         self.verdict.add(

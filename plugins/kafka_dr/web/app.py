@@ -30,7 +30,7 @@ app = FastAPI(title="Switchback", docs_url=None, redoc_url=None, openapi_url=Non
 
 PREFIX = "/switchback"
 _NOTHING = "No procedure that you may see holds a pair of clusters, or ever held one."
-_NOT_THIS_RUN = "This run has not opened a procedure. What is in hand:"
+_NOT_THIS_RUN = "This run has not opened a procedure. The newest procedure of each pair:"
 _CONTENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
