@@ -251,6 +251,12 @@ def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened) -> str:
     source, target = opened.source, opened.target
     if opened.dag_id not in PROCEDURES or PROCEDURES[opened.dag_id].needs_source:
         return f"Clients are not fenced: they work on {source}."
+    if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME):
+        return f"No client was moved: clients work on {source} if it serves them, else on no cluster."
+    if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.INTENT) or _newest_line(
+        lines, Step.ABORT_PROCEDURE, Entry.ABORT
+    ):
+        return f"{source} is being given back to clients."
     if _newest_line(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME):
         return f"Clients were sent to {target}."
     if _newest_line(lines, Step.OPEN_TARGET, Entry.OUTCOME):

@@ -150,6 +150,7 @@ OPEN = "The point of no return is passed: west is open, and clients are being se
         ([(Step.FENCE_SOURCE, {"fenced": "by hook"})], "Clients are fenced from east until west is open."),
         ([(Step.FENCE_SOURCE, {"fenced": "by acl"}), (Step.OPEN_TARGET, {})], OPEN),
         ([(Step.OPEN_TARGET, {}), (Step.REDIRECT_CLIENTS, {})], SENT),
+        ([(Step.FENCE_SOURCE, {"fenced": "by acl"}), (Step.RETURN_TO_SOURCE, {})], "No client was moved: clients work"),
     ],
 )
 def test_an_unplanned_failover_says_where_clients_are(steps: list[tuple[Step, dict[str, Any]]], clients: str) -> None:
@@ -158,6 +159,22 @@ def test_an_unplanned_failover_says_where_clients_are(steps: list[tuple[Step, di
     for number, (name, figures) in enumerate(steps):
         told.done(10 + number, 11 + number, name, **figures)
     assert told.at(90).fence is None and told.at(90).clients.startswith(clients)
+
+
+@pytest.mark.parametrize(
+    ("step", "kind", "payload"),
+    [
+        (Step.RETURN_TO_SOURCE, Entry.INTENT, {"try": 1}),
+        (Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "r"}),
+    ],
+)
+def test_a_fenced_source_that_is_given_back_is_not_called_fenced(
+    step: Step, kind: Entry, payload: dict[str, Any]
+) -> None:
+    """Its fence may be lifted at any moment of the rollback, also of one that follows a failed opening."""
+    told = Told(dag_id="unplanned_failover").done(10, 11, Step.FENCE_SOURCE, fenced="by acl")
+    told.says(12, Step.OPEN_TARGET, Entry.INTENT, **{"try": 1}).says(13, step, kind, **payload)
+    assert told.at(14).clients == "east is being given back to clients."
 
 
 def test_an_opening_without_outcome_is_past_the_point_of_no_return() -> None:
