@@ -36,7 +36,7 @@ demo-unplanned: setup ## the source is killed with -9 under load, clients go on 
 demo-failback: setup ## the source is killed with -9, clients go on without it, it comes back, and they return (TAMPER=position|record, APPROVE=ask)
 	@$(VENV) -m lab.demo failback
 
-compose-demo: setup ## the stack of docker-compose.yaml: a planned failover, a killed site, and the way back, judged (TAMPER, APPROVE as above)
+compose-demo: setup ## the stack of docker-compose.yaml: a planned failover, a killed site, and the failback, checked (TAMPER, APPROVE as above)
 	@$(VENV) -m lab.demo containers
 
 test: check ## the checks, then every test but the faults

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.checker.findings import Finding, Verdict
+from lab.checker.findings import CheckResult, Finding
 from lab.checker.ledger import Ledger, Names
 from lab.checker.round_trip.check import RoundTripCheck
 from lab.checker.round_trip.observed import RoundTripObserved, Trip
@@ -10,6 +10,7 @@ from lab.checker.unplanned_check import UnplannedCheck
 from lab.checker.unplanned_observed import UnplannedObserved
 
 __all__ = [
+    "CheckResult",
     "Finding",
     "Ledger",
     "Names",
@@ -18,5 +19,4 @@ __all__ = [
     "Trip",
     "UnplannedCheck",
     "UnplannedObserved",
-    "Verdict",
 ]

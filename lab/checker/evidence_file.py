@@ -251,7 +251,7 @@ def count_findings(evidence: Mapping[str, Any], positions: int, rereads: int) ->
     findings = []
     if sum(evidence["classes"].values()) < positions:
         findings.append(
-            _evidence_finding(f"classes {evidence['classes']} cover fewer than the {positions} positions judged")
+            _evidence_finding(f"classes {evidence['classes']} cover fewer than the {positions} positions checked")
         )
     bound = evidence["rereads"].get("bound")
     if not isinstance(bound, int) or bound < rereads:

@@ -31,7 +31,7 @@ class Finding:
 
 
 @dataclass
-class Verdict:
+class CheckResult:
     """The result of a check: all findings (with none the check has passed), and all figures."""
 
     findings: list[Finding] = field(default_factory=list)

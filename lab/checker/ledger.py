@@ -112,8 +112,8 @@ class Ledger:
     Attributes:
         periods: all periods in order; clients write on the two clusters in turn.
         topics: the applications' topics, by the name under which clients write them.
-        apart: by log, offsets of the stranded records.
-        due: by log, the offsets in `apart` of acknowledged records: these records must be in the next export.
+        stranded: by log, offsets of the stranded records.
+        due: by log, the offsets in `stranded` of acknowledged records: these records must be in the next export.
         seen_to: by log, its end after clients had left its cluster.
         opened: by log, its end before clients last moved to its cluster.
         repeats: by log, offsets of MirrorMaker 2's repeats that an earlier check already counted.
@@ -122,7 +122,7 @@ class Ledger:
         exported: clients' records that an export lists, as (period, place, offset).
         exported_copies: counts of exported contents that are no client's record at their offset, by application topic
             and partition.
-        stood: digests of rightly exported records of returned clusters, acknowledged or not, by origin
+        rightly_exported: digests of rightly exported records of returned clusters, acknowledged or not, by origin
             (`accounting.origin_of`).
     """
 
@@ -130,7 +130,7 @@ class Ledger:
         self.names = names
         self.periods = [Period(cluster, begun_at)]
         self.topics: dict[str, Topic] = {}
-        self.apart: dict[Log, set[int]] = defaultdict(set)
+        self.stranded: dict[Log, set[int]] = defaultdict(set)
         self.due: dict[Log, set[int]] = defaultdict(set)
         self.seen_to: dict[Log, int] = {}
         self.opened: dict[Log, int] = {}
@@ -139,7 +139,7 @@ class Ledger:
         self.since: dict[Log, int] = {}
         self.exported: set[tuple[int, Place, int]] = set()
         self.exported_copies: dict[Place, Counter[int]] = defaultdict(Counter)
-        self.stood: dict[str, int] = {}
+        self.rightly_exported: dict[str, int] = {}
 
     @property
     def now(self) -> Period:
@@ -186,7 +186,7 @@ class Ledger:
             if period.cluster in written_on:
                 yield from ((number, period.cluster, record) for record in period.written(place))
 
-    def told(self, log: Log, until: int | None = None) -> list[TruthRecord]:
+    def client_records(self, log: Log, until: int | None = None) -> list[TruthRecord]:
         """Return the records that clients wrote to this log (no mirrored records) after it was last recreated.
 
         Args:
@@ -198,17 +198,17 @@ class Ledger:
 
     def common(self, log: Log, records: Sequence[Held]) -> list[Held]:
         """Return the records of a log without the stranded records."""
-        apart = self.apart.get(log, set())
+        apart = self.stranded.get(log, set())
         return [record for record in records if record.offset not in apart] if apart else list(records)
 
-    def made_anew(self, log: Log, records: Sequence[Held]) -> None:
+    def record_recreation(self, log: Log, records: Sequence[Held]) -> None:
         """Note that a log was recreated: its topic was deleted, and the other log was mirrored to it in full.
 
         Args:
             records: the records of that other log.
         """
         self.since[log] = len(self.periods) - 1
-        self.apart.pop(log, None)
+        self.stranded.pop(log, None)
         self.repeated[log] = Counter(record.digest for record in records)
 
     def take_export(self, alias: str, period: int, listed: Mapping[Place, Mapping[int, int]]) -> None:

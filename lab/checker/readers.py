@@ -15,13 +15,13 @@ from lab.workload.ground_truth import content_digest, key_digest
 
 SILENCE_SECONDS = 60.0
 REQUEST_SECONDS = 30.0
-PROBE_KEY, PROBE_VALUE = b"lab-judge", b"may this be written?"
+PROBE_KEY, PROBE_VALUE = b"lab-check", b"may this be written?"
 #: Prefix of the headers that a replay adds to a record; the header `ORIGIN` says where the record was written first.
 REPLAYED = "switchback."
 ORIGIN = f"{REPLAYED}origin"
 PROBE_DIGEST = content_digest(PROBE_KEY, PROBE_VALUE)
 REFUSALS = {"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}
-INTERNAL_GROUPS = ("connect-", "__", "lab-judge")
+INTERNAL_GROUPS = ("connect-", "__", "lab-check")
 
 Place = tuple[str, int]
 
@@ -68,7 +68,7 @@ class ClusterReader:
         if not logs:
             return logs
         settings = {
-            "group.id": "lab-judge",
+            "group.id": "lab-check",
             "isolation.level": isolation,
             "enable.partition.eof": True,
             "enable.auto.commit": False,

@@ -19,26 +19,26 @@ class Export(NamedTuple):
         stranded: records that were never replicated; without those of uncommitted transactions.
         older: records replicated between both clusters that the other cluster no longer has, and that a recreated log
             would lose.
-        apart: offsets only: the records that the export lists as part of uncommitted transactions.
+        uncommitted: offsets only: the records that the export lists as part of uncommitted transactions.
     """
 
     stranded: dict[Place, dict[int, int]]
     older: dict[Place, dict[int, int]]
-    apart: dict[Place, set[int]]
+    uncommitted: dict[Place, set[int]]
 
     @classmethod
     def read(cls, folder: Path) -> Export:
         """Read an export; one of its folders that does not exist counts as empty."""
-        apart: dict[Place, set[int]] = {}
+        uncommitted: dict[Place, set[int]] = {}
         for path in sorted((folder / "uncommitted").glob("*.parquet")):
             for row in pq.read_table(path, columns=["topic", "partition", "offset"]).to_pylist():
-                apart.setdefault((row["topic"], row["partition"]), set()).add(row["offset"])
+                uncommitted.setdefault((row["topic"], row["partition"]), set()).add(row["offset"])
         listed = listed_contents(folder / "stranded")
         committed = {
-            place: {offset: digest for offset, digest in rows.items() if offset not in apart.get(place, ())}
+            place: {offset: digest for offset, digest in rows.items() if offset not in uncommitted.get(place, ())}
             for place, rows in listed.items()
         }
-        return cls(committed, listed_contents(folder / "older"), apart)
+        return cls(committed, listed_contents(folder / "older"), uncommitted)
 
     @property
     def records(self) -> dict[Place, dict[int, int]]:

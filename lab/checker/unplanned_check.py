@@ -22,7 +22,7 @@ from lab.checker.client_behaviour import (
     unread_new_records,
 )
 from lab.checker.evidence_file import boundary_findings, lost_story_findings, offsets_by_partition
-from lab.checker.findings import Finding, Verdict
+from lab.checker.findings import CheckResult, Finding
 from lab.checker.loss_rows import LossRow, acknowledged_of, compare_stranded, loss_rows, unlisted_records, wrongly_lost
 from lab.checker.positions import out_of_order
 from lab.checker.readers import INTERNAL_GROUPS, Place
@@ -46,17 +46,17 @@ RECENT_MS = 15_000
 
 
 class UnplannedCheck:
-    """Checks one finished unplanned failover: `check` without its source, `judge_returned` after its return."""
+    """Checks one finished unplanned failover: `check` without its source, `check_returned` after its return."""
 
     def __init__(self, observed: UnplannedObserved) -> None:
         self.seen, self.trip, self.names = observed, observed.trip, observed.names
-        self.verdict = Verdict()
+        self.verdict = CheckResult()
         self._rereads = 0
         self._identity = self.names.policy == "identity"
         self._client_digests = {record.digest for record in observed.after.clients.acknowledged[self.trip.target]}
         self._most_again = Counter[str]()
 
-    def check(self, writes: bool = True) -> Verdict:
+    def check(self, writes: bool = True) -> CheckResult:
         """Run every check that does not read the source; return all findings and figures.
 
         Args:
@@ -111,7 +111,7 @@ class UnplannedCheck:
             for record in foreign_records(source_digests, target)
         ]
         foreign += [
-            ("boundary", "was mirrored above the boundary, or written by nobody the judge knows", record)
+            ("boundary", "was mirrored above the boundary, or written by nobody the check knows", record)
             for record in self.seen.written_there(place)
             if record.digest not in self._client_digests
         ]
@@ -348,7 +348,7 @@ class UnplannedCheck:
 
     # Checks after the source has returned.
 
-    def judge_returned(self, stranded_folder: Path) -> Verdict:
+    def check_returned(self, stranded_folder: Path) -> CheckResult:
         """Find stranded records of the returned source that the list lacks, and records that it should not have.
 
         Args:

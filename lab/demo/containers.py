@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lab.checker import Verdict
+from lab.checker import CheckResult
 from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED
 from lab.containers.compose import ContainerLab, Stack
 from lab.containers.round_trips import ContainerRoundTrips
@@ -58,7 +58,7 @@ class ContainersDemo(FailbackDemo):
             f"{len(truth.topics)} topics, {len(truth.positions)} groups, {len(list(truth.placed()))} positions"
         )
         lost = Leaving(Accident(after=AFTER), more=MORE, stranded=STRANDED)
-        moves: list[tuple[str, str, Callable[[], Verdict]]] = [
+        moves: list[tuple[str, str, Callable[[], CheckResult]]] = [
             (f"{LOAD}; planned failover", PLANNED, lambda: rehearsal.leave(Leaving(more=MORE))),
             ("Failback", FAILBACK, lambda: rehearsal.come_back(Returning(more=MORE))),
             (f"{LOAD}; kill -9 of primary's containers; unplanned failover", UNPLANNED, lambda: rehearsal.leave(lost)),
@@ -74,7 +74,7 @@ class ContainersDemo(FailbackDemo):
             self._stages.say(f"not every log could be kept: {error}")
         self._stages.say(f"logs of every service: {log_folder}")
 
-    def _move_clients(self, status: Mapping[str, Any], moves: list[tuple[str, str, Callable[[], Verdict]]]) -> int:
+    def _move_clients(self, status: Mapping[str, Any], moves: list[tuple[str, str, Callable[[], CheckResult]]]) -> int:
         for title, dag_id, move in moves[:-1]:
             self._stages.begin(title)
             result = self._run_move(status, dag_id, move)

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lab.checker import Verdict
+from lab.checker import CheckResult
 from lab.demo.showing import GateWatcher, Stages, evidence_tables, verdict_table
 from lab.demo.tampering import TAMPERINGS, Tampering
 from lab.environment.bring_up import up
@@ -91,7 +91,7 @@ class Demo:
     def before_failover(self) -> None:
         """Run the stages between the workload and the failover; none here."""
 
-    def tables(self, evidence: Mapping[str, Any], verdict: Verdict) -> list[Table]:
+    def tables(self, evidence: Mapping[str, Any], verdict: CheckResult) -> list[Table]:
         """Return the tables of the evidence and of the check."""
         return [*evidence_tables(evidence), verdict_table(verdict)]
 
@@ -121,7 +121,7 @@ class Demo:
             return 1
         if self._choices.tamper:
             self._tamper()
-        verdict = self._rehearsal.judge(evidence, None if self._choices.ask else APPROVER)
+        verdict = self._rehearsal.check(evidence, None if self._choices.ask else APPROVER)
         verdict.add(unsettled)
         (evidence_copy / "verdict.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
         return self._conclude(verdict, evidence, evidence_copy)
@@ -130,7 +130,7 @@ class Demo:
         tampering = Tampering(self._rehearsal)
         self._stages.say(f"TAMPER={self._choices.tamper}: {TAMPERINGS[self._choices.tamper](tampering)}")
 
-    def _conclude(self, verdict: Verdict, evidence: Mapping[str, Any], evidence_copy: Path) -> int:
+    def _conclude(self, verdict: CheckResult, evidence: Mapping[str, Any], evidence_copy: Path) -> int:
         for table in self.tables(evidence, verdict):
             self._console.print(table)
         for line in verdict.lines(limit=10):

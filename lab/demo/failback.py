@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lab.checker import Trip, Verdict
+from lab.checker import CheckResult, Trip
 from lab.checker.round_trip.observed import FAILBACK, UNPLANNED
 from lab.demo.demonstration import APPROVER, GROUPS, PERSON_SECONDS, RUN_SECONDS, SCALE, SEED, Demo, keep_evidence
 from lab.demo.lost_source import AFTER
@@ -63,8 +63,8 @@ class FailbackDemo(Demo):
         return rehearsal
 
     def _run_move(
-        self, status: Mapping[str, Any], dag_id: str, move: Callable[[], Verdict]
-    ) -> tuple[Verdict, dict[str, Any], Path]:
+        self, status: Mapping[str, Any], dag_id: str, move: Callable[[], CheckResult]
+    ) -> tuple[CheckResult, dict[str, Any], Path]:
         """Run one client move; return its check, its evidence and the folder of the copied evidence."""
         with GateWatcher(status["airflow"], dag_id, self._console, self._choices.ask):
             verdict = move()
@@ -73,7 +73,7 @@ class FailbackDemo(Demo):
         (evidence_copy / "verdict.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
         return verdict, evidence, evidence_copy
 
-    def _show(self, verdict: Verdict, evidence: Mapping[str, Any], evidence_copy: Path) -> None:
+    def _show(self, verdict: CheckResult, evidence: Mapping[str, Any], evidence_copy: Path) -> None:
         for table in self.tables(evidence, verdict):
             self._console.print(table)
         self._stages.say(f"evidence: {evidence_copy}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from lab.checker import Verdict
+from lab.checker import CheckResult
 from lab.demo.demonstration import GROUPS, SCALE, SEED, Demo
 from lab.demo.showing import loss_table, rereads_table
 from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
@@ -36,6 +36,6 @@ class LostSourceDemo(Demo):
         counts = self._rehearsal.load.counts()
         self._stages.say(f"primary is dead; {counts['acknowledged']:,} records of the load were acknowledged by then")
 
-    def tables(self, evidence: Mapping[str, Any], verdict: Verdict) -> list[Table]:
+    def tables(self, evidence: Mapping[str, Any], verdict: CheckResult) -> list[Table]:
         """Return the tables of evidence and check, starting with the approved loss and re-reads."""
         return [loss_table(evidence), rereads_table(evidence), *super().tables(evidence, verdict)]

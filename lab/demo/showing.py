@@ -16,7 +16,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from lab.checker import Verdict
+from lab.checker import CheckResult
 
 POLL_SECONDS = 1.0
 REQUEST_SECONDS = 10.0
@@ -184,9 +184,9 @@ def _offset(value: float | None, otherwise: str) -> str:
     return otherwise if value is None else f"{value:.10g}"
 
 
-def verdict_table(verdict: Verdict) -> Table:
+def verdict_table(verdict: CheckResult) -> Table:
     """Return the checker's figures as a table."""
-    table = _table("What the judge saw on the clusters", ["figure", "count"])
+    table = _table("What the check saw on the clusters", ["figure", "count"])
     for name, count in verdict.figures.items():
         table.add_row(name.replace("_", " "), f"{count:,}")
     table.add_row("findings", str(len(verdict.findings)))

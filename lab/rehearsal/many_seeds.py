@@ -19,7 +19,7 @@ from typing import Any
 
 from rich.table import Table
 
-from lab.checker import Finding, Verdict
+from lab.checker import CheckResult, Finding
 from lab.demo.showing import make_console
 from lab.environment.bring_up import up
 from lab.environment.take_down import down
@@ -37,7 +37,7 @@ FIGURES = (
 )
 
 
-def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict[str, Any]]:
+def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[CheckResult, dict[str, Any]]:
     """Run one seed on a new lab; return the checker's result, and the evidence ({} if an exception ended the run)."""
     state = Path(tempfile.mkdtemp(prefix=f"switchback-seed-{seed}-"))
     try:
@@ -50,7 +50,7 @@ def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict
         return verdict, json.loads((copied_folder / "evidence.json").read_text(encoding="utf-8"))
     except Exception as error:  # noqa: BLE001 (a finding: the other seeds still run)
         traceback.print_exc()
-        return Verdict([Finding("rehearsal", f"{type(error).__name__}: {error}")]), {}
+        return CheckResult([Finding("rehearsal", f"{type(error).__name__}: {error}")]), {}
     finally:
         down(state)
         shutil.rmtree(state, ignore_errors=True)

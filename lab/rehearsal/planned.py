@@ -16,7 +16,7 @@ from typing import Any
 
 import requests
 
-from lab.checker import Finding, Ledger, Names, RoundTripCheck, RoundTripObserved, Trip, UnplannedCheck, Verdict
+from lab.checker import CheckResult, Finding, Ledger, Names, RoundTripCheck, RoundTripObserved, Trip, UnplannedCheck
 from lab.checker.client_history import ClientLogs
 from lab.checker.readers import ClusterReader, Place
 from lab.clients.starting import Clients, OwnProcess
@@ -230,7 +230,7 @@ class Rehearsal:
             print(f"lab: {error}", file=sys.stderr)
             return 1
 
-    def conclude(self, approver: str, **params: Any) -> Verdict:
+    def conclude(self, approver: str, **params: Any) -> CheckResult:
         """Run the procedure, wait until clients work on the target, and check; an incomplete run is a finding.
 
         Args:
@@ -242,10 +242,10 @@ class Rehearsal:
         self.stop()
         _, evidence = self.evidence()
         if code != 0:
-            return Verdict(
+            return CheckResult(
                 [Finding("run", f"ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")]
             )
-        verdict = self.judge(evidence, approver)
+        verdict = self.check(evidence, approver)
         verdict.add(unsettled)
         (self.folder / f"verdict-{self.seed}.json").write_text(
             json.dumps(verdict.document(), indent=1), encoding="utf-8"
@@ -272,13 +272,13 @@ class Rehearsal:
             raise FileNotFoundError(f"no evidence.json under {folder}")
         return files[-1].parent, json.loads(files[-1].read_text(encoding="utf-8"))
 
-    def judge(self, evidence: Mapping[str, Any], approver: str | None) -> Verdict:
+    def check(self, evidence: Mapping[str, Any], approver: str | None) -> CheckResult:
         """Save the truth, run the check, and try to write on the clusters; load and clients must be stopped."""
         self.truth.save(self.folder / f"truth-{self.seed}.json")
         with without_garbage_collection():
-            return self.judge_of(evidence, approver).check(writes=True)
+            return self.checker_for(evidence, approver).check(writes=True)
 
-    def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> RoundTripCheck | UnplannedCheck:
+    def checker_for(self, evidence: Mapping[str, Any], approver: str | None) -> RoundTripCheck | UnplannedCheck:
         """Return the check of this rehearsal's client move, not run yet; load and clients must be stopped."""
         trip = self._trip(evidence, approver, self.idle_groups, crashed=self.crashed)
         return RoundTripCheck(RoundTripObserved(self.make_ledger(), trip, self.status))

@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from lab.checker import Finding, Ledger, Names, RoundTripCheck, RoundTripObserved, Trip, Verdict
+from lab.checker import CheckResult, Finding, Ledger, Names, RoundTripCheck, RoundTripObserved, Trip
 from lab.checker.readers import PROBE_DIGEST, ClusterReader, Place
 from lab.checker.records import Held
 from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED
@@ -208,7 +208,7 @@ class RoundTrips(LostSourceRehearsal):
 
     # -- client moves ------------------------------------------------------------------------------------------------
 
-    def leave(self, how: Leaving, writes: bool = False) -> Verdict:
+    def leave(self, how: Leaving, writes: bool = False) -> CheckResult:
         """Fail over to the other cluster, let clients work on it, and check; a dead source is started again.
 
         Args:
@@ -227,7 +227,7 @@ class RoundTrips(LostSourceRehearsal):
             UNPLANNED, params, writes, crashed=how.crashed, mirrored_until=mirrored, died_at=self.died_at
         )
 
-    def come_back(self, how: Returning = Returning(), writes: bool = False) -> Verdict:
+    def come_back(self, how: Returning = Returning(), writes: bool = False) -> CheckResult:
         """Fail back to the cluster that clients left last, let clients work on it, and check.
 
         Args:
@@ -276,7 +276,7 @@ class RoundTrips(LostSourceRehearsal):
         if how.kill_mirror_maker:
             self.restart_mirror_maker()
 
-    def _change(self, dag_id: str, params: Mapping[str, Any], writes: bool, **facts: Any) -> Verdict:
+    def _change(self, dag_id: str, params: Mapping[str, Any], writes: bool, **facts: Any) -> CheckResult:
         number, source, target = self.number, self.source, self.target
         before = self._positions(target)
         self.dag_id = dag_id
@@ -289,7 +289,7 @@ class RoundTrips(LostSourceRehearsal):
             # A run that was refused or returned to the source is no client move: its period goes, its records stay.
             self.ledger.periods.pop()
             self._add_acknowledgements(number)
-            return Verdict(
+            return CheckResult(
                 [Finding("run", f"{dag_id} ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")]
             )
         if dag_id == UNPLANNED:
@@ -299,7 +299,7 @@ class RoundTrips(LostSourceRehearsal):
         if trip.flows_on:
             self.await_copies()
         self.meddle(trip)
-        verdict = self._judged(trip, writes)
+        verdict = self._check_trip(trip, writes)
         verdict.add(unsettled)
         self.source, self.target = target, source
         return verdict
@@ -334,7 +334,7 @@ class RoundTrips(LostSourceRehearsal):
             self.ledger.take_loads(self.load.acknowledgements(), self.load.topics, number)
         self.ledger.take_clients(*self._client_folders)
 
-    def _judged(self, trip: Trip, writes: bool) -> Verdict:
+    def _check_trip(self, trip: Trip, writes: bool) -> CheckResult:
         with without_garbage_collection():
             verdict = RoundTripCheck(RoundTripObserved(self.ledger, trip, self.status)).check(writes)
         (self.folder / f"verdict-{self.seed}-{trip.number}.json").write_text(
@@ -366,7 +366,7 @@ class RoundTrips(LostSourceRehearsal):
 
 def rehearse_round_trips(
     state: Path, folder: Path, seed: int, rate: int, trips: Sequence[tuple[Leaving, Returning]], **workload: Any
-) -> Verdict:
+) -> CheckResult:
     """Make round trips on a running lab, with a check after each client move; end at the first failed check.
 
     Args:
@@ -377,7 +377,7 @@ def rehearse_round_trips(
     Returns:
         The findings and figures of all client moves made, in one result.
     """
-    rehearsal, verdict = RoundTrips(state, folder, seed, rate, **workload), Verdict()
+    rehearsal, verdict = RoundTrips(state, folder, seed, rate, **workload), CheckResult()
     try:
         rehearsal.seed_topics()
         for number, (leaving, returning) in enumerate(trips, 1):

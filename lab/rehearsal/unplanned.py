@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from confluent_kafka import KafkaException
 
-from lab.checker import UnplannedCheck, UnplannedObserved, Verdict
+from lab.checker import CheckResult, UnplannedCheck, UnplannedObserved
 from lab.checker.readers import ClusterReader, Place
 from lab.environment.connect import connector_config
 from lab.rehearsal.planned import RESTART_SECONDS, SOURCE, TARGET, Rehearsal, wait_for, without_garbage_collection
@@ -270,13 +270,13 @@ class LostSourceRehearsal(Rehearsal):
         self.await_samples()
         self.kill_source()
 
-    def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> UnplannedCheck:
+    def checker_for(self, evidence: Mapping[str, Any], approver: str | None) -> UnplannedCheck:
         """Return the check of this rehearsal's failover, not run yet; load and clients must be stopped."""
         facts = {"died_at": self.died_at, "recorded": self._recorded, "mirrored_in_interval": self._most}
         trip = self._trip(evidence, approver, self.truth.positions, **facts)
         return UnplannedCheck(UnplannedObserved(self.make_ledger(), trip, self.status))
 
-    def judge_returned(self, evidence: Mapping[str, Any], stranded: Path) -> Verdict:
+    def check_returned(self, evidence: Mapping[str, Any], stranded: Path) -> CheckResult:
         """Check a list of stranded records by reading the source, which must be up again.
 
         Args:
@@ -284,7 +284,7 @@ class LostSourceRehearsal(Rehearsal):
             stranded: the list: a folder with `stranded/*.parquet` and `loss.parquet`.
         """
         with without_garbage_collection():
-            verdict = self.judge_of(evidence, None).judge_returned(stranded)
+            verdict = self.checker_for(evidence, None).check_returned(stranded)
         (self.folder / f"verdict-returned-{self.seed}.json").write_text(
             json.dumps(verdict.document(), indent=1), encoding="utf-8"
         )
@@ -325,7 +325,7 @@ def rehearse_lost_source(
     groups: int | None = None,
     load_topics: Mapping[str, int] | None = None,
     **params: Any,
-) -> tuple[Verdict, Path]:
+) -> tuple[CheckResult, Path]:
     """Run a whole unplanned rehearsal on a running lab: workload, clients, load, accident, failover, check.
 
     Args:
@@ -350,7 +350,7 @@ def rehearse_lost_source(
         evidence_folder, evidence = rehearsal.evidence()
         if stranded is not None and evidence["outcome"] == "completed":
             rehearsal.bring_source_back()
-            returned = rehearsal.judge_returned(evidence, stranded(rehearsal))
+            returned = rehearsal.check_returned(evidence, stranded(rehearsal))
             verdict.add(returned.findings, **returned.figures)
         return verdict, evidence_folder
     finally:

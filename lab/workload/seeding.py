@@ -144,7 +144,7 @@ class Workload:
 
     def _read_offsets(self, topic: str, partition: int, start: int) -> list[int]:
         settings = {
-            "group.id": "lab-judge",
+            "group.id": "lab-check",
             "isolation.level": "read_uncommitted",
             "enable.partition.eof": True,
             "enable.auto.commit": False,

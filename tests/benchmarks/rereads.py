@@ -48,7 +48,7 @@ def promise(figures: Figures) -> None:
 
 
 def run(figures: Figures, scale: float, passes: int) -> None:
-    """One planned failover on a lab with Airflow; both placings are then judged on the same log."""
+    """One planned failover on a lab with Airflow; both placings are then checked on the same log."""
     records = max(2_000, int(RECORDS * scale))
     with clusters(airflow=True) as site:
         groups = seed(site, records)
@@ -56,7 +56,7 @@ def run(figures: Figures, scale: float, passes: int) -> None:
         rehearsal = Rehearsal(site.lab.root, site.scratch / "rehearsal", 1)
         if rehearsal.run("approver", "re-reads are measured"):
             raise RuntimeError(f"the failover did not complete: {rehearsal.evidence()[1].get('reason_for_outcome')}")
-        judge(
+        check(
             figures,
             groups,
             {"ours": ours(site, groups), "mm2": checkpoints(site)},
@@ -136,7 +136,7 @@ def numbers(site: Clusters, topic: str) -> np.ndarray:
         consumer.close()
 
 
-def judge(
+def check(
     figures: Figures,
     groups: list[Placed],
     placings: dict[str, dict[str, int]],

@@ -14,7 +14,7 @@ SAMPLE = 2
 
 
 def test_killed_at_random(bare_lab: Lab, tmp_path: Path) -> None:
-    """Killed after a few journal writes: the end state is the undisturbed run's, which the judge passed."""
+    """Killed after a few journal writes: the end state is the undisturbed run's, which the check passed."""
     chance = random.Random(os.environ.get("SWITCHBACK_SEED") or datetime.now(UTC).date().toordinal())
     rounds = Rounds(bare_lab.root, tmp_path)
     try:

@@ -1,4 +1,4 @@
-"""A real planned failover, judged by code that shares nothing with the product, and its commit undone."""
+"""A real planned failover, checked by code that shares nothing with the product, and its commit undone."""
 
 from __future__ import annotations
 

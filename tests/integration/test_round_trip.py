@@ -1,4 +1,4 @@
-"""A real unplanned failover and a real failback, judged by code that shares nothing with the product."""
+"""A real unplanned failover and a real failback, checked by code that shares nothing with the product."""
 
 from __future__ import annotations
 

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lab.checker import Finding, Trip, Verdict
+from lab.checker import CheckResult, Finding, Trip
 from lab.checker.round_trip.observed import FAILBACK
 from lab.demo import failback
 from lab.demo.demonstration import Choices
 from lab.demo.failback import FailbackDemo
 from lab.workload import GroundTruth
 
-WRONG = Verdict([Finding("missing", "one record")])
+WRONG = CheckResult([Finding("missing", "one record")])
 
 
 class Told:
     """Round trips that come out as they are told to."""
 
-    def __init__(self, folder: Path, there: Verdict, back: Verdict) -> None:
+    def __init__(self, folder: Path, there: CheckResult, back: CheckResult) -> None:
         self.folder, self.verdicts, self.done = folder, {"leave": there, "come_back": back}, []
         self.meddle: Callable[[Trip], object] = lambda trip: None
 
@@ -33,11 +33,11 @@ class Told:
         """Nothing."""
         return GroundTruth(1, "primary")
 
-    def leave(self, how: Any) -> Verdict:
+    def leave(self, how: Any) -> CheckResult:
         """Clients go over."""
         return self._change("leave")
 
-    def come_back(self, how: Any) -> Verdict:
+    def come_back(self, how: Any) -> CheckResult:
         """Clients return."""
         return self._change("come_back")
 
@@ -45,7 +45,7 @@ class Told:
         """What the last one left."""
         return self.last, {"classes": {"END": 1}}
 
-    def _change(self, name: str) -> Verdict:
+    def _change(self, name: str) -> CheckResult:
         self.done.append(name)
         self.last = self.folder / name
         self.last.mkdir()
@@ -57,7 +57,7 @@ class Told:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, Told]]:
     """A demo's exit code, what it printed, and what it had done."""
 
-    def one(there: Verdict, back: Verdict, tamper: str = "") -> tuple[int, str, Told]:
+    def one(there: CheckResult, back: CheckResult, tamper: str = "") -> tuple[int, str, Told]:
         shown, told = StringIO(), Told(tmp_path, there, back)
         monkeypatch.setattr(failback, "up", lambda state: {"airflow": {}})
         monkeypatch.setattr(failback, "keep_evidence", lambda folder: folder)
@@ -74,7 +74,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
 
 def test_both_ways_are_shown_and_kept(run: Callable[..., Any], tmp_path: Path) -> None:
     """The exit code is 0 only after both; each verdict lies beside its evidence."""
-    code, shown, told = run(Verdict(), Verdict())
+    code, shown, told = run(CheckResult(), CheckResult())
     assert (code, told.done) == (0, ["leave", "come_back", "meddled"])
     assert "PASSED: nobody skipped" in shown and shown.count("evidence: ") == 2
     assert all(json.loads((tmp_path / name / "verdict.json").read_text())["passed"] for name in ("leave", "come_back"))
@@ -82,14 +82,14 @@ def test_both_ways_are_shown_and_kept(run: Callable[..., Any], tmp_path: Path) -
 
 def test_nobody_returns_from_a_failover_that_was_not_right(run: Callable[..., Any]) -> None:
     """Its findings are shown."""
-    code, shown, told = run(WRONG, Verdict())
+    code, shown, told = run(WRONG, CheckResult())
     assert (code, told.done) == (1, ["leave"])
     assert "one record" in shown and "FAILED" in shown
 
 
-@pytest.mark.parametrize(("back", "code"), [(WRONG, 1), (Verdict(), 2)])
-def test_tampering_must_be_noticed(run: Callable[..., Any], back: Verdict, code: int) -> None:
+@pytest.mark.parametrize(("back", "code"), [(WRONG, 1), (CheckResult(), 2)])
+def test_tampering_must_be_noticed(run: Callable[..., Any], back: CheckResult, code: int) -> None:
     """It is done after the way back, and the demo fails either way; unnoticed it says so."""
-    found, shown, told = run(Verdict(), back, "record")
+    found, shown, told = run(CheckResult(), back, "record")
     assert (found, told.done) == (code, ["leave", "come_back", "meddled"])
     assert ("was not noticed" in shown) == (code == 2)

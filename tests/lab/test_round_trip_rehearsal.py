@@ -1,4 +1,4 @@
-"""The parts of round trips that need no lab: who goes where, what is written, what the judge is given."""
+"""The parts of round trips that need no lab: who goes where, what is written, what the check is given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.checker import Finding, RoundTripCheck, Trip, Verdict
+from lab.checker import CheckResult, Finding, RoundTripCheck, Trip
 from lab.checker.ledger import Topic
 from lab.checker.records import Held
 from lab.checker.round_trip.observed import FAILBACK, PLANNED, UNPLANNED
@@ -98,7 +98,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
             ),
         )
         monkeypatch.setattr(made, "evidence", lambda: (tmp_path, {"outcome": "completed" if code == 0 else "refused"}))
-        monkeypatch.setattr(made, "_judged", lambda trip, writes: made.trips.append(trip) or Verdict())
+        monkeypatch.setattr(made, "_check_trip", lambda trip, writes: made.trips.append(trip) or CheckResult())
         return made
 
     return one
@@ -116,7 +116,7 @@ def runs(made: RoundTrips) -> list[Any]:
 
 
 def trips(made: RoundTrips) -> list[Trip]:
-    """What the judge was given."""
+    """What the check was given."""
     return made.trips  # type: ignore[attr-defined]
 
 
@@ -182,7 +182,7 @@ def test_records_of_every_kind_are_stranded_while_replication_stands(make: Make)
 
 
 def test_a_run_that_does_not_complete_is_a_finding(make: Make) -> None:
-    """Nobody judges it, and clients are where they were, also by the ledger."""
+    """Nobody checks it, and clients are where they were, also by the ledger."""
     made = make(code=1)
     verdict = made.leave(Leaving())
     assert [finding.check for finding in verdict.findings] == ["run"] and "refused" in verdict.findings[0].text
@@ -198,19 +198,19 @@ def test_a_planned_rehearsal_is_judged_by_what_its_workload_left(
     made._client_groups = ["readers"]
     for group in ("billing", "readers"):
         made.truth.place(group, *ORDERS, 3)
-    judge = made.judge_of({"procedure_id": "p"}, "approver")
-    assert isinstance(judge, RoundTripCheck)
-    trip, periods = judge.trip, judge.ledger.periods
+    check = made.checker_for({"procedure_id": "p"}, "approver")
+    assert isinstance(check, RoundTripCheck)
+    trip, periods = check.trip, check.ledger.periods
     found = (trip.number, trip.dag_id, trip.folder.name, trip.approver, trip.crashed)
     assert found == (0, PLANNED, "p", "approver", False)
     assert trip.placed == {"billing": {ORDERS: 3}} and trip.before == {}
     assert [period.cluster for period in periods] == ["primary", "standby"]
-    assert (judge.names.policy, made.remote("orders")) == ("default", "primary.orders")
+    assert (check.names.policy, made.remote("orders")) == ("default", "primary.orders")
 
 
 def test_trips_end_with_the_first_one_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients are nobody knows where; what was counted until then is told."""
-    found = iter([Verdict(figures={"records": 1}), Verdict([Finding("missing", "one")], {"records": 2})])  # type: ignore[arg-type]
+    found = iter([CheckResult(figures={"records": 1}), CheckResult([Finding("missing", "one")], {"records": 2})])  # type: ignore[arg-type]
     ended: list[str] = []
     monkeypatch.setattr("lab.rehearsal.planned.Lab", lambda state: Paper(state, "identity"))
     for name in ("leave", "come_back"):

@@ -75,11 +75,11 @@ def test_the_sources_broker_and_worker_die_and_nobody_else(rehearsal: LostSource
 
 
 def test_the_case_holds_what_is_known_of_the_death(rehearsal: LostSourceRehearsal) -> None:
-    """The judge of an unplanned rehearsal is the one that does without the source."""
+    """The check of an unplanned rehearsal is the one that does without the source."""
     rehearsal.died_at = 7
-    judge = rehearsal.judge_of({"procedure_id": "p"}, "approver")
-    assert isinstance(judge, UnplannedCheck)
-    found = (judge.trip.died_at, judge.trip.approver, judge.trip.recorded, judge.trip.folder.name)
+    check = rehearsal.checker_for({"procedure_id": "p"}, "approver")
+    assert isinstance(check, UnplannedCheck)
+    found = (check.trip.died_at, check.trip.approver, check.trip.recorded, check.trip.folder.name)
     assert found == (7, "approver", True, "p")
 
 
@@ -198,7 +198,7 @@ def test_seeding_is_watched_until_the_source_is_lost(
     before = threading.active_count()
     rehearsal.seed_topics()
     rehearsal.lose_source(Accident(after=0.1))
-    found = rehearsal.judge_of({"procedure_id": "p"}, None).trip.mirrored_in_interval
+    found = rehearsal.checker_for({"procedure_id": "p"}, None).trip.mirrored_in_interval
     assert found == {("old", 0): 0, ("static", 0): 300}
     assert threading.active_count() == before
 

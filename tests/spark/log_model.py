@@ -1,4 +1,4 @@
-"""A model of MirrorMaker 2 and a judge by hidden record ids; it shares no rule with the code under test."""
+"""A model of MirrorMaker 2 and a check by hidden record ids; it shares no rule with the code under test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model of logs that grew by turns, and a judge by hidden ids; it shares no rule with the code under test."""
+"""A model of logs that grew by turns, and a check by hidden ids; it shares no rule with the code under test."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SEED = int(os.environ.get("SWITCHBACK_SEED", "4177"))
 
 
 def concluded_without_findings(rehearsal: Rehearsal) -> Path:
-    """Run the failover of a workload under load, which the judge passes; return its evidence folder."""
+    """Run the failover of a workload under load, which the check passes; return its evidence folder."""
     with kept_if_it_fails(rehearsal.lab.root, rehearsal.folder):
         verdict = rehearsal.conclude("approver")
         assert verdict.passed, "\n".join(verdict.lines(limit=5))
@@ -37,7 +37,7 @@ def concluded_without_findings(rehearsal: Rehearsal) -> Path:
 def lost_without_findings(
     state: Path, folder: Path, accident: Accident, rate: int, seed: int = SEED, **choices: Any
 ) -> tuple[dict[str, Any], Counter[str]]:
-    """Rehearse without the source of a lab that is up, which the judge passes; return evidence and figures."""
+    """Rehearse without the source of a lab that is up, which the check passes; return evidence and figures."""
     with kept_if_it_fails(state, folder):
         return _lost_without_findings(state, folder, accident, rate, seed, **choices)
 
@@ -95,7 +95,7 @@ def _page_shows(page: Path, evidence: dict[str, Any]) -> None:
 def trips_without_findings(
     state: Path, folder: Path, trips: Sequence[tuple[Leaving, Returning]], rate: int, seed: int = SEED, **workload: Any
 ) -> Counter[str]:
-    """Go to and fro on a lab that is up, which the judge passes; return the figures of all changes together."""
+    """Go to and fro on a lab that is up, which the check passes; return the figures of all changes together."""
     with kept_if_it_fails(state, folder):
         verdict = rehearse_round_trips(state, folder, seed, rate, trips, **workload)
         assert verdict.passed, "\n".join(verdict.lines(limit=5))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.checker.findings import Verdict
+from lab.checker.findings import CheckResult
 from lab.checker.ledger import Log, Place, Topic
 from lab.checker.round_trip.observed import RoundTripObserved
 
@@ -12,7 +12,7 @@ class TripChecks:
 
     def __init__(self, observed: RoundTripObserved) -> None:
         self.seen, self.trip, self.ledger, self.names = observed, observed.trip, observed.ledger, observed.names
-        self.verdict = Verdict()
+        self.verdict = CheckResult()
         self.source, self.target = observed.readers[self.trip.source], observed.readers[self.trip.target]
         self._rereads = 0
 

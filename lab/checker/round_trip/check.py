@@ -8,7 +8,7 @@ after the move copies what clients write on the target after the move, and no ot
 from __future__ import annotations
 
 from lab.checker import evidence_file
-from lab.checker.findings import Verdict
+from lab.checker.findings import CheckResult
 from lab.checker.round_trip.clients import ClientChecks
 from lab.checker.round_trip.copies import CopyChecks
 from lab.checker.round_trip.observed import FAILBACK
@@ -21,7 +21,7 @@ from lab.checker.round_trip.stranded import StrandedChecks
 class RoundTripCheck(StoryChecks, StrandedChecks, CopyChecks, RecordChecks, PositionChecks, ClientChecks):
     """Checks one finished client move; load and clients must be stopped, and both clusters up."""
 
-    def check(self, writes: bool = False) -> Verdict:
+    def check(self, writes: bool = False) -> CheckResult:
         """Run every check; return all findings and figures.
 
         Args:

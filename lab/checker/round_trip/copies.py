@@ -65,7 +65,8 @@ class CopyChecks(TripChecks):
 
     def _check_kept(self, log: Log) -> None:
         changed = record_checks.changed_offsets(
-            ((record.offset, record.digest) for record in self.ledger.told(log)), offset_contents(self.seen.logs[log])
+            ((record.offset, record.digest) for record in self.ledger.client_records(log)),
+            offset_contents(self.seen.logs[log]),
         )
         text = f"on {log[0]}: holds another record than was acknowledged"
         self.verdict.add([Finding("log changed", text, None, *log[1], offset) for offset in changed])
@@ -80,7 +81,7 @@ class CopyChecks(TripChecks):
         foreign = [
             record
             for record in self.seen.below(counterpart)
-            if record.digest not in source_digests and record.origin not in self.ledger.stood
+            if record.digest not in source_digests and record.origin not in self.ledger.rightly_exported
         ]
         below_boundary = [
             record
@@ -105,7 +106,7 @@ class CopyChecks(TripChecks):
         return findings + [
             Finding(
                 "boundary",
-                "was mirrored above the boundary, or written by nobody the judge knows",
+                "was mirrored above the boundary, or written by nobody the check knows",
                 None,
                 *place,
                 record.offset,

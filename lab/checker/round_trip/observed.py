@@ -265,11 +265,15 @@ class RoundTripObserved:
         return mirrored_at_most(offset_contents(self.ledger.common(log, list(records))), copies)
 
     def _align(self, log: Log) -> Alignment:
-        counterpart, apart, aborted = self.names.counterpart(log), self.ledger.apart.get(log, set()), self.aborted(log)
+        counterpart, apart, aborted = (
+            self.names.counterpart(log),
+            self.ledger.stranded.get(log, set()),
+            self.aborted(log),
+        )
         live = [pair for pair in offset_contents(self.here(log)) if pair[1] not in aborted]
         written_pairs = [
             (record.offset, record.digest)
-            for record in self.ledger.told(log, self.trip.number)
+            for record in self.ledger.client_records(log, self.trip.number)
             if record.offset not in apart
         ]
         known_log = merge_known(written_pairs, offset_contents(self.here(log, "read_uncommitted")))

@@ -93,7 +93,7 @@ class RecordChecks(TripChecks):
         ]
 
     def _check_replays(self) -> None:
-        written = self.ledger.stood | {
+        written = self.ledger.rightly_exported | {
             accounting.origin_of(period.cluster, place, record.offset): record.digest
             for period in self.ledger.periods for place in period.records for record in period.written(place)
         } if any(replay.origin for records in self.seen.logs.values() for replay in records) else {}  # fmt: skip

@@ -36,7 +36,7 @@ class StrandedChecks(TripChecks):
         self.ledger.take_export(
             self.trip.target, self.trip.number - 1, {place: rows[place] for place in set(rows) & partitions}
         )
-        self.verdict.add([], stranded_apart=sum(map(len, export.apart.values())))
+        self.verdict.add([], stranded_apart=sum(map(len, export.uncommitted.values())))
 
     def _check_exported(self, place: Place, rows: Mapping[int, int], called_committed: set[int]) -> None:
         log, log_before = (self.trip.target, place), self.trip.returned[place]
@@ -58,10 +58,10 @@ class StrandedChecks(TripChecks):
             ],
         }
         rightly_exported = set(rows) - set(result.unheld) - set(result.mirrored)
-        self.ledger.stood |= {
+        self.ledger.rightly_exported |= {
             accounting.origin_of(self.trip.target, place, offset): rows[offset] for offset in rightly_exported
         }
-        record_ids = {record.offset: record.id for record in self.ledger.told(log, self.trip.number)}
+        record_ids = {record.offset: record.id for record in self.ledger.client_records(log, self.trip.number)}
         findings = [
             Finding("stranded", text, None, *place, offset, record_ids.get(offset))
             for text, offsets in violations.items()
@@ -73,7 +73,7 @@ class StrandedChecks(TripChecks):
             stranded_doubtful=len(ambiguous),
             stranded_unconfirmed=len(result.unconfirmed),
         )
-        self.ledger.apart[log] |= (
+        self.ledger.stranded[log] |= (
             {record.offset for record in log_before} - mirrored - self._reverse_mirrored(log, log_before, mirrored)
         )
         self.ledger.due.pop(log, None)
@@ -86,7 +86,7 @@ class StrandedChecks(TripChecks):
             for record in self.seen.logs.get(counterpart, [])
             if record.offset >= self.ledger.opened.get(counterpart, sys.maxsize)
         ]
-        excluded = mirrored | {record.offset for record in self.ledger.told(log, self.trip.number)}
+        excluded = mirrored | {record.offset for record in self.ledger.client_records(log, self.trip.number)}
         return mirrored_at_most([pair for pair in offset_contents(records) if pair[0] not in excluded], later)
 
     def _due_for_export(
@@ -96,7 +96,7 @@ class StrandedChecks(TripChecks):
         due, end_at_move = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
         stranded = [
             record
-            for record in self.ledger.told(log, self.trip.number)
+            for record in self.ledger.client_records(log, self.trip.number)
             if record.state == COMMITTED and (record.offset in due or record.offset >= end_at_move)
         ]
         if not self._is_recreated(log) or self._topic(log).compacted:
@@ -115,7 +115,7 @@ class StrandedChecks(TripChecks):
                 before and self.seen.ends.get(log, 0) <= before[-1].offset
             )
             if self._is_recreated(log):
-                self.ledger.made_anew(log, self.seen.logs.get(self.names.counterpart(log), []))
+                self.ledger.record_recreation(log, self.seen.logs.get(self.names.counterpart(log), []))
                 self.verdict.add([], logs_made_anew=1)
             elif changed:
                 self.verdict.add(
@@ -128,7 +128,7 @@ class StrandedChecks(TripChecks):
 
     def _note_followers(self) -> None:
         """Remove from `apart` the stranded records that a resumed flow has mirrored (under default naming only)."""
-        for log, apart in self.ledger.apart.items() if self.names.policy != "identity" else ():
+        for log, apart in self.ledger.stranded.items() if self.names.policy != "identity" else ():
             if apart and log in self.seen.logs and not (self.trip.lost and log[0] == self.trip.source):
                 apart -= self._mirrored_later(log, apart)  # noqa: PLW2901 (changes the ledger's own set)
 
@@ -148,7 +148,7 @@ class StrandedChecks(TripChecks):
         """Note a lost source's stranded records in the ledger, after its return: the next export must hold them."""
         for log in self.seen.on(self.trip.source):
             mirrored = self.seen.mirrored(log, self.seen.logs[log])
-            self.ledger.apart[log] |= {record.offset for record in self.seen.logs[log]} - mirrored
+            self.ledger.stranded[log] |= {record.offset for record in self.seen.logs[log]} - mirrored
             committed = self.ledger.periods[self.trip.number].committed(log[1])
             if self._topic(log).compacted:
                 target_records = [

@@ -189,7 +189,7 @@ def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
     return plan, rows
 
 
-class Left:
+class RemainingRestore:
     """What a planned restore still has to do.
 
     Attributes:
@@ -203,7 +203,7 @@ class Left:
         self.wanted, self.todo, self.doomed, self.since = wanted, todo, doomed, since
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, held: pd.DataFrame, overwrites: bool) -> Left:
+    def of(cls, rows: pd.DataFrame, held: pd.DataFrame, overwrites: bool) -> RemainingRestore:
         """Compare the plan's rows with the positions that the groups have on the target now (`held`)."""
         rows_now = with_held_position(rows.rename(columns={"now": "planned"}), held, "now")
         writes, deletes = (rows_now[rows_now["action"] == action] for action in (WRITE, DELETE))

@@ -60,7 +60,7 @@ def probe_refused_by(procedure: Run) -> dict[str, str]:
         time.sleep(_POLL_SECONDS)
 
 
-def seen_flowing(procedure: Run, drain_answer: DrainHookAnswer) -> dict[str, Any]:
+def count_mirrored_records(procedure: Run, drain_answer: DrainHookAnswer) -> dict[str, Any]:
     """Count the records that clients write on the source after the rollback, and those that are mirrored.
 
     Args:

@@ -192,7 +192,7 @@ def hand_of(procedure: Run) -> ManualContext:
         flow=_connector_commands(procedure, procedure.flow, given_up),
         reverse=_connector_commands(procedure, reverse, given_up) if reverse is not None else None,
         done=done,
-        begun=begun,
+        begun_steps=begun,
         fence=() if given_up else tuple(map(entry_of, plan.fence)),
         opening=tuple(map(entry_of, plan.opening)),
         added=tuple(e for act in undo if isinstance(act, RemoveFence) for e in act.entries),

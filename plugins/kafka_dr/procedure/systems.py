@@ -129,7 +129,7 @@ class Systems:
             return FileRouting(Path(routing.path))
         return HttpRouting(*self._login(routing.connection))
 
-    def anew(self, request: Request | None = None) -> Self:
+    def with_own_clients(self, request: Request | None = None) -> Self:
         """A new Systems that shares no client with this one; for the same request, unless another is given."""
         systems: Self = self.connections.systems(request or self.request, self.topology)
         return systems
@@ -137,7 +137,7 @@ class Systems:
     def reversed(self) -> Self:
         """A Systems with source and target swapped, which uses this one's clients of clusters and ACLs."""
         roles = {"source": self.request.target, "target": self.request.source}
-        swapped = self.anew(self.request.model_copy(update=roles))
+        swapped = self.with_own_clients(self.request.model_copy(update=roles))
         swapped.share_clients(self)
         return swapped
 

@@ -49,8 +49,8 @@ class Recorded:
         source_at: when the source last answered; None if never.
         problems: what the last sample could not read.
         gone: topics of the flow that had been deleted on the source when the source last answered.
-        anew: source topics whose copy on the target was deleted and recreated: what had been mirrored is gone from the
-            target, although Connect's stored offset says that it was mirrored.
+        recreated: source topics whose copy on the target was deleted and recreated: what had been mirrored is gone
+            from the target, although Connect's stored offset says that it was mirrored.
         flowed_back: whether the reverse flow may have mirrored from target to source, which means that clients may have
             written on the target. Also True if no sample says whether it ran, as in dedicated mode.
         groups_at: when groups and positions were last read, all or changes only; None without a whole listing.
@@ -69,7 +69,7 @@ class Recorded:
     groups_at: int | None
     read_to: Mapping[RowPlace, int]
     gone: tuple[str, ...] = ()
-    anew: tuple[str, ...] = ()
+    recreated: tuple[str, ...] = ()
     flowed_back: bool = False
 
     @property
@@ -187,7 +187,7 @@ def read_samples(tables: Iterable[pa.Table]) -> Recorded:
         groups_at=last_listing.get("at"),
         read_to={RowPlace(*place): offset for *place, offset in last_listing.get("read_to") or ()},
         gone=gone,
-        anew=tuple(sorted(_recreated_at(all_rows, "target_topic_id").keys() - {*gone})),
+        recreated=tuple(sorted(_recreated_at(all_rows, "target_topic_id").keys() - {*gone})),
         flowed_back=flowed_back_at >= 0 or all(report.get("flows_back") is None for report in sample_reports),
     )
 

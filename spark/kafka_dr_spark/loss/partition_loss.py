@@ -121,7 +121,7 @@ def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
     claims = yield from _claims(case, pairs, seen)
     if claims.contradicted(least.from_offset):
         claims, least = (
-            LossClaims([], claims.kept),
+            LossClaims([], claims.stored),
             replace(
                 least,
                 from_offset=stored_offset + 1,
@@ -174,12 +174,12 @@ class LossClaims(NamedTuple):
 
     Attributes:
         stated: claims of the last two pairs.
-        kept: claim of Connect's stored offset, None without one.
+        stored: claim of Connect's stored offset, None without one.
         below: source offset below which all mirrored records lie, None if unknown.
     """
 
     stated: list[LossClaim]
-    kept: LossClaim | None = None
+    stored: LossClaim | None = None
     below: int | None = None
 
     def contradicted(self, confirmed: int) -> bool:
@@ -240,7 +240,7 @@ def _loss_by_claims(case: Case, seen: PartitionLastSeen, claims: LossClaims, lea
     """
     lower_claim = [min(claims.stated, key=lambda claim: claim.end)] if len(claims.stated) > 1 else []
     best = max(
-        [*lower_claim, *([claims.kept] if claims.kept else [])],
+        [*lower_claim, *([claims.stored] if claims.stored else [])],
         key=lambda claim: claim.end,
         default=LossClaim(least.from_offset, 0, least.evidence),
     )

@@ -18,17 +18,17 @@ class Places(NamedTuple):
 
     Attributes:
         lowest: per source record the first target row at which a copy can be.
-        told: per source record whether all target rows from its lowest row on are copies of records that the source
-            still holds; otherwise a copy of a deleted record of the same content may be among them.
+        unambiguous: per source record whether all target rows from its lowest row on are copies of records that the
+            source still holds; otherwise a copy of a deleted record of the same content may be among them.
         counted: whether neither log has lost records: then all copies from the lowest row on count, else only the last.
     """
 
     lowest: Ints
-    told: Mask
+    unambiguous: Mask
     counted: bool
 
 
-class Both:
+class ComparedRecords:
     """Records of both logs, their contents numbered by first occurrence: in the source's log, then in the target's."""
 
     def __init__(self, ours: Records, theirs: Records) -> None:
@@ -63,7 +63,9 @@ class Both:
         first_rows[self._others[::-1]] = np.arange(len(self._others))[::-1]
         copied = (last_rows[self._mine] >= 0) & (np.diff(np.maximum.accumulate(self._mine), prepend=-1) > 0)
         if source_cut:
-            copied &= (last_rows[self._mine] >= places.lowest) & (places.told | self._in_order(first_rows, last_rows))
+            copied &= (last_rows[self._mine] >= places.lowest) & (
+                places.unambiguous | self._in_order(first_rows, last_rows)
+            )
         return int(np.flatnonzero(copied)[-1]) if copied.any() else -1
 
     def _in_order(self, firsts: Ints, lasts: Ints) -> Mask:

@@ -29,7 +29,7 @@ from kafka_dr_spark.contract.columns import Ints, Mask
 from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.loss.partition_loss import highest_confirmed, plausible_pairs, where_copies_begin
 from kafka_dr_spark.reading.matching import Records, last_of_key, no_records
-from kafka_dr_spark.stranded.comparison import Both, Places
+from kafka_dr_spark.stranded.comparison import ComparedRecords, Places
 from kafka_dr_spark.translation.by_content import proven_floor
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, FullCase, Search, SourceCase, both_known, source_known
 
@@ -186,7 +186,7 @@ def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) 
     ):
         return range(*copies), "copies of the other cluster's topic: too much to compare"
     ours, theirs = yield from case.fetch(case.window(SOURCE, *copies), case.window(TARGET, *originals))
-    both = Both(ours or no_records(), theirs or no_records())
+    both = ComparedRecords(ours or no_records(), theirs or no_records())
     unmatched = both.missing(both.ours.size())
     return (
         both.ours.offsets[unmatched],
@@ -252,7 +252,7 @@ def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, 
     # Records that an earlier failback left in place are not on the target; if compared, they would be matched with the
     # copies of other records of equal content.
     left_in_place = np.isin(ours.offsets, known.kept)
-    both = Both(ours.where(~left_in_place), theirs or no_records())
+    both = ComparedRecords(ours.where(~left_in_place), theirs or no_records())
     lost_on_source = both.lacking(span.source_cut)
     lost_on_source &= _never_cleaned(both, case, known) if bounds.source_compacted else True
     # If the source lacks target records, its offsets may now hold other records than MirrorMaker 2 mirrored.
@@ -288,7 +288,7 @@ def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, 
     )
 
 
-def _places(case: Case, span: LogSpan, both: Both) -> Places:
+def _places(case: Case, span: LogSpan, both: ComparedRecords) -> Places:
     """Return where copies of the source's records can be.
 
     If the source has deleted no records, at least as many target rows lie before a record's copy as earlier source
@@ -316,7 +316,7 @@ def _places(case: Case, span: LogSpan, both: Both) -> Places:
     )
 
 
-def _comparison_evidence(both: Both, certain: int, replicated: int) -> str:
+def _comparison_evidence(both: ComparedRecords, certain: int, replicated: int) -> str:
     doubt = (
         f"; {replicated - certain} of them are like others, and may be repeats of those" if replicated > certain else ""
     )
@@ -339,7 +339,7 @@ def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing
     return newest & ~np.isin(ours.key, since.key)
 
 
-def _never_cleaned(both: Both, case: FullCase, known: Returned) -> Mask:
+def _never_cleaned(both: ComparedRecords, case: FullCase, known: Returned) -> Mask:
     """Return a mask of target records whose originals the source's cleaner cannot have removed.
 
     These are the last values of keys that the source does not hold, or of all keys if the source has lost its tail.

@@ -58,7 +58,7 @@ def proven_pairs(case: Case, indexes: Ints) -> Search:
     return candidates.only(np.array(equal, np.bool_))
 
 
-class Stretch:
+class LogRange:
     """Positions of one partition that are translated by reading one range of both logs."""
 
     def __init__(self, case: FullCase, positions: Ints, top: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from kafka_dr_spark.contract.columns import Ints
 from kafka_dr_spark.logs.pairs import pair_below
 from kafka_dr_spark.logs.restarts import longest_undetected_restart, upper_anchor
-from kafka_dr_spark.translation.by_content import Stretch, proven_pairs
+from kafka_dr_spark.translation.by_content import LogRange, proven_pairs
 from kafka_dr_spark.translation.case import (
     Answer,
     Case,
@@ -116,7 +116,7 @@ def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
 
 def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
     """Return one answer per position: by content, else by the last copy of the newest record, or by pairs."""
-    stretch = Stretch(case, positions, top)
+    stretch = LogRange(case, positions, top)
     answers = yield from stretch.settle()
     open_rows = [row for row, answer in enumerate(answers) if answer is None]
     if not open_rows:

@@ -90,7 +90,7 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerRou
 
 
 def test_every_kind_of_container_comes_back(rehearsal: ContainerRoundTrips) -> None:
-    """Killed while nothing runs, each is started again and healthy; then clients move, judged."""
+    """Killed while nothing runs, each is started again and healthy; then clients move, checked."""
     started = {service: inspected(service)["State"]["StartedAt"] for service in KINDS}
     for service in KINDS:
         kill_from_outside(service)
@@ -106,7 +106,7 @@ def test_every_kind_of_container_comes_back(rehearsal: ContainerRoundTrips) -> N
 
 
 def test_the_scheduler_killed_in_translate_offsets(rehearsal: ContainerRoundTrips) -> None:
-    """Tasks die with it; it comes back, and the run completes or returns, judged."""
+    """Tasks die with it; it comes back, and the run completes or returns, checked."""
     api, killed = AirflowClient.of(rehearsal.lab, "operator"), threading.Event()
 
     def kill_at_work() -> None:

@@ -22,7 +22,7 @@ FIND = "find_stranded_records"
 
 
 def test_translated_on_a_master_with_two_workers(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Executors of both workers ran the tasks without a secret in their output, and the judge finds nothing."""
+    """Executors of both workers ran the tasks without a secret in their output, and the check finds nothing."""
     state = fresh_lab("identity", spark_workers=2)
     with rehearsal_under_load(state, tmp_path, SEED, rate=2_000) as rehearsal:
         concluded_without_findings(rehearsal)

@@ -139,12 +139,12 @@ def change(before: Path, tmp_path: Path) -> Iterator[VersionChange]:
 
 
 def test_it_is_completed(change: VersionChange) -> None:
-    """The judge finds every position exact and no record missing."""
+    """The check finds every position exact and no record missing."""
     change.kill_behind_the_stop(fails=False)
     evidence = change.finish()
     assert evidence["outcome"] == "completed", evidence["reason_for_outcome"]
     unsettled = change.rehearsal.settle()
-    verdict = change.rehearsal.judge(evidence, "approver")
+    verdict = change.rehearsal.check(evidence, "approver")
     verdict.add(unsettled)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert change.journal.verify() is None

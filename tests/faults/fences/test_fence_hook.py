@@ -35,7 +35,7 @@ def hooked(state: Path, folder: Path) -> Iterator[tuple[LostScene, PowerSwitch]]
             scene.put_under_load()
             always_on.stop(scene.lab, always_on.WATCHER)
             scene.signal_source(signal.SIGSTOP)
-            # It never acts again: the judge takes what was committed before.
+            # It never acts again: the check takes what was committed before.
             scene.rehearsal.died_at = int(1000 * time.time())
             yield scene, switch
 
@@ -52,7 +52,7 @@ def test_a_source_that_hangs_is_fenced_by_the_hook(fresh_lab: Callable[..., Path
         assert fence["answer"] == {"fenced": True, "by": BY, "detail": json.dumps(DETAIL)}
         assert switch.asked == [("/fence", {"procedure_id": run.procedure_id, "cluster": SOURCE})]
         assert switch.state()["fenced"]
-        verdict = scene.judged(evidence)
+        verdict = scene.checked(evidence)
         assert verdict.passed, "\n".join(verdict.lines(limit=5))
         assert scene.watched(run) is None
 

@@ -31,7 +31,7 @@ DYING = ("find_stranded_records", "start_flow_back", "wait_for_catch_up", "commi
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailbackRounds]:
-    """A lab without Airflow whose source died and came back, and an undisturbed failback that the judge passed."""
+    """A lab without Airflow whose source died and came back, and an undisturbed failback that the check passed."""
     yield from on_a_lab(FailbackRounds, tmp_path_factory)
 
 
@@ -57,7 +57,7 @@ def test_five_copies_of_every_step(rounds: FailbackRounds) -> None:
 
 
 def test_killed_while_records_flow_back(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """In each round trip of one lab a step of the way back is killed, and the judge finds nothing."""
+    """In each round trip of one lab a step of the way back is killed, and the check finds nothing."""
     with stepped_trips(fresh_lab("identity", airflow=False), tmp_path, SEED, 500, recorded=False) as trips:
         for number, step in enumerate(BACK[1:9]):
             trips.suffers = {}

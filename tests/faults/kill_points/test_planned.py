@@ -20,7 +20,7 @@ COPIES = 5
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rounds]:
-    """A lab without Airflow, a workload, and an undisturbed run of it that the judge passed."""
+    """A lab without Airflow, a workload, and an undisturbed run of it that the check passed."""
     yield from on_a_lab(Rounds, tmp_path_factory)
 
 

@@ -12,7 +12,7 @@ from tests.faults.support.rounds import killed_at_every_point, on_a_lab, way_bac
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LostRounds]:
-    """A lab without Airflow whose source was killed, and an undisturbed run of it that the judge passed."""
+    """A lab without Airflow whose source was killed, and an undisturbed run of it that the check passed."""
     yield from on_a_lab(LostRounds, tmp_path_factory)
 
 

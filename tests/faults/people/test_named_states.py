@@ -365,5 +365,5 @@ def test_restarts_that_a_procedure_survives(scene: Scene) -> None:
     scene.spent = True
     assert evidence["outcome"] == "completed", evidence["reason_for_outcome"]
     assert scene.rehearsal.settle() == []
-    verdict = scene.rehearsal.judge(evidence, "approver")
+    verdict = scene.rehearsal.check(evidence, "approver")
     assert verdict.passed, verdict.lines(limit=5)

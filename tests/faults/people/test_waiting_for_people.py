@@ -191,5 +191,5 @@ def test_killed_after_its_intent_and_clients_wrote(scene: Scene) -> None:
     evidence = scene.driver.evidence(run)
     assert evidence["outcome"] == "completed", evidence["reason_for_outcome"]
     assert scene.rehearsal.settle() == []
-    verdict = scene.rehearsal.judge(evidence, "approver")
+    verdict = scene.rehearsal.check(evidence, "approver")
     assert verdict.passed, verdict.lines(limit=5)

@@ -70,11 +70,11 @@ def rehearsal(state: Path, folder: Path, rate: int = 1_000) -> Iterator[Rehearsa
         made.stop()
 
 
-def judged(made: Rehearsal) -> dict[str, Any]:
-    """The clients work on the target, and the judge finds nothing; the evidence."""
+def checked(made: Rehearsal) -> dict[str, Any]:
+    """The clients work on the target, and the check finds nothing; the evidence."""
     assert made.settle() == []
     _, evidence = made.evidence()
-    verdict = made.judge(evidence, "approver")
+    verdict = made.check(evidence, "approver")
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert verdict.figures["exact"] == verdict.figures["positions"] > 0
     assert verdict.figures["new_records_consumed"] > 0
@@ -157,7 +157,7 @@ def test_a_failover_by_one_command(bare_lab: Lab, tmp_path: Path) -> None:
         terminal.wait_for(r"clients are fenced; in \d+ s")
         code, last = terminal.finish(SECONDS)
         assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
-        evidence = judged(made)
+        evidence = checked(made)
         logs = [path.read_text(errors="replace") for path in (tmp_path / "own").rglob("*.log")]
         assert len(logs) > 10 and secrets_in("\n".join([terminal.seen, *logs]), bare_lab) == []
     assert [a["by"] for a in evidence["approvals"] if a["gate"] == Step.APPROVE_FAILOVER] == ["approver"]
@@ -182,7 +182,7 @@ def test_the_command_killed_and_resumed(bare_lab: Lab, tmp_path: Path) -> None:
                 terminal.wait_for(r"translate_offsets +up_for_retry", SECONDS)
             code, last = terminal.finish(SECONDS)
         assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
-        judged(made)
+        checked(made)
 
 
 def test_a_database_lost_after_the_opening(bare_lab: Lab, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_database_lost_after_the_opening(bare_lab: Lab, tmp_path: Path) -> Non
             code, last = terminal.finish(SECONDS)
         assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
         assert journal.entries(procedure_id, Step.COMMIT_GROUPS) == committed
-        judged(made)
+        checked(made)
 
 
 def test_interrupted_killed_and_aborted(bare_lab: Lab, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_dead_schedulers_run_is_taken_over(fresh_lab: Callable[..., Path], tmp
         up(lab.root)
         _end_in_airflow(lab, run_id)
         assert Journal(f"sqlite:///{lab.journal}").entries(step=Step.RETURN_TO_SOURCE, kind=Entry.OUTCOME) == []
-        judged(made)
+        checked(made)
 
 
 def test_a_scheduler_that_comes_back_gets_its_run(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_scheduler_that_comes_back_gets_its_run(fresh_lab: Callable[..., Path]
             code, last = terminal.finish(SECONDS)
         assert code == 1 and "Airflow's scheduler is back and goes on with the run" in last, terminal.seen[-3000:]
         assert _end_in_airflow(lab, run_id) == "success"
-        judged(made)
+        checked(made)
 
 
 def _left_by_scheduler(lab: Lab) -> str:

@@ -92,7 +92,7 @@ def when_begun(lab: Lab, known: int, step: str, act: Callable[[], None]) -> thre
 
 @pytest.mark.parametrize("what", CASES)
 def test_the_procedure_ends_as_if_nothing_had_happened(stage: Stage, what: str) -> None:
-    """Struck in the middle of a step, the run goes on by itself, completes, and the judge finds nothing."""
+    """Struck in the middle of a step, the run goes on by itself, completes, and the check finds nothing."""
     step, lab = STRUCK[what], stage.lab
     stage.world.put_back(stage.before)
     journal = Journal(f"sqlite:///{lab.journal}")
@@ -105,6 +105,6 @@ def test_the_procedure_ends_as_if_nothing_had_happened(stage: Stage, what: str) 
     print(f"{what} killed in {step}: exit {code}, {evidence['outcome']}, own {evidence['seconds']['own']} s")
     assert struck, f"{step} was never seen at work"
     assert code == 0, evidence["reason_for_outcome"]
-    verdict = stage.rehearsal.judge_of(evidence, "approver").check(writes=False)
+    verdict = stage.rehearsal.checker_for(evidence, "approver").check(writes=False)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert journal.verify() is None

@@ -1,4 +1,4 @@
-"""A real planned failover after MirrorMaker 2 was killed under load, judged by independent code."""
+"""A real planned failover after MirrorMaker 2 was killed under load, checked by independent code."""
 
 from __future__ import annotations
 

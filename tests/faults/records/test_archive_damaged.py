@@ -14,7 +14,7 @@ import pytest
 from kafka_dr.domain.plain_text import format_moment
 from kafka_dr.hooks.journal.journal import Journal
 
-from lab.checker import Finding, Verdict
+from lab.checker import CheckResult, Finding
 from lab.checker.monotonicity import bolder_groups, bolder_losses, bolder_positions, higher_positions
 from lab.checker.translation_file import read_rows
 from lab.rehearsal.planned import SOURCE
@@ -78,9 +78,9 @@ class DamagedRounds(LostRounds):
         # Killed while replication stands: at this rate MirrorMaker 2 would fetch all that it lacks at once.
         rehearsal.kill_source_held_back(HELD_SECONDS)
 
-    def judged(self, evidence: dict[str, Any]) -> Verdict:
+    def checked(self, evidence: dict[str, Any]) -> CheckResult:
         """As of every round, and what was counted is kept."""
-        verdict = super().judged(evidence)
+        verdict = super().checked(evidence)
         self.figures = verdict.figures
         return verdict
 
@@ -120,11 +120,11 @@ class DamagedRounds(LostRounds):
     def _rows(self, run: Run, evidence: dict[str, Any]) -> list[dict[str, Any]]:
         return read_rows(self.lab.evidence / run.procedure_id / evidence["positions"])
 
-    def judged_anyhow(self, evidence: dict[str, Any]) -> Verdict:
-        """The judge's verdict where nobody need know every position."""
-        judge = self.rehearsal.judge_of(evidence, "approver")
-        judge.trip.recorded = False
-        return judge.check(writes=False)
+    def check_without_counts(self, evidence: dict[str, Any]) -> CheckResult:
+        """The check's verdict where nobody need know every position."""
+        check = self.rehearsal.checker_for(evidence, "approver")
+        check.trip.recorded = False
+        return check.check(writes=False)
 
 
 def certain(evidence: dict[str, Any]) -> int:
@@ -134,7 +134,7 @@ def certain(evidence: dict[str, Any]) -> int:
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DamagedRounds]:
-    """A lab whose source was killed, with all that is known of it, and a run with all of it that the judge passed."""
+    """A lab whose source was killed, with all that is known of it, and a run with all of it that the check passed."""
     yield from on_a_lab(DamagedRounds, tmp_path_factory)
 
 
@@ -178,7 +178,7 @@ def mixed(lab: DamagedRounds) -> list[tuple[bytes | None, bytes | None]]:
 def test_the_recorder_was_off_for_five_minutes(damaged: DamagedRounds) -> None:
     """As by every damage; and the approver reads how old the last sample is."""
     damaged.run_off()
-    run, evidence = judged_round(damaged, "recorder off for five minutes")
+    run, evidence = checked_round(damaged, "recorder off for five minutes")
     seen = evidence["plan"]["seen"]
     assert seen["recorded_at"] <= damaged.rehearsal.died_at - 1000 * OFF_SECONDS
     assert (
@@ -196,19 +196,19 @@ def test_nobody_skips(damaged: DamagedRounds, name: str) -> None:
     """No group skips, no more is claimed than with full knowledge, and the approver sees what can be known to lack."""
     damage, told = DAMAGE[name]
     damage(damaged)
-    run, evidence = judged_round(damaged, name)
+    run, evidence = checked_round(damaged, name)
     assert _said(evidence, told), evidence["plan"]["unproven"]
     if "archive missing" in name:
         assert certain(evidence) == 0
         assert "There was no sample of it in the recorder's archive" in run.questions["approve_data_loss"]
 
 
-def judged_round(damaged: DamagedRounds, name: str) -> tuple[Run, dict[str, Any]]:
-    """A whole run: the judge finds nothing, records are lost, and each row claims no more than the fuller run."""
+def checked_round(damaged: DamagedRounds, name: str) -> tuple[Run, dict[str, Any]]:
+    """A whole run: the check finds nothing, records are lost, and each row claims no more than the fuller run."""
     run = damaged.fresh()
     evidence = damaged.driver.whole(run)
     assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
-    verdict = damaged.judged_anyhow(evidence)
+    verdict = damaged.check_without_counts(evidence)
     print(
         f"{name}: {evidence['classes']}, bound {evidence['rereads']['bound']}, certainly lost {certain(evidence)};"
         f" {dict(verdict.figures)}",
@@ -227,7 +227,7 @@ def test_a_few_poison_records_are_counted(damaged: DamagedRounds) -> None:
     """Cut off, foreign, without a value, negative: they are left out, and how many they are is said."""
     count = few(damaged)
     damaged.syncs.append(poisoned(damaged.syncs.records, count))
-    _, evidence = judged_round(damaged, f"{count} poison records")
+    _, evidence = checked_round(damaged, f"{count} poison records")
     assert certain(evidence) == certain(damaged.said), "what nobody can read took certainty away"
     assert _said(evidence, rf"\b{count} of \d+ records of {re.escape(SYNCS_TOPIC)}"), evidence["plan"]["unproven"]
 
@@ -279,7 +279,7 @@ def test_a_topic_made_again_on_the_target(
         topic = next(iter(scene.rehearsal.load.topics))
         lose(scene, topic if policy == "identity" else f"{SOURCE}.{topic}")
         evidence = scene.completed(scene.run())
-        verdict = scene.judged(evidence)
+        verdict = scene.checked(evidence)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert verdict.figures["not_on_target"] > 0
     assert set(evidence["classes"]) <= WITHOUT_PROOF

@@ -40,7 +40,7 @@ def test_a_planned_failover_is_exact(policy: str, fresh_lab: Callable[..., Path]
             evidence = driver.whole(Run(PARAMS))
             assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
             unsettled = made.settle()
-            verdict = made.judge(evidence, "approver")
+            verdict = made.check(evidence, "approver")
             verdict.add(unsettled)
             print(
                 f"{policy} naming: {figures_of(evidence, 'wait_for_zero_lag')}, seconds {evidence['seconds']},"
@@ -72,7 +72,7 @@ def test_a_lost_source_is_left(policy: str, fresh_lab: Callable[..., Path], tmp_
             f"{policy} naming: {stopped['states']}, re-reads {evidence['rereads']}, seconds {evidence['seconds']}",
             flush=True,
         )
-        verdict = scene.judged(evidence)
+        verdict = scene.checked(evidence)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert verdict.figures["positions"] > 0 and verdict.figures["acknowledged_by_load"] > RATE
     assert verdict.figures["new_records_consumed"] > 0

@@ -12,7 +12,7 @@ from kafka_dr.domain.readiness.plan import table_cell
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry
 
-from lab.checker import Verdict
+from lab.checker import CheckResult
 from lab.checker.client_behaviour import beyond_cut_off, late_acknowledgements
 from lab.checker.evidence_file import offsets_by_partition, wall_clock_milliseconds
 from lab.checker.readers import REFUSALS, ClusterReader
@@ -112,7 +112,7 @@ def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Calla
             f" seconds {evidence['seconds']}",
             flush=True,
         )
-        verdict = scene.judged(evidence)
+        verdict = scene.checked(evidence)
         assert verdict.passed, "\n".join(verdict.lines(limit=5))
         assert min(verdict.figures[name] for name in ("positions", "acknowledged_by_load", "new_records_consumed")) > 0
         assert evidence["continues"] == {"procedure_id": died.run.procedure_id, "fenced": after != FORECAST}
@@ -127,7 +127,7 @@ def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Calla
         died.refuses(run)
 
 
-def nothing_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: Verdict) -> None:
+def nothing_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: CheckResult) -> None:
     """Of a forecast that nobody had approved the topics and who was at work, and no more."""
     told = evidence["plan"]["continues"]
     found = (told["fenced_at"], told["partitions"], told["drained"], told["positions"])
@@ -139,7 +139,7 @@ def nothing_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, A
     }
 
 
-def ends_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: Verdict) -> None:
+def ends_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: CheckResult) -> None:
     """The source's last ends and the groups' last positions: every loss has an end, and no position is old."""
     told, question = evidence["plan"]["continues"], run.questions["approve_data_loss"]
     fenced, frozen = died.outcome("fence_producers"), died.outcome(DRAINED)["positions"]["rows"]
@@ -159,7 +159,7 @@ def ends_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any]
     ] == []
 
 
-def all_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: Verdict) -> None:
+def all_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: CheckResult) -> None:
     """Nothing is lost; frozen positions are translated anew, and those at the source's end are at the boundary."""
     told, earlier, figures = evidence["plan"]["continues"], died.outcome(TRANSLATED), figures_of(evidence, TRANSLATED)
     assert told["drained"] == told["partitions"] == died.outcome("fence_producers")["cut_off"]["rows"]
@@ -247,7 +247,7 @@ class ContinuedRounds(LostRounds):
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContinuedRounds]:
-    """A lab without Airflow whose source died within a planned failover, and a judged continuation."""
+    """A lab without Airflow whose source died within a planned failover, and a checked continuation."""
     state = tmp_path_factory.mktemp("lab")
     try:
         up(state, airflow=False)

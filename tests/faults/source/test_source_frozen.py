@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from lab.checker import Verdict
+from lab.checker import CheckResult
 from lab.checker.evidence_file import wall_clock_milliseconds
 from lab.checker.loss_rows import loss_rows
 from lab.checker.readers import ClusterReader, Place
@@ -85,7 +85,7 @@ def test_what_a_thawed_source_took_is_listed(step: str, fresh_lab: Callable[...,
             flush=True,
         )
         time.sleep(2 * GRACE_MS / 1000)
-        verdict = scene.judged(evidence) if completed else Verdict()
+        verdict = scene.checked(evidence) if completed else CheckResult()
         scene.rehearsal.stop()
         told = list(scene.rehearsal.make_ledger().periods[0].acknowledged.values())
         fenced_at = wall_clock_milliseconds(fence["fenced_at"])

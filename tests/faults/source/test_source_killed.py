@@ -1,4 +1,4 @@
-"""The source's broker and worker killed under load at ten moments, judged without it and again with it."""
+"""The source's broker and worker killed under load at ten moments, checked without it and again with it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_nobody_skips_and_every_record_is_accounted_for(
         f"certainly lost without the source: {figures['listed_certain']}, with it: {figures['stranded_certain']}",
         flush=True,
     )
-    assert figures["stranded_listed"] >= figures["not_on_target"], "the source's return was not judged"
+    assert figures["stranded_listed"] >= figures["not_on_target"], "the source's return was not checked"
     assert not accident.kill_mirror_maker or figures["repeats"] > 0, "MirrorMaker 2 was killed, and repeated nothing"
     assert not accident.lag or figures["not_on_target"] > RATE, "replication was held back, and did not lag"
     assert not accident.lag or figures["stranded_certain"] > RATE, (
@@ -76,7 +76,7 @@ def test_nobody_had_recorded(fresh_lab: Callable[..., Path], tmp_path: Path) -> 
         scene.rehearsal.kill_source()
         run = scene.run()
         evidence = scene.completed(run)
-        verdict = scene.judged(evidence)
+        verdict = scene.checked(evidence)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert verdict.figures["positions"] > 0
     assert [row for row in evidence["loss"] if row["certain_to"] is not None] == []

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka_dr.hooks.journal.journal import Journal
 
-from lab.checker import RoundTripCheck, RoundTripObserved, Trip, Verdict
+from lab.checker import CheckResult, RoundTripCheck, RoundTripObserved, Trip
 from lab.checker.round_trip.observed import FAILBACK
 from lab.rehearsal.planned import without_garbage_collection
 from lab.rehearsal.round_trip import Leaving
@@ -25,7 +25,7 @@ KINDS = ("stranded", "uncommitted", "older")
 
 
 class FailbackRounds(Rounds):
-    """The lab after stranded records of every kind, and the judged end of one failback; nobody writes meanwhile."""
+    """The lab after stranded records of every kind, and the checked end of one failback; nobody writes meanwhile."""
 
     dag_id = FAILBACK
     rate = 1_000
@@ -57,8 +57,8 @@ class FailbackRounds(Rounds):
         """Both clusters, the other way round."""
         return World(self.lab, self.groups, AWAY, HOME)
 
-    def judged(self, evidence: dict[str, Any]) -> Verdict:
-        """The judge's verdict on the undisturbed run."""
+    def checked(self, evidence: dict[str, Any]) -> CheckResult:
+        """The check's verdict on the undisturbed run."""
         self.rehearsal.ledger.turn(HOME, self.rehearsal.ledger.now.begun_at + 1)
         self.trip.evidence, self.trip.folder = evidence, self.lab.evidence / evidence["procedure_id"]
         with without_garbage_collection():

@@ -22,7 +22,7 @@ STOP_SECONDS = 60.0
 
 
 class LostRounds(Rounds):
-    """The lab, its target, what was recorded, and the judged end; ``rate`` is the load's records/s."""
+    """The lab, its target, what was recorded, and the checked end; ``rate`` is the load's records/s."""
 
     dag_id = UNPLANNED
     rate = 2_000

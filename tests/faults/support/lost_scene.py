@@ -16,7 +16,7 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.vocabulary import Entry
 
-from lab.checker import Verdict
+from lab.checker import CheckResult
 from lab.environment.state import Lab
 from lab.rehearsal.planned import SOURCE, TARGET
 from lab.rehearsal.unplanned import LostSourceRehearsal
@@ -116,10 +116,10 @@ class LostScene:
         assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
         return evidence
 
-    def judged(self, evidence: dict[str, Any]) -> Verdict:
-        """The judge's verdict, once clients have worked on the target and all writers and readers have ended."""
+    def checked(self, evidence: dict[str, Any]) -> CheckResult:
+        """The check's verdict, once clients have worked on the target and all writers and readers have ended."""
         unsettled = self.rehearsal.settle()
-        verdict = self.rehearsal.judge(evidence, "approver")
+        verdict = self.rehearsal.check(evidence, "approver")
         verdict.add(unsettled)
         print(dict(verdict.figures), flush=True)
         return verdict

@@ -1,4 +1,4 @@
-"""One workload on one lab that is moved again and again: each round must end as the first, judged one."""
+"""One workload on one lab that is moved again and again: each round must end as the first, checked one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 from kafka_dr.hooks.journal.journal import Journal
 
-from lab.checker import Verdict
+from lab.checker import CheckResult
 from lab.environment.bring_up import up
 from lab.environment.state import Lab
 from lab.environment.take_down import down
@@ -34,7 +34,7 @@ MOST_WRONG = 20
 
 
 class Rounds:
-    """The lab, its workload, the world before, and the judged end state of one undisturbed run.
+    """The lab, its workload, the world before, and the checked end state of one undisturbed run.
 
     Attributes:
         dag_id: the procedure of every round.
@@ -68,7 +68,7 @@ class Rounds:
         self.world = self.seen()
         self.before = self.world.look()
         evidence = self._reference_run()
-        verdict = self.judged(evidence)
+        verdict = self.checked(evidence)
         assert verdict.passed, "\n".join(verdict.lines(limit=5))
         self.end, self.said = self.at_rest(), self.comparable(evidence)
 
@@ -86,10 +86,10 @@ class Rounds:
         """The world as the undisturbed run left it, once nothing is under way any more."""
         return self.world.look()
 
-    def judged(self, evidence: dict[str, Any]) -> Verdict:
-        """The judge's verdict on a round."""
+    def checked(self, evidence: dict[str, Any]) -> CheckResult:
+        """The check's verdict on a round."""
         # Its trial writes would stay in the logs, and no later round would find the target drained.
-        return self.rehearsal.judge_of(evidence, "approver").check(writes=False)
+        return self.rehearsal.checker_for(evidence, "approver").check(writes=False)
 
     def _reference_run(self) -> dict[str, Any]:
         """An undisturbed run, kept after some steps so that later rounds can begin there."""

@@ -111,7 +111,7 @@ LAYERS = [
         ),
         ("The domain is pure: no clock, no I/O, no client", DOMAIN, "kafka_dr.domain.mutant", "time"),
         (
-            "Product, Spark jobs and lab share no code: the lab's checker judges the others",
+            "Product, Spark jobs and lab share no code: the lab's checker checks the others",
             LAB,
             "lab.mutant",
             "kafka_dr.vocabulary",

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lab.checker import evidence_file as told
-from lab.checker.findings import Verdict
+from lab.checker.findings import CheckResult
 from lab.checker.ledger import Ledger, Log, Names, Place, Topic
 from lab.checker.records import Held
 from lab.checker.round_trip.check import RoundTripCheck
@@ -352,10 +352,10 @@ class Story:
         write_listing(self.trip.folder / "find" / kind, [(one.offset, *self.letters[one.digest]) for one in listed])
         self.trip.evidence["stranded"] = "find"
 
-    # -- the judge ---------------------------------------------------------------------------------------------------
+    # -- the check ---------------------------------------------------------------------------------------------------
 
-    def judge(self, writes: bool = False) -> Verdict:
-        """What the judge says of the last change of sides."""
+    def check(self, writes: bool = False) -> CheckResult:
+        """What the check says of the last change of sides."""
         return RoundTripCheck(
             RoundTripObserved(self.ledger, self.trip, {}, lambda alias, _: self.clusters[alias])
         ).check(writes)
@@ -366,15 +366,15 @@ class Story:
         del evidence["digest"]
         self.trip.evidence = evidence | {"digest": sealed(evidence)}
 
-    def passes(self) -> Verdict:
+    def passes(self) -> CheckResult:
         """The same of one that must be right."""
-        verdict = self.judge()
+        verdict = self.check()
         assert verdict.passed, verdict.lines()
         return verdict
 
     def checks(self) -> set[str]:
         """Names of the checks that found something."""
-        return {finding.check for finding in self.judge().findings}
+        return {finding.check for finding in self.check().findings}
 
 
 def sealed(value: Any) -> str:

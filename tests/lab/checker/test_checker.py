@@ -1,4 +1,4 @@
-"""The judge must catch every bad history, and let the good ones pass. Histories here are written by hand."""
+"""The check must catch every bad history, and let the good ones pass. Histories here are written by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lab.checker.client_behaviour import (
     unread_new_records,
 )
 from lab.checker.client_history import ClientLogs
-from lab.checker.findings import Finding, Verdict
+from lab.checker.findings import CheckResult, Finding
 from lab.checker.positions import Alignment, out_of_order
 from lab.checker.records import (
     Held,
@@ -353,12 +353,12 @@ def test_times_without_a_zone_are_refused() -> None:
         told.wall_clock_milliseconds("1970-01-01T00:00:01")
 
 
-# What the judge keeps and says
+# What the check keeps and says
 
 
 def test_a_verdict_passes_only_without_findings() -> None:
     """One finding fails the verdict; long lists are cut with their count."""
-    verdict = Verdict()
+    verdict = CheckResult()
     verdict.add([], positions=2)
     assert verdict.passed
     verdict.add([Finding("missing", "gone", record=f"id-{n}") for n in range(60)], positions=1)

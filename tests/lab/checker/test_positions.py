@@ -32,7 +32,7 @@ def test_a_position_ahead_or_behind_after_a_failback_is_caught(make: Make, polic
     story = returned(make, policy)
     assert story.position("billing", "primary") == 2
     assert put(story, 3, policy) == {"skipped"}
-    (finding,) = story.judge().findings
+    (finding,) = story.check().findings
     assert (finding.group, finding.record) == ("billing", "id-c")
     assert put(story, 1, policy) == {"not exact"}
     assert put(story, 2, policy) == set()
@@ -92,7 +92,7 @@ def test_a_position_that_nobody_asked_for_is_caught(make: Make) -> None:
     assert story.checks() == set()
     story = back(moved(make, "default"))
     story.place("billing", 3, alias="primary", topic="standby.orders")
-    before = story.judge().findings
+    before = story.check().findings
     assert {one.check for one in before} == {"skipped"}
     del story.clusters["standby"].committed["billing"]["orders", 0]
     assert "never committed" in story.checks()
@@ -163,7 +163,7 @@ def test_a_record_that_no_consumer_was_given_is_named(make: Make, tmp_path: Path
     story.place("readers", 5)
     story.fail_back()
     reading(story, tmp_path / "wrong", range(4, 5), range(8, 9))
-    assert [one.group for one in story.judge().findings if one.check == "never delivered"] == ["readers"]
+    assert [one.group for one in story.check().findings if one.check == "never delivered"] == ["readers"]
 
 
 def test_a_group_that_has_read_on_is_judged_by_what_its_first_consumer_found(make: Make, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_flow_that_does_not_go_on_is_caught(make: Make, policy: str) -> None:
     """Each record that clients wrote since, and that the standby has not, is named."""
     story = returned(make, policy)
     story.write("Z")
-    assert [one.record for one in story.judge().findings if one.check == "not flowing"] == ["id-Z"]
+    assert [one.record for one in story.check().findings if one.check == "not flowing"] == ["id-Z"]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -216,6 +216,6 @@ def test_a_flow_that_should_stand_and_runs_is_caught(make: Make, policy: str) ->
 def test_open_and_closed_are_tried_at_last(make: Make) -> None:
     """Where clients were nothing may be written, where they are everything."""
     story = returned(make)
-    assert {one.check for one in story.judge(writes=True).findings} == {"source open"}
+    assert {one.check for one in story.check(writes=True).findings} == {"source open"}
     story.clusters["standby"].refusing = story.clusters["primary"].refusing = {"orders"}
-    assert {one.check for one in story.judge(writes=True).findings} == {"target closed"}
+    assert {one.check for one in story.check(writes=True).findings} == {"target closed"}

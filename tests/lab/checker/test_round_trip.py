@@ -1,4 +1,4 @@
-"""The judge of round trips catches every wrong record and position of made-up clusters, and passes right ones."""
+"""The check of round trips catches every wrong record and position of made-up clusters, and passes right ones."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_skipped_record_is_named(make: Make, policy: str) -> None:
     """Acknowledged where clients were, and not where they are."""
     story = returned(make, policy)
     drop(story, "primary", "v")
-    (finding,) = [one for one in story.judge().findings if one.check == "missing"]
+    (finding,) = [one for one in story.check().findings if one.check == "missing"]
     assert (finding.record, finding.offset, finding.topic) == ("id-v", 1 if policy == "default" else 7, "orders")
 
 
@@ -120,7 +120,7 @@ def test_a_record_from_before_the_first_trip_counts_until_the_end(make: Make, po
     story.passes()
     story.fail_over()
     drop(story, "standby", "b")
-    assert "id-b" in {one.record for one in story.judge().findings if one.check == "missing"}
+    assert "id-b" in {one.record for one in story.check().findings if one.check == "missing"}
 
 
 def test_repeats_hide_no_missing_record(make: Make) -> None:
@@ -159,7 +159,7 @@ def test_the_original_flow_copying_all_again_is_caught(make: Make, policy: str) 
     story = returned(make, policy)
     place = name_there(story, "standby")
     copy(story, "standby", "abc", place)
-    verdict = story.judge()
+    verdict = story.check()
     assert {one.check for one in verdict.findings} == {"copied again"}
     assert [one.record for one in verdict.findings] == ["id-a", "id-b", "id-c"]
 
@@ -179,7 +179,7 @@ def test_a_stranded_record_that_is_mirrored_after_all_is_caught(make: Make) -> N
     """It was written before the flow began anew: nobody decided that it goes there."""
     story = back(lost(make))
     copy(story, "standby", "e")
-    (finding,) = [one for one in story.judge().findings if one.check == "late"]
+    (finding,) = [one for one in story.check().findings if one.check == "late"]
     assert finding.record == "id-e"
 
 
@@ -189,7 +189,7 @@ def test_a_repeat_is_somebodys_fault_unless_mirror_maker_was_killed(make: Make) 
         story = repeated(make, crashed)
         story.write("u")
         assert story.checks() == found
-        assert story.judge().figures["repeats"] == 3
+        assert story.check().figures["repeats"] == 3
     story.fail_back()
     story.write("X")
     story.passes()
@@ -206,7 +206,7 @@ def test_a_repeat_of_what_both_clusters_wrote_is_somebodys_fault_unless_mirror_m
         copy(story, "primary", "cd")
         story.fail_over(crashed=crashed)
         assert story.checks() == found
-        assert story.judge().figures["repeats"] == 2
+        assert story.check().figures["repeats"] == 2
 
 
 def test_a_log_made_anew_from_one_with_repeats_has_them_too(make: Make) -> None:
@@ -246,7 +246,7 @@ def test_an_append_that_made_the_log_anew_is_caught(make: Make) -> None:
     story.fail_back()
     cut = story.clusters["primary"].logs[AT]
     story.clusters["primary"].logs[AT], story.clusters["primary"].log_ends[AT] = cut[:4], 4
-    texts = {one.text for one in story.judge().findings if one.check == "log changed"}
+    texts = {one.text for one in story.check().findings if one.check == "log changed"}
     assert texts == {"does not hold any more what it held when the cluster returned"}
 
 
@@ -352,7 +352,7 @@ def test_what_is_wrong_with_a_trip_is_caught_by_one_check(
     assert told_of.checks() == {check}
 
 
-# One planned failover, judged alone.
+# One planned failover, checked alone.
 
 
 def planned(make: Make, policy: str = "identity", before: Spoil = lambda story: None) -> Story:
@@ -388,13 +388,13 @@ def step_of(story: Story, **changes: str) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_right_planned_failover_passes(make: Make, policy: str) -> None:
-    """Also where the judge had tried to write before, and where evidence is told in other letters than English ones."""
+    """Also where the check had tried to write before, and where evidence is told in other letters than English ones."""
     story = planned(make, policy)
     plan = {"groups": {"größe": 1}}
     story.amend(plan=plan, plan_digest=sealed(plan))
     for place in (AT, story.names.counterpart(("primary", AT))[1]):
         story.clusters["standby"].append(place, Held(0, PROBE_DIGEST, 0, False))
-    verdict = story.judge(writes=True)
+    verdict = story.check(writes=True)
     assert verdict.passed, verdict.lines()
     assert verdict.figures["positions"] == verdict.figures["exact"] == 1
     assert (verdict.figures["acknowledged_by_load"], verdict.figures["acknowledged_by_clients"]) == (6, 0)
@@ -439,7 +439,7 @@ def test_whatever_is_wrong_with_a_planned_failover_is_caught(
     """Each is named by its check, in words that tell it from the others."""
     story = planned(make, policy)
     spoil(story)
-    findings = story.judge(writes=True).findings
+    findings = story.check(writes=True).findings
     assert any(one.check == check and said in one.text for one in findings), findings
 
 
@@ -462,7 +462,7 @@ def test_under_default_naming_new_records_stand_beside_the_copies(
     (tmp_path / "clients" / "c.jsonl").write_text("".join(lines))
     story.ledger.take_clients(tmp_path / "clients")
     story.place("readers", 3, alias="standby")
-    verdict = story.judge()
+    verdict = story.check()
     assert [(one.check, one.offset) for one in verdict.findings] == [("never delivered", offset) for offset in skipped]
     assert verdict.figures["new_records_consumed"] == 3
 
@@ -529,7 +529,7 @@ def test_of_compacted_topics_the_latest_value_of_each_key_counts(make: Make) -> 
     story.clusters["primary"].logs[AT] = [one for one in log if one.digest not in (digest("a", "k"), digest("b", "k"))]
     story.passes()
     story.clusters["primary"].logs[AT] = [one for one in log if one.digest != digest("u", "k")]
-    assert [one.record for one in story.judge().findings if one.check == "missing"] == ["id-u"]
+    assert [one.record for one in story.check().findings if one.check == "missing"] == ["id-u"]
 
 
 def test_an_exported_value_lets_the_one_before_it_stand() -> None:
@@ -564,7 +564,7 @@ def test_a_loss_that_is_not_listed_is_in_a_third_place(make: Make) -> None:
     """Until the source is back, what it did not give away must be listed as lost."""
     story = lost(make)
     story.trip.evidence["loss"] = []
-    assert {one.record for one in story.judge().findings if one.check == "missing"} == {"id-e", "id-f"}
+    assert {one.record for one in story.check().findings if one.check == "missing"} == {"id-e", "id-f"}
 
 
 # The ledger.
@@ -595,7 +595,7 @@ def test_a_truth_that_is_taken_in_again_adds_what_is_new(anew: bool) -> None:
     ledger.turn("standby", 1)
     ledger.turn("primary", 2)
     if anew:
-        ledger.made_anew(("primary", AT), [])
+        ledger.record_recreation(("primary", AT), [])
     else:
         topic.records[0].append(more)
     ledger.take_truth(GroundTruth(1, "primary", {"orders": topic}))

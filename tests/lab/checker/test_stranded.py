@@ -31,7 +31,7 @@ def test_an_export_that_is_not_the_truth_is_caught(make: Make, mode: str, export
     """One record that lacks, and one that was mirrored."""
     story = lost(make)
     story.fail_back(mode, export=export)
-    found = [one for one in story.judge().findings if one.check == "stranded"]
+    found = [one for one in story.check().findings if one.check == "stranded"]
     assert found and all(wrong in one.text for one in found)
 
 
@@ -40,7 +40,7 @@ def test_an_export_of_a_topic_that_nobody_wrote_is_caught(make: Make) -> None:
     story = lost_and_returned(make)
     story.ledger.topics.clear()
     story.trip.returned = {}
-    assert [one.text for one in story.judge().findings if one.check == "stranded"] == [
+    assert [one.text for one in story.check().findings if one.check == "stranded"] == [
         "is listed, and nobody wrote to such a partition"
     ]
 
@@ -49,7 +49,7 @@ def test_no_export_at_all_is_caught(make: Make) -> None:
     """Each stranded record is named."""
     story = lost_and_returned(make)
     story.trip.evidence["stranded"] = None
-    assert [one.record for one in story.judge().findings if one.check == "stranded"] == ["id-e", "id-f"]
+    assert [one.record for one in story.check().findings if one.check == "stranded"] == ["id-e", "id-f"]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_older_records_of_a_deleted_log_are_kept_beside(make: Make) -> None:
 
 
 def test_what_was_kept_in_place_follows_where_names_tell_whose_it_is(make: Make) -> None:
-    """Under default naming the flow goes on behind what it mirrored, and positions among these are judged."""
+    """Under default naming the flow goes on behind what it mirrored, and positions among these are checked."""
     story = back(lost(make, "default"))
     story.passes()
     story.place("billing", 4)
@@ -167,7 +167,7 @@ def test_what_the_old_cluster_took_later_is_due_too(make: Make) -> None:
     story = lost(make)
     story.write("g", cluster="primary")
     story.fail_back(export="ef")
-    assert [one.record for one in story.judge().findings if one.check == "stranded"] == ["id-g"]
+    assert [one.record for one in story.check().findings if one.check == "stranded"] == ["id-g"]
 
 
 def test_a_quarantine_that_was_mirrored_counts_once(make: Make) -> None:
@@ -183,7 +183,7 @@ def test_a_quarantine_that_was_mirrored_counts_once(make: Make) -> None:
         cluster.logs["orders.stranded", 0] = [
             Held(0, content_digest(None, b"e"), 0, False, "primary/orders/0/0", digest("e"))
         ]
-    assert len([one for one in story.judge().findings if one.check == "missing"]) == 1
+    assert len([one for one in story.check().findings if one.check == "missing"]) == 1
 
 
 def test_where_mirror_maker_repeated_what_recurs_one_too_many_is_safe(make: Make) -> None:
@@ -209,7 +209,7 @@ def test_after_a_recreate_the_export_is_the_only_place(make: Make, policy: str) 
     """What it lacks is in a third place, and named as missing."""
     story = lost(make, policy)
     story.fail_back("recreate", export="e")
-    missing = {one.record for one in story.judge().findings if one.check == "missing"}
+    missing = {one.record for one in story.check().findings if one.check == "missing"}
     assert missing == ({"id-f"} if policy == "identity" else set())
 
 
@@ -221,7 +221,7 @@ def test_the_export_counts_when_clients_leave_again(make: Make) -> None:
     story.write("m")
     assert story.passes().figures["exported"] == 2
     story.ledger.exported.clear()
-    assert {one.record for one in story.judge().findings if one.check == "missing"} == {"id-e", "id-f"}
+    assert {one.record for one in story.check().findings if one.check == "missing"} == {"id-e", "id-f"}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -238,7 +238,7 @@ def test_each_stranded_record_is_replayed_once(make: Make, policy: str) -> None:
     absent = lost(make, policy)
     absent.fail_back("recreate")
     absent.trip.decisions = decided["decisions"]
-    assert [one.offset for one in absent.judge().findings if one.check == "not replayed"] == [4, 5]
+    assert [one.offset for one in absent.check().findings if one.check == "not replayed"] == [4, 5]
     wrong = lost(make, policy)
     wrong.replay(wrong.clusters["primary"].logs[AT][4]._replace(digest=digest("!")))
     wrong.fail_back("recreate")
@@ -267,7 +267,7 @@ def test_a_replay_that_no_transaction_committed_is_none(make: Make) -> None:
     aborted = story.clusters["standby"].logs[AT][-1]
     story.clusters["standby"].uncommitted.add((AT, aborted.offset))
     story.fail_back("recreate", decisions={"orders": "replay"})
-    found = [one for one in story.judge().findings if one.check == "replayed twice"]
+    found = [one for one in story.check().findings if one.check == "replayed twice"]
     assert [one.text for one in found] == ["on primary: 2 replays of primary/orders/0/4"]
 
 
@@ -283,7 +283,7 @@ def test_a_stranded_value_that_was_written_over_is_not_replayed(make: Make) -> N
         story.trip.decisions = {"orders": "replay"}
         story.trip.evidence["stranded"] = None
         story.ledger.exported.add((0, AT, 1))
-        assert [one.offset for one in story.judge().findings if one.check == "not replayed"] == due
+        assert [one.offset for one in story.check().findings if one.check == "not replayed"] == due
 
 
 def test_the_quarantine_holds_what_is_nowhere_else(make: Make) -> None:
@@ -298,4 +298,4 @@ def test_the_quarantine_holds_what_is_nowhere_else(make: Make) -> None:
     # It was mirrored: one record stands in both copies, and accounts for one.
     story.clusters["primary"].logs["orders.stranded", 0] = [story.clusters["standby"].logs["orders.stranded", 0][0]]
     story.clusters["standby"].logs["orders.stranded", 0].pop()
-    assert [one.record for one in story.judge().findings if one.check == "missing"] == ["id-f"]
+    assert [one.record for one in story.check().findings if one.check == "missing"] == ["id-f"]

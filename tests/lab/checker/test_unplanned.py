@@ -1,4 +1,4 @@
-"""The judge of an unplanned failover catches every wrong evidence of made-up clusters, and passes right ones."""
+"""The check of an unplanned failover catches every wrong evidence of made-up clusters, and passes right ones."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ def test_a_compacted_topic_needs_the_latest_of_each_key_or_its_loss(scene: Scene
 def test_aborted_records_may_get_lost(scene: Scene) -> None:
     """Nobody was told that an aborted record is kept."""
     scene.loss = []
-    judge = scene.judge()
-    records = judge.seen.before.records[AT]
+    check = scene.check()
+    records = check.seen.before.records[AT]
     records |= {offset: records[offset]._replace(state=ABORTED) for offset in (4, 5)}
-    assert judge.check(writes=False).passed
+    assert check.check(writes=False).passed
 
 
 # (b) What is called lost is not there.
@@ -243,9 +243,9 @@ def test_an_approval_that_binds_nobody_is_caught(scene: Scene, gate: str, fault:
 def test_the_starter_approves_nothing_whoever_was_expected(scene: Scene) -> None:
     """Also where any second person may have answered."""
     scene.change = lambda evidence: evidence["approvals"][0].update(by="operator")
-    judge = scene.judge()
-    judge.trip.approver = None
-    (finding,) = judge.check(writes=False).findings
+    check = scene.check()
+    check.trip.approver = None
+    (finding,) = check.check(writes=False).findings
     assert "answered by 'operator'" in finding.text
 
 
@@ -434,7 +434,7 @@ def test_the_exact_list_equals_the_truth_both_ways(
 ) -> None:
     """Nothing left out, nothing that is on the target, nothing that the source does not hold or holds otherwise."""
     listed(tmp_path, records)
-    verdict = scene.judge().judge_returned(tmp_path)
+    verdict = scene.check().check_returned(tmp_path)
     assert sorted(finding.offset for finding in verdict.findings) == offsets
     assert {finding.check for finding in verdict.findings} <= {"stranded"}
 
@@ -442,23 +442,23 @@ def test_the_exact_list_equals_the_truth_both_ways(
 def test_a_stranded_record_is_named(scene: Scene, tmp_path: Path) -> None:
     """The finding carries the record's id."""
     listed(tmp_path, {4: "e"})
-    assert [finding.record for finding in scene.judge().judge_returned(tmp_path).findings] == ["id-5"]
+    assert [finding.record for finding in scene.check().check_returned(tmp_path).findings] == ["id-5"]
 
 
 def test_a_stranded_record_nobody_was_told_of_may_be_listed(scene: Scene, tmp_path: Path) -> None:
     """It is on the source and not on the target: whoever decides on the list should see it."""
     scene.told = {0, 1, 2, 3, 4}
     listed(tmp_path, {4: "e", 5: "f"})
-    verdict = scene.judge().judge_returned(tmp_path)
+    verdict = scene.check().check_returned(tmp_path)
     assert (verdict.passed, verdict.figures["stranded_unconfirmed"]) == (True, 1)
 
 
 def test_an_absent_list_and_a_foreign_partition_are_caught(scene: Scene, tmp_path: Path) -> None:
     """No list is not an empty list."""
     scene.source, scene.loss = "abcd", []
-    assert len(scene.judge().judge_returned(tmp_path).findings) == 1
+    assert len(scene.check().check_returned(tmp_path).findings) == 1
     listed(tmp_path, {})
-    assert scene.judge().judge_returned(tmp_path).passed
+    assert scene.check().check_returned(tmp_path).passed
 
 
 @pytest.mark.parametrize(
@@ -471,7 +471,7 @@ def test_what_is_lost_by_the_source_itself_is_held_against_the_truth(
     listed(tmp_path, {4: "e", 5: "f"})
     kinds = {name: pa.string() if name == "topic" else pa.int64() for name in found}
     pq.write_table(pa.Table.from_pylist([found], pa.schema(kinds)), tmp_path / "loss.parquet")
-    verdict = scene.judge().judge_returned(tmp_path)
+    verdict = scene.check().check_returned(tmp_path)
     assert {finding.check for finding in verdict.findings} == check
     assert verdict.figures["stranded_certain"] == (0 if found["certain_to"] is None else 6 - found["from_offset"])
 
@@ -480,14 +480,14 @@ def test_of_a_compacted_topic_the_latest_of_each_key_is_stranded(scene: Scene, t
     """All records here share one key: an older value that the target's cleaner took is nobody's loss."""
     scene.kind, scene.target = "compacted", "_b_d"
     listed(tmp_path, {5: "f"})
-    assert scene.judge().judge_returned(tmp_path).passed
+    assert scene.check().check_returned(tmp_path).passed
 
 
 def test_recurring_contents_are_stranded_by_count(scene: Scene, tmp_path: Path) -> None:
     """With two of three equal blocks mirrored, the third is stranded."""
     scene.source, scene.target = "abcabcabc", "abcabc"
     listed(tmp_path, {6: "a", 7: "b", 8: "c"})
-    assert scene.judge().judge_returned(tmp_path).passed
+    assert scene.check().check_returned(tmp_path).passed
 
 
 # What clients write down.

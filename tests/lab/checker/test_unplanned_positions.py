@@ -137,21 +137,21 @@ def test_a_refused_position_stands_nowhere(scene: Scene) -> None:
 def test_a_refused_position_begins_on_the_local_topic(scene: Scene, at: int, found: set[str]) -> None:
     """What clients write under default naming is read from its beginning, and from nowhere else."""
     scene.policy, scene.rows = "default", [claim(2, None, bound=None, kind="REFUSED", mirror_maker_rereads=None)]
-    judge = scene.judge()
-    judge.seen.target.committed["billing"] = {AT: at}
-    assert {finding.check for finding in judge.check(writes=False).findings} == found
+    check = scene.check()
+    check.seen.target.committed["billing"] = {AT: at}
+    assert {finding.check for finding in check.check(writes=False).findings} == found
 
 
 def test_a_group_must_stand_at_zero_on_local_topics(scene: Scene) -> None:
     """Under default naming clients write elsewhere than where they read the past."""
     scene.policy = "default"
-    judge = scene.judge()
-    del judge.seen.target.committed["billing"][AT]
-    assert {finding.check for finding in judge.check(writes=False).findings} == {"local position"}
+    check = scene.check()
+    del check.seen.target.committed["billing"][AT]
+    assert {finding.check for finding in check.check(writes=False).findings} == {"local position"}
 
 
 def test_default_naming_finds_the_same(scene: Scene) -> None:
-    """Positions are judged on the mirrored topic, losses by the source's name."""
+    """Positions are checked on the mirrored topic, losses by the source's name."""
     scene.policy, scene.rows, scene.loss = "default", [claim(2, 3)], [row(3, 5, 5)]
     found = {(finding.check, finding.topic) for finding in scene.verdict().findings}
     assert found == {("skipped", "primary.orders"), ("not lost", "orders"), ("missing", "orders")}
@@ -160,9 +160,9 @@ def test_default_naming_finds_the_same(scene: Scene) -> None:
 def test_a_position_below_the_log_start_is_out_of_range(scene: Scene) -> None:
     """A consumer there falls to its reset policy, whatever the bound allows."""
     scene.rows = [claim(2, 1, bound=1)]
-    judge = scene.judge()
-    judge.seen.target.log_starts[AT] = 2
-    assert {finding.check for finding in judge.check(writes=False).findings} == {"out of range"}
+    check = scene.check()
+    check.seen.target.log_starts[AT] = 2
+    assert {finding.check for finding in check.check(writes=False).findings} == {"out of range"}
 
 
 def test_a_bound_beyond_one_sampling_interval_is_caught(scene: Scene) -> None:

@@ -17,7 +17,7 @@ Make = Callable[..., Story]
 def moved(
     make: Make, policy: str = "identity", dag_id: str = PLANNED, mirrored: int | None = None, **trip: object
 ) -> Story:
-    """Clients went over, and write there; the first change was judged."""
+    """Clients went over, and write there; the first change was checked."""
     story = make(policy)
     story.write("abcdef")
     story.place("billing", 2)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from lab.checker import evidence_file as told
 from lab.checker.client_history import ClientLogs
-from lab.checker.findings import Verdict
+from lab.checker.findings import CheckResult
 from lab.checker.ledger import Ledger, Names, Topic
 from lab.checker.records import Held
 from lab.checker.round_trip.observed import UNPLANNED, Trip
@@ -146,17 +146,17 @@ class Scene:
         self.spoil(evidence)
         return json.loads(json.dumps(evidence))
 
-    def judge(self) -> UnplannedCheck:
-        """The judge before this scene."""
+    def check(self) -> UnplannedCheck:
+        """The check before this scene."""
         placed = {group: {AT: position} for group, position in self.committed.items()}
         facts = {"placed": placed, "died_at": DIED, "approver": "approver", **self.more}
         trip = Trip(0, UNPLANNED, *ALIASES, self.evidence(), self.folder, **facts)
         clusters = self.clusters()
         return UnplannedCheck(UnplannedObserved(self.ledger(), trip, {}, lambda alias, _: clusters[alias]))
 
-    def verdict(self, writes: bool = False) -> Verdict:
-        """What the judge says."""
-        return self.judge().check(writes)
+    def verdict(self, writes: bool = False) -> CheckResult:
+        """What the check says."""
+        return self.check().check(writes)
 
     def checks(self) -> set[str]:
         """Names of the checks that found something."""

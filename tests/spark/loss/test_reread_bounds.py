@@ -115,7 +115,7 @@ def recorded_flow(
 
 
 def bounds_of(told: Recorded, **limits: int) -> dict[int, int]:
-    """Translate every position, judge it by ids, and return the bounds."""
+    """Translate every position, check it by ids, and return the bounds."""
     world = told.world
     if not world.floors:
         return {}

@@ -29,7 +29,7 @@ from tests.support.examples import examples
 MANY = examples(100)
 
 
-def judge(world: Turns, **limits: object) -> dict:
+def check(world: Turns, **limits: object) -> dict:
     """Translate every position of a world and fail on the first answer that is wrong."""
     answers = world.translate(list(range(world.bounds.cut_off + 1)), **{"near": 0, **limits})
     for position, answer in answers.items():
@@ -42,7 +42,7 @@ def judge(world: Turns, **limits: object) -> dict:
 @given(turns())
 def test_unique_contents_are_exact_everywhere(world: Turns) -> None:
     """Every position is exact in both directions, except where a copy follows of what another had brought."""
-    for position, answer in judge(world).items():
+    for position, answer in check(world).items():
         assert answer.exact or exact_position(world, position) < exact_position(world, position, read=True), (
             position,
             answer,
@@ -54,28 +54,28 @@ def test_unique_contents_are_exact_everywhere(world: Turns) -> None:
 @given(turns(alphabet=3), st.sampled_from([0, 5]))
 def test_recurring_contents(world: Turns, near: int) -> None:
     """With few contents all unread contents follow as often as they are unread."""
-    judge(world, near=near)
+    check(world, near=near)
 
 
 @MANY
 @given(turns(alphabet=1))
 def test_identical_contents(world: Turns) -> None:
     """With one content only at least as many records follow as are unread."""
-    judge(world)
+    check(world)
 
 
 @MANY
 @given(turns(compaction=True, retention=True))
 def test_cleaners_and_retention(world: Turns) -> None:
     """Whatever cleaners and retention took of either log leads no group ahead."""
-    judge(world)
+    check(world)
 
 
 @MANY
 @given(turns(compaction=True, retention=True, alphabet=3))
 def test_recurring_contents_with_cleaners_and_retention(world: Turns) -> None:
     """What recurs may be gone where it stood first."""
-    judge(world)
+    check(world)
 
 
 @MANY
@@ -83,7 +83,7 @@ def test_recurring_contents_with_cleaners_and_retention(world: Turns) -> None:
 def test_the_newest_segment_is_not_drained(world: Turns) -> None:
     """Older segments are no less proven for that."""
     newest = world.segments[-1].source_from
-    told = {position: answer.exact for position, answer in judge(world).items() if position <= newest}
+    told = {position: answer.exact for position, answer in check(world).items() if position <= newest}
     assert all(
         exact or exact_position(world, position) < exact_position(world, position, read=True)
         for position, exact in told.items()
@@ -220,7 +220,7 @@ def test_around_records_that_were_kept_both_stretches_are_copied_the_same_way(re
         [1, 2, 3, 4, 5, 6, 7, 8, 9], target, Segment(0, 5, 0, 5, False, True), Segment(7, None, 5, None, False)
     )
     world.mirrored = frozenset({1, 2, 3, 4, 5, 8, 9})
-    answers = judge(world)
+    answers = check(world)
     found = [answers[p].target_position for p in range(10)]
     assert found == [0, 1, 2, 3, 4, 5, 5, *range(len(target) - 2, len(target) + 1)]
     assert all(answer.exact and answer.class_ != "REFUSED" for answer in answers.values())

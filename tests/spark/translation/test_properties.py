@@ -16,7 +16,7 @@ MANY = examples(250)
 SOME = examples(150)
 
 
-def judge(world: World, **limits: object) -> dict:
+def check(world: World, **limits: object) -> dict:
     """Translate every position of a world and fail on the first answer that is wrong."""
     answers = world.translate(list(range(world.bounds.cut_off + 1)), **limits)
     for position, answer in answers.items():
@@ -29,7 +29,7 @@ def judge(world: World, **limits: object) -> dict:
 @given(worlds())
 def test_unique_contents_are_exact_everywhere(world: World) -> None:
     """Without compaction and with everything readable every position is exact."""
-    for position, answer in judge(world, near=0).items():
+    for position, answer in check(world, near=0).items():
         assert answer.exact, (position, answer, world)
         assert answer.target_position == exact_position(world, position), (position, answer)
 
@@ -38,7 +38,7 @@ def test_unique_contents_are_exact_everywhere(world: World) -> None:
 @given(worlds(compaction=True))
 def test_compaction_on_either_side(world: World) -> None:
     """Cleaners that run on their own never lead a group ahead, and what is claimed to be exact is."""
-    for position, answer in judge(world, near=0).items():
+    for position, answer in check(world, near=0).items():
         assert answer.exact, (position, answer, world)
 
 
@@ -46,28 +46,28 @@ def test_compaction_on_either_side(world: World) -> None:
 @given(worlds(alphabet=2), st.sampled_from([0, 5]))
 def test_recurring_contents(world: World, near: int) -> None:
     """With two contents only, all unread contents follow as often as they are unread."""
-    judge(world, near=near)
+    check(world, near=near)
 
 
 @SOME
 @given(worlds(alphabet=1))
 def test_identical_contents(world: World) -> None:
     """With one content only, at least as many records follow as are unread."""
-    judge(world, near=0)
+    check(world, near=0)
 
 
 @SOME
 @given(worlds(alphabet=3, compaction=True))
 def test_recurring_contents_with_compaction(world: World) -> None:
     """LogAppendTime topics with few contents and cleaners on both sides never lead a group ahead."""
-    judge(world, near=0)
+    check(world, near=0)
 
 
 @MANY
 @given(worlds(retention=True, compaction=True))
 def test_heads_cut_by_retention(world: World) -> None:
     """Logs whose heads are gone give positions inside the target's log that are never ahead."""
-    judge(world, near=0)
+    check(world, near=0)
 
 
 @MANY
@@ -75,7 +75,7 @@ def test_heads_cut_by_retention(world: World) -> None:
 def test_not_drained(world: World, other_writer: bool) -> None:
     """When the tail is not on the target nothing is ahead, and positions that depend on the tail are refused."""
     world.bounds = replace(world.bounds, other_writer=other_writer)
-    judge(world, near=0)
+    check(world, near=0)
 
 
 @MANY
@@ -83,7 +83,7 @@ def test_not_drained(world: World, other_writer: bool) -> None:
 def test_small_limits(world: World, limit: int) -> None:
     """When less may be read than is needed the bound still holds."""
     assume(not world.restarts_hidden_evenly)
-    judge(world, near=0, content_limit=limit)
+    check(world, near=0, content_limit=limit)
 
 
 @MANY
@@ -91,7 +91,7 @@ def test_small_limits(world: World, limit: int) -> None:
 def test_small_reach(world: World, reach: int) -> None:
     """Believing stretches of equal length is right wherever they hide no restart."""
     assume(not world.restarts_hidden_evenly)
-    judge(world, near=0, reach=reach)
+    check(world, near=0, reach=reach)
 
 
 @MANY

@@ -57,7 +57,7 @@ class ReplayProof(NamedTuple):
     """What reading one part back from the new primary showed, and how many records were left out, by fate."""
 
     part: ReplayPart
-    found: Found
+    comparison: Found
     left_out: Mapping[Fate, int]
 
 
@@ -348,7 +348,9 @@ def _as_seen(record: Record, origin: Origin, headers: tuple[tuple[str, bytes | N
 
 def refuse_unproven(procedure: Run, proven: Iterable[ReplayProof]) -> None:
     """Refuse unless every record to be replayed was read back from its place, once and unchanged."""
-    wrong = [f"{proof.part.place}: {'; '.join(proof.found.problems)}" for proof in proven if proof.found.problems]
+    wrong = [
+        f"{proof.part.place}: {'; '.join(proof.comparison.problems)}" for proof in proven if proof.comparison.problems
+    ]
     if wrong:
         raise Contradiction(
             f"Replayed records are not on {procedure.request.source} as they were exported",
@@ -384,7 +386,7 @@ _COUNTED = ("read_back", "overwritten", "overtaken", "uncommitted", "keyless", "
 
 
 def _row(proof: ReplayProof, aborted: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    found, left_out = proof.found, proof.left_out
+    found, left_out = proof.comparison, proof.left_out
     return {
         "topic": proof.part.origin.topic,
         "partition": proof.part.origin.partition,

@@ -16,7 +16,7 @@ from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
 
-def wait_until_still(
+def wait_for_stable_ends(
     procedure: Run, step: str, partitions: list[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], float]:
     """Wait until no log end of the source moves and no transaction is open.
@@ -27,7 +27,7 @@ def wait_until_still(
     Raises:
         FenceNotProven: records still arrive, or transactions are still open, at their deadline; the error names them.
     """
-    ends = StillEnds(procedure, step, partitions)
+    ends = StableLogEnds(procedure, step, partitions)
     deadlines = procedure.request.deadlines
     # In `look`, arriving records and open transactions have earlier deadlines of their own; this one is their sum.
     stable_ends = procedure.progress.wait(
@@ -37,7 +37,7 @@ def wait_until_still(
     return stable_ends, time.time() - procedure.progress.clock(step)
 
 
-class StillEnds:
+class StableLogEnds:
     """Compares the log ends of source partitions at the beginning and at the end of `stable_seconds`."""
 
     def __init__(self, procedure: Run, step: str, partitions: list[TopicPartition]) -> None:

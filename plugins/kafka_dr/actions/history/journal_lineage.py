@@ -100,13 +100,14 @@ class ClientMove:
         planned: whether all records below the cut-off were proven to be on the target.
         cut_off: the source's log ends; None if receipt or file is missing.
         boundary: the target's log ends; None if receipt or file is missing.
-        found: what a later failback found in the source's log: the offset from which on no record was mirrored to the
-            target, and the offset at which copies from the target begin; None if no failback searched, or if its
-            receipt is missing.
-        noted: the source's log ends after the move, before the reverse flow first wrote; only noted partitions.
-        anew: topics of the target that were recreated between the previous move and this move.
+        frontiers: by a later failback's search of the source's log: the offset from which on no record was mirrored
+            to the target, and the offset at which copies from the target begin; None if no failback searched, or if
+            its receipt is missing.
+        ends_after_move: the source's log ends after the move, before the reverse flow first wrote; only recorded
+            partitions.
+        recreated: topics of the target that were recreated between the previous move and this move.
         ids: topic -> topic id on the source, by the plan.
-        begun: start offsets seeded after the move for the flow target -> source; {} unless names separate directions.
+        seeded: start offsets seeded after the move for the flow target -> source; {} unless names separate directions.
     """
 
     source: str
@@ -114,18 +115,18 @@ class ClientMove:
     planned: bool
     cut_off: dict[TopicPartition, int] | None
     boundary: dict[TopicPartition, int] | None
-    found: dict[TopicPartition, tuple[int, int]] | None
-    noted: dict[TopicPartition, int]
-    anew: frozenset[str]
+    frontiers: dict[TopicPartition, tuple[int, int]] | None
+    ends_after_move: dict[TopicPartition, int]
+    recreated: frozenset[str]
     ids: dict[str, str]
-    begun: dict[TopicPartition, SeededOffset]
+    seeded: dict[TopicPartition, SeededOffset]
 
     @classmethod
     def of(
         cls,
         moved: Run,
         journal: PairJournal,
-        begun: dict[TopicPartition, SeededOffset],
+        seeded: dict[TopicPartition, SeededOffset],
         before: int,
         opened: int,
         until: int | None,
@@ -133,7 +134,7 @@ class ClientMove:
         """Read the receipts of the procedure `moved`, and what later procedures noted about its logs.
 
         Args:
-            begun: see the attribute.
+            seeded: see the attribute.
             before, opened, until: journal sequences at which the previous client move, this one and the next one
                 opened their targets; `before` is 0 for the first client move, `until` is None for the last.
         """
@@ -144,11 +145,11 @@ class ClientMove:
             planned=fenced is not None,
             cut_off=offsets_in(moved, fenced.cut_off if fenced else None, "offset"),
             boundary=offsets_in(moved, stopped.boundary if stopped else None, "offset"),
-            found=found_by_failback(moved, journal, opened),
-            noted=noted_ends(journal, opened, until),
-            anew=recreated_by(journal, before, opened),
+            frontiers=frontiers_by_failback(moved, journal, opened),
+            ends_after_move=recorded_ends(journal, opened, until),
+            recreated=recreated_by(journal, before, opened),
             ids=source_topic_ids(moved),
-            begun=begun,
+            seeded=seeded,
         )
 
     def move(self, tp: TopicPartition, doubted: bool = False) -> MoveOffsets:
@@ -166,7 +167,7 @@ class ClientMove:
             source_end,
             target_end,
             self._source_resumes(tp),
-            tp.topic in self.anew,
+            tp.topic in self.recreated,
             self.drained(tp),
         )
 
@@ -176,14 +177,14 @@ class ClientMove:
 
     def source_end(self, tp: TopicPartition) -> int | None:
         """Source offset below which all records were mirrored; 0 if the partition did not exist; None if unknown."""
-        found = None if self.found is None else self.found.get(tp)
+        frontier = None if self.frontiers is None else self.frontiers.get(tp)
         if self.planned:
             cut_off = None if self.cut_off is None else self.cut_off.get(tp, 0)
             # A source log that lost its tail after the move ends below the cut-off.
-            return cut_off if cut_off is None or found is None else min(cut_off, found[0])
-        if found is not None:
-            return found[0]
-        return None if self.found is None or self.boundary is None or tp in self.boundary else 0
+            return cut_off if cut_off is None or frontier is None else min(cut_off, frontier[0])
+        if frontier is not None:
+            return frontier[0]
+        return None if self.frontiers is None or self.boundary is None or tp in self.boundary else 0
 
     def drained(self, tp: TopicPartition) -> bool:
         """Whether the last record below `source_end` was proven to be the target's last copy."""
@@ -191,8 +192,9 @@ class ClientMove:
 
     def _source_resumes(self, tp: TopicPartition) -> int | None:
         """Offset in the source's log at which copies from the target begin after the move; None if unknown."""
-        found = (self.found or {}).get(tp)
-        candidates = (self.noted.get(tp), None if found is None else found[1], (self.cut_off or {}).get(tp))
+        frontier = (self.frontiers or {}).get(tp)
+        resumes_at = None if frontier is None else frontier[1]
+        candidates = (self.ends_after_move.get(tp), resumes_at, (self.cut_off or {}).get(tp))
         return next((offset for offset in candidates if offset is not None), None)
 
 
@@ -206,7 +208,7 @@ def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[Top
         return None
 
 
-def begun_then(procedure: Run, moved: Run) -> dict[TopicPartition, SeededOffset]:
+def offsets_seeded_by(procedure: Run, moved: Run) -> dict[TopicPartition, SeededOffset]:
     """Start offsets that the procedure `moved` seeded under prefixed naming; {} if none, or if a file is missing."""
     try:
         return prefixed_seeded_offsets(procedure, moved)
@@ -220,8 +222,10 @@ def source_topic_ids(procedure: Run) -> dict[str, str]:
     return move.planned.topic_ids if move else {}
 
 
-def found_by_failback(moved: Run, journal: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:
-    """`ClientMove.found`: outcome of the last search for stranded records after the move; None if it is unknown."""
+def frontiers_by_failback(
+    moved: Run, journal: PairJournal, opened: int
+) -> dict[TopicPartition, tuple[int, int]] | None:
+    """`ClientMove.frontiers`: outcome of the last search for stranded records after the move; None if it is unknown."""
     searches = journal.facts(StrandedRecordsFound, Step.FIND_STRANDED_RECORDS, opened)
     frontiers = [(finder, found.frontier) for _, finder, found in searches if found.after == moved.id]
     if not frontiers:
@@ -230,8 +234,8 @@ def found_by_failback(moved: Run, journal: PairJournal, opened: int) -> dict[Top
     return None if ends is None or resumes is None else {tp: (end, resumes[tp]) for tp, end in ends.items()}
 
 
-def noted_ends(journal: PairJournal, opened: int, until: int | None) -> dict[TopicPartition, int]:
-    """`ClientMove.noted`, by partition, from notes between two journal sequences; the oldest note counts."""
+def recorded_ends(journal: PairJournal, opened: int, until: int | None) -> dict[TopicPartition, int]:
+    """`ClientMove.ends_after_move`, by partition, from notes between two journal sequences; the oldest note counts."""
     notes = [
         (entry.sequence, offsets_in(writer, note.ends_before, "offset"), note.all_noted)
         for step in EndsNoted.steps
@@ -248,14 +252,14 @@ class History:
         source: alias of the cluster where clients are now.
         target: alias of the other cluster.
         changes: the client moves, oldest first.
-        anew: topics of the target that were recreated after the last client move, and copied from the beginning.
+        recreated: topics of the target that were recreated after the last client move, and copied from the beginning.
         ids: cluster alias -> topic -> current topic id.
     """
 
     source: str
     target: str
     changes: tuple[ClientMove, ...]
-    anew: frozenset[str]
+    recreated: frozenset[str]
     ids: dict[str, dict[str, str]]
 
     @classmethod
@@ -269,7 +273,9 @@ class History:
         windows = zip([0, *opened], opened, [*opened[1:], None], strict=False)
         separate = names_separate_directions(procedure)
         seeded = [
-            begun_then(procedure if move.request.target == source else procedure.reversed, move) if separate else {}
+            offsets_seeded_by(procedure if move.request.target == source else procedure.reversed, move)
+            if separate
+            else {}
             for _, move in moved
         ]
         changes = tuple(
@@ -313,7 +319,7 @@ class History:
     def lineage(self, tp: TopicPartition) -> Lineage:
         """Segments of one partition on both clusters, under identity naming; without segments if they are unknown."""
         doubted, last_ids = self._topic_ids_at_moves(tp.topic)
-        if tp.topic in self.anew or self._has_new_id(last_ids, self.source, tp.topic):
+        if tp.topic in self.recreated or self._has_new_id(last_ids, self.source, tp.topic):
             return ONE_COPY
         if self._has_new_id(last_ids, self.target, tp.topic):
             return Lineage((), f"its topic was made anew on {self.target}, and nobody wrote down when")
@@ -364,14 +370,14 @@ class History:
         doubted, last_ids = self._topic_ids_at_moves(tp.topic)
         begin, segments = (0, 0), list[CopiedSegment]()
         end: tuple[int | None, int | None] | None = None
-        if doubted or copy.topic in self.anew or self._has_new_id(last_ids, home, tp.topic):
+        if doubted or copy.topic in self.recreated or self._has_new_id(last_ids, home, tp.topic):
             return segments, begin
         for change in self.changes:
             if change.source == home:
-                begin, segments = ((0, 0), []) if copy.topic in change.anew else (begin, segments)
+                begin, segments = ((0, 0), []) if copy.topic in change.recreated else (begin, segments)
                 end, drained = (change.source_end(tp), (change.boundary or {}).get(copy)), change.drained(tp)
             elif end is not None:
-                seed, (original_end, copy_end) = change.begun.get(tp), end
+                seed, (original_end, copy_end) = change.seeded.get(tp), end
                 if seed is None or original_end is None or copy_end is None:
                     return [], (0, 0)
                 if seed.replicated + 1 > original_end:
@@ -385,7 +391,7 @@ class History:
         """Numbers of the moves before which the topic was recreated unrecorded; cluster -> its last id in a plan."""
         doubted, last_ids = set[int](), dict[str, str]()
         for number, change in enumerate(self.changes):
-            if topic in change.anew:
+            if topic in change.recreated:
                 last_ids.pop(change.target, None)
             topic_id = change.ids.get(topic)
             if topic_id is not None and last_ids.get(change.source, topic_id) != topic_id:

@@ -11,18 +11,18 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.actions.concurrently import run_concurrently
-from kafka_dr.actions.loss.last_known_state import LastKnown, what_is_known, with_movement
+from kafka_dr.actions.loss.last_known_state import LastKnown, read_last_known_state, with_movement
 from kafka_dr.actions.loss.takeover import (
     ProvenFacts,
     epoch_milliseconds,
-    still_proven,
-    what_was_proven,
-    with_what_was_proven,
+    read_proven_facts,
+    recheck_proven_facts,
+    with_proven_facts,
 )
 from kafka_dr.actions.offsets.early_translation import write_ahead
 from kafka_dr.actions.offsets.log_bounds import bounds_of
 from kafka_dr.actions.offsets.translation_input import open_to_clients
-from kafka_dr.actions.old_source.lost_source_fence import found_lost
+from kafka_dr.actions.old_source.lost_source_fence import is_source_lost
 from kafka_dr.actions.scope.flow_scope import copies_of_target, mirrored_of
 from kafka_dr.actions.scope.position_frames import with_partition_column
 from kafka_dr.actions.spark_jobs import contract_frame, write_frame
@@ -65,16 +65,16 @@ class SourceNow:
         return cls(starts.result(), ends, stable.result())
 
 
-def known_now(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFacts]:
+def read_present_facts(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFacts]:
     """Last known state, the source's current log bounds (empty if lost or silent), and proofs of a continued run.
 
     Raises:
         NotReady: no topic of the flow is known.
     """
-    last_known, source = what_is_known(procedure), SourceNow({}, {}, {})
-    lost = found_lost(procedure)
-    proven = still_proven(procedure, what_was_proven(procedure), last_ends(last_known), lost)
-    last_known = with_what_was_proven(procedure, last_known, proven)
+    last_known, source = read_last_known_state(procedure), SourceNow({}, {}, {})
+    lost = is_source_lost(procedure)
+    proven = recheck_proven_facts(procedure, read_proven_facts(procedure), last_ends(last_known), lost)
+    last_known = with_proven_facts(procedure, last_known, proven)
     if not lost:
         try:
             on_source = as_on_source(procedure, last_known, procedure.systems.source.topics(timeout=_ENDS_SECONDS))
@@ -167,7 +167,7 @@ def write_inputs(
     # Left out are positions on prefixed copies of the target's own topics: the target has all their records.
     write_frame(folder, "positions", positions[positions["topic"].isin(last_known.topics)])
     # An offset sync of a recreated copy proves nothing about the records below its offsets.
-    write_frame(folder, "syncs", last_known.syncs[~last_known.syncs["topic"].isin(last_known.recorded.anew)])
+    write_frame(folder, "syncs", last_known.syncs[~last_known.syncs["topic"].isin(last_known.recorded.recreated)])
     write_frame(folder, "floors", contract_frame(last_known.recorded.floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "stretches", contract_frame(last_known.recorded.stretches, "start", "end", "downstream"))
     if not source.readable:
@@ -258,7 +258,7 @@ def without_other_logs(procedure: Run, last_known: LastKnown) -> LastKnown:
     while the flight recorder ran, later samples describe the new copy, and only Connect's offsets are dropped.
     """
     recreated = recreated_since_sample(procedure, last_known)
-    doubtful = recreated | copied_anew(last_known)
+    doubtful = recreated | recopied_topics(last_known)
     if not doubtful:
         return last_known
 
@@ -286,12 +286,12 @@ def without_other_logs(procedure: Run, last_known: LastKnown) -> LastKnown:
     )
 
 
-def copied_anew(last_known: LastKnown) -> set[str]:
+def recopied_topics(last_known: LastKnown) -> set[str]:
     """Source topics whose copy on the target was recreated while the flight recorder ran.
 
     What had been mirrored to the old copy may be missing on the target.
     """
-    return {*last_known.recorded.anew} & {*last_known.topics}
+    return {*last_known.recorded.recreated} & {*last_known.topics}
 
 
 def _differ(first: str | None, second: str | None) -> bool:

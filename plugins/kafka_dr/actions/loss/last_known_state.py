@@ -62,9 +62,9 @@ class LastKnown:
     gone: tuple[str, ...] = ()
 
 
-def what_is_known(procedure: Run) -> LastKnown:
+def read_last_known_state(procedure: Run) -> LastKnown:
     """Ask the archive, the target and Connect for the last known state; `missing` names those that do not answer."""
-    (recorded, replicated, checkpoints, on_target), heartbeat_at, missing = asked_side_by_side(procedure)
+    (recorded, replicated, checkpoints, on_target), heartbeat_at, missing = query_concurrently(procedure)
     syncs = all_syncs(recorded, on_target)
     topics = topics_of_flow(
         procedure, recorded, {*replicated, *partitions_in(syncs), *partitions_in(checkpoints)}, missing
@@ -99,7 +99,7 @@ def copies_with_positions(procedure: Run, recorded: Recorded) -> dict[str, str]:
     return existing_originals(copies, procedure.systems.target.topics(sorted(set(copies.values())))) if copies else {}
 
 
-def asked_side_by_side(procedure: Run) -> tuple[list[Any], int | None, list[str]]:
+def query_concurrently(procedure: Run) -> tuple[list[Any], int | None, list[str]]:
     """Ask archive, Connect and target concurrently: several may be silent, and their timeouts would add up.
 
     Returns:

@@ -190,7 +190,7 @@ class ProvenFacts:
         return {tp for tp, end in self.boundary.items() if ends.get(tp) == end}
 
 
-def what_was_proven(procedure: Run) -> ProvenFacts:
+def read_proven_facts(procedure: Run) -> ProvenFacts:
     """Proofs of the continued run, from its journal entries and files; reads neither cluster."""
     if procedure.progress.continues is None:
         return ProvenFacts()
@@ -285,7 +285,7 @@ def _ends_by_source(
     return {tp: ends[target_tp] for tp, target_tp in remote_partitions(earlier, cut_off).items() if target_tp in ends}
 
 
-def still_proven(
+def recheck_proven_facts(
     procedure: Run, proven: ProvenFacts, sampled_ends: Mapping[TopicPartition, int], lost: bool
 ) -> ProvenFacts:
     """The proofs, or none of those that depend on the fence if later facts about the source contradict them.
@@ -319,7 +319,7 @@ def _recheck_source(procedure: Run, procedure_id: str) -> None:
     source_ends_are_cut_off(earlier)
 
 
-def with_what_was_proven(procedure: Run, last_known: LastKnown, proven: ProvenFacts) -> LastKnown:
+def with_proven_facts(procedure: Run, last_known: LastKnown, proven: ProvenFacts) -> LastKnown:
     """The last known state with the continued run's topics, active groups, and positions in place of sampled ones."""
     if proven.procedure_id is None:
         return last_known

@@ -50,12 +50,16 @@ def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None
     """
     translated = procedure.progress.require(OffsetsTranslated)
     needs_review = (
-        more or translated.exact != translated.positions or translated.holes or translated.cut or groups_born(procedure)
+        more
+        or translated.exact != translated.positions
+        or translated.holes
+        or translated.cut
+        or groups_created_later(procedure)
     )
     return review_digest(translated.digest, more) if needs_review else None
 
 
-def groups_born(procedure: Run) -> list[str]:
+def groups_created_later(procedure: Run) -> list[str]:
     """Groups that move but are not in the plan, because they were created after it; [] without the source."""
     progress = procedure.progress
     return [] if progress.without_source else list(progress.require(ConsumersDrained).groups_since_forecast)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from kafka_dr.actions.old_source.lost_source_fence import found_lost
+from kafka_dr.actions.old_source.lost_source_fence import is_source_lost
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK, TELLING, WatchedSource, watched_sources
 from kafka_dr.errors import NotReady, ReadBackFailed
 from kafka_dr.hooks.journal.journal import Journal
@@ -59,7 +59,7 @@ def watcher_seen(procedure: Run) -> str:
 
 def expected_fence_method(procedure: Run) -> str:
     """How the source will probably be fenced: by ACL if it was not found lost, else by fence hook, else armed."""
-    if not found_lost(procedure):
+    if not is_source_lost(procedure):
         return BY_ACL
     return ARMED if procedure.systems.fence_hook is None else BY_HOOK
 

@@ -68,7 +68,7 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
     Raises:
         DeadlinePassed: the time is over; ACL entries that `work` may have added have their intents in the journal.
     """
-    authority, systems = TimedFenceAttempt(procedure.authority), procedure.systems.anew()
+    authority, systems = TimedFenceAttempt(procedure.authority), procedure.systems.with_own_clients()
     attempt = Run(procedure.identity, procedure.request, procedure.journal, systems, authority)
     future = run_in_background(lambda: work(attempt))
     wait([future], seconds)
@@ -84,7 +84,7 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
 
 def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
     """As `fence_by_acl`; if the source was confirmed lost and answers again, an unproven fence is retried for 5 s."""
-    ends_at = time.monotonic() + (_COMING_BACK_SECONDS if found_lost(procedure) else 0.0)
+    ends_at = time.monotonic() + (_COMING_BACK_SECONDS if is_source_lost(procedure) else 0.0)
     while True:
         try:
             return fence_by_acl(procedure, step, topics, approval)
@@ -113,7 +113,7 @@ def fence_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: App
     )
 
 
-def found_lost(procedure: Run) -> bool:
+def is_source_lost(procedure: Run) -> bool:
     """Whether confirm_source_lost found the source lost."""
     return procedure.progress.require(SourceConfirmedLost).state == SourceState.LOST
 

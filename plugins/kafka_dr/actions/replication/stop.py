@@ -139,7 +139,7 @@ def _end_processes(procedure: Run, step: str, hook: StopHook, flow: Flow, second
     return {name: STOPPED if running == 0 else f"{running} processes still run"}
 
 
-def still_target_ends(
+def wait_for_stable_target_ends(
     procedure: Run, step: str, remote: Sequence[TopicPartition] | None = None
 ) -> dict[TopicPartition, int]:
     """Wait until no log end of the target moves for `stable_seconds`, and return the log ends: the boundary.

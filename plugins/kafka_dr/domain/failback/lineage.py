@@ -26,7 +26,7 @@ class MoveOffsets(NamedTuple):
             offset on; None if unknown.
         source_resumes: offset on the source of the first record that was copied back from the target after this move;
             above `source_end` if stranded records lie in between; None if unknown.
-        anew: before this move the target's topic was recreated and copied again from the source's log start.
+        recreated: before this move the target's topic was recreated and copied again from the source's log start.
         drained: the target's last copied record was proven to be a copy of the last record below `source_end`.
     """
 
@@ -35,7 +35,7 @@ class MoveOffsets(NamedTuple):
     source_end: int | None
     target_end: int | None
     source_resumes: int | None = None
-    anew: bool = False
+    recreated: bool = False
     drained: bool = False
 
 
@@ -79,7 +79,7 @@ def lineage_of(moves: Sequence[MoveOffsets], source: str, target: str) -> Lineag
     segments: list[CopiedSegment] = []
     unknown = None
     for move in moves:
-        if move.anew:
+        if move.recreated:
             begin, segments, unknown = {source: 0, target: 0}, [], None
         end = _without_unknown({move.source: move.source_end, move.target: move.target_end})
         if len(end) < 2:

@@ -72,7 +72,7 @@ class Look:
     at: str
     round: int = 0
 
-    def told(self) -> dict[str, Any]:
+    def as_fields(self) -> dict[str, Any]:
         """The look's time and result, as plain data."""
         return {"at": self.at, "sight": self.sight.value, "words": self.words, "seconds": self.seconds}
 
@@ -94,7 +94,7 @@ class ViewsStory:
 
     def as_dict(self) -> dict[str, Any]:
         """Return as plain data: the view's name, its number of looks by result, its first look and its last."""
-        return {"view": self.view, "saw": self.saw, "first": self.first.told(), "last": self.last.told()}
+        return {"view": self.view, "saw": self.saw, "first": self.first.as_fields(), "last": self.last.as_fields()}
 
     def __str__(self) -> str:
         counts = ", ".join(f"{sight.replace('_', ' ')} {count}x" for sight, count in self.saw.items())

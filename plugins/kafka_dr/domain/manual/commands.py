@@ -232,8 +232,8 @@ def _open(context: ManualContext) -> ManualStep:
         ),
         *([log_ends(context.target, "target_partitions.txt", "now.txt"), "diff boundary.txt now.txt"]),
     ]
-    entries = context.removed if Step.OPEN_TARGET in context.begun else context.opening
-    begun = [] if Step.OPEN_TARGET in context.begun else [*compare_ends, f"{context.mark} opening"]
+    entries = context.removed if Step.OPEN_TARGET in context.begun_steps else context.opening
+    begun = [] if Step.OPEN_TARGET in context.begun_steps else [*compare_ends, f"{context.mark} opening"]
     return ManualStep(
         Step.OPEN_TARGET, says, (*begun, *acl_commands(context.target, "remove", entries), f"{context.mark} opened")
     )

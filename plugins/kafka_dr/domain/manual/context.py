@@ -88,7 +88,7 @@ class ManualContext:
     flow: ConnectorCommands | None
     reverse: ConnectorCommands | None
     done: frozenset[str]
-    begun: frozenset[str]
+    begun_steps: frozenset[str]
     fence: tuple[AclEntry, ...]
     opening: tuple[AclEntry, ...]
     added: tuple[AclEntry, ...]

@@ -22,7 +22,7 @@ def rollback_commands(context: ManualContext) -> list[ManualStep]:
                 Step.RETURN_TO_SOURCE, ("The target is open: there is only forward, or a failback later.",), ("exit 1",)
             )
         ]
-    if (Step.FENCE_SOURCE if context.given_up else Step.FENCE_PRODUCERS) not in context.begun:
+    if (Step.FENCE_SOURCE if context.given_up else Step.FENCE_PRODUCERS) not in context.begun_steps:
         return [ManualStep(Step.RETURN_TO_SOURCE, ("Nothing was touched: there is nothing to return.",))]
     resume_request = [tell_application(context, "resume")] if context.drain else []
     commands = [
@@ -79,7 +79,7 @@ def _lift_fence_hook(context: ManualContext) -> list[str]:
 
 def _close_target(context: ManualContext) -> list[str]:
     """Return commands that fence the target again and check that nothing was written; empty before open_target."""
-    if Step.OPEN_TARGET not in context.begun:
+    if Step.OPEN_TARGET not in context.begun_steps:
         return []
     return [
         *acl_commands(context.target, "add", context.removed),

@@ -58,7 +58,7 @@ class OffsetSyncStore:
             return AHEAD_OF_ALL
         return sync.downstream + (sync.upstream < upstream)
 
-    def kept(self) -> list[OffsetSync]:
+    def stored_syncs(self) -> list[OffsetSync]:
         """Return the syncs in the slots, each once, newest first."""
         return list({id(sync): sync for sync in self._slots}.values())
 

@@ -197,7 +197,7 @@ class Journal:
         giver: str,
         taker: str,
         outcome: str,
-        told: tuple[str, str, str, Any],
+        new_entry: tuple[str, str, str, Any],
         seen: int | None = None,
         now: datetime | None = None,
     ) -> int:
@@ -207,7 +207,7 @@ class Journal:
             giver: the procedure that holds the lease.
             taker: the procedure that gets the lease.
             outcome: the outcome with which the giver's lease ends.
-            told: procedure, step, kind and payload of the new entry.
+            new_entry: procedure, step, kind and payload of the new entry.
             seen: sequence number of the giver's newest entry that the caller has read; None: newer entries do not
                 matter.
 
@@ -218,13 +218,13 @@ class Journal:
             LeaseLost: the giver does not hold the pair, or has written an entry after `seen`.
             BadInput: the payload is not JSON.
         """
-        at, text = now or self._clock(), canonical_text(told[3])
+        at, text = now or self._clock(), canonical_text(new_entry[3])
         refuse_unkept(LEASES, pair=pair, holder=taker, outcome=outcome)
-        refuse_unkept(ENTRIES, procedure_id=told[0], step=told[1], kind=told[2])
+        refuse_unkept(ENTRIES, procedure_id=new_entry[0], step=new_entry[1], kind=new_entry[2])
 
         def hand_over(connection: Connection) -> int:
             epoch = pass_pair(connection, pair, giver, taker, outcome, at, seen)
-            add_entry(connection, *told[:3], epoch, at, text)
+            add_entry(connection, *new_entry[:3], epoch, at, text)
             return epoch
 
         return self._database.write(hand_over)

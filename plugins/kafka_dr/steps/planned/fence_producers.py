@@ -7,7 +7,7 @@ from typing import Any
 from kafka_dr.actions.clients import ask_to_stop
 from kafka_dr.actions.fencing.acl_fence import fence_writes
 from kafka_dr.actions.fencing.open_transactions import aborted_transactions, named_transactions
-from kafka_dr.actions.fencing.stable_log_ends import wait_until_still
+from kafka_dr.actions.fencing.stable_log_ends import wait_for_stable_ends
 from kafka_dr.actions.scope.plan_scope import partitions_of_plan, refuse_changed_topics, topics_of
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.procedure.entries import ProducersFenced
@@ -26,7 +26,7 @@ class FenceProducers(ProcedureStep):
         hook_answer = ask_to_stop(procedure)
         fence = fence_writes(procedure, self.task_id, topics_of(procedure))
         refuse_changed_topics(procedure)
-        ends, waited = wait_until_still(procedure, self.task_id, partitions_of_plan(procedure))
+        ends, waited = wait_for_stable_ends(procedure, self.task_id, partitions_of_plan(procedure))
         return ProducersFenced(
             approval=approval,
             drain_hook=hook_answer,

@@ -7,7 +7,7 @@ from typing import Any
 from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.failback.resync_scope import refuse_replaced
 from kafka_dr.actions.replication.drain import Drain
-from kafka_dr.actions.replication.stop import still_target_ends
+from kafka_dr.actions.replication.stop import wait_for_stable_target_ends
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.procedure.authority import acting_under
 from kafka_dr.procedure.entries import MirrorMakerStopped
@@ -34,7 +34,7 @@ class StopMirrorMaker(RecheckedStep):
             procedure.authority.hold()
             # Connect gives the checkpoint connector's busy tasks five seconds; their writes move no boundary.
             checkpoint = start(worker.stop, connectors.checkpoint, deadline=seconds)
-            ends = still_target_ends(procedure, self.task_id)
+            ends = wait_for_stable_target_ends(procedure, self.task_id)
             checkpoint.result()
         proofs = procedure.progress.wait(
             self.task_id,

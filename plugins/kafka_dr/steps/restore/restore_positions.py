@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.offsets.commit import commit_positions, held_positions, ledger_frame
-from kafka_dr.actions.restore import Left, changed_groups, planned_restore, refuse_living, refuse_unlike
+from kafka_dr.actions.restore import RemainingRestore, changed_groups, planned_restore, refuse_living, refuse_unlike
 from kafka_dr.hooks.brokers.group_requests import OK
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import PositionsRestored, PositionsToRestore
@@ -25,7 +25,7 @@ class RestorePositions(ProcedureStep):
         groups = changed_groups(rows)
         refuse_living(procedure, groups)
         before = held_positions(procedure, groups)
-        remaining = Left.of(rows, before, plan.overwrites)
+        remaining = RemainingRestore.of(rows, before, plan.overwrites)
         intent = PositionsToRestore(restores_positions=len(remaining.todo), deletes_groups=len(remaining.doomed))
         record_fact(procedure.authority, self.task_id, intent)
         procedure.authority.hold()

@@ -11,12 +11,12 @@ from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.actions.recheck import source_reopened
 from kafka_dr.actions.undo import (
     close_target,
+    count_mirrored_records,
     left_on_returned_cluster,
     lift_source_fence,
     list_undos,
     probe_refused_by,
     resume_replication,
-    seen_flowing,
 )
 from kafka_dr.errors import DeadlinePassed, ReadBackFailed, SystemUnavailable
 from kafka_dr.procedure.authority import record_fact
@@ -99,6 +99,6 @@ class ReturnToSource(ProcedureStep):
             returned_at=procedure.now(),
             # No probe, and no wait, for a source declared lost whose ACLs were not changed.
             probe_refused_by={} if progress.without_source and not entries_lifted else probe_refused_by(procedure),
-            **seen_flowing(procedure, drain_answer),
+            **count_mirrored_records(procedure, drain_answer),
             left_on_returned_cluster=left_on_returned_cluster(procedure),
         )

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from kafka_dr.actions.loss_changes import loss_beyond_approval
-from kafka_dr.actions.offsets.review import digest_to_review, groups_born
+from kafka_dr.actions.offsets.review import digest_to_review, groups_created_later
 from kafka_dr.domain.loss.loss_increase import increase_markdown, review_digest
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.plan import table_cell
@@ -34,7 +34,7 @@ class ReviewTranslation(ProcedureGate):
     def question(self, procedure: Run) -> Question:
         """Show the loss beyond the approved loss, and inexact positions, worst first."""
         increase, result = loss_beyond_approval(procedure), procedure.progress.require(OffsetsTranslated)
-        new_groups = groups_born(procedure)
+        new_groups = groups_created_later(procedure)
         rows = procedure.artifacts.load(result.translation)
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
         refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())

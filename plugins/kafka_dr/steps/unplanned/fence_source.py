@@ -11,7 +11,7 @@ from kafka_dr.actions.old_source.lost_source_fence import (
     LOST_ANSWER_SECONDS,
     attempt_within,
     fence_with_grace,
-    found_lost,
+    is_source_lost,
     source_answers,
     topics_left,
 )
@@ -36,7 +36,7 @@ class FenceSource(ProcedureStep):
         topics = topics_left(procedure)
         unproven: FenceNotProven | DeadlinePassed | None = None
         try:
-            if source_answers(procedure, LOST_ANSWER_SECONDS if found_lost(procedure) else ANSWER_SECONDS):
+            if source_answers(procedure, LOST_ANSWER_SECONDS if is_source_lost(procedure) else ANSWER_SECONDS):
                 fenced = attempt_within(
                     procedure,
                     _fence_limit(procedure),
@@ -84,4 +84,6 @@ class FenceSource(ProcedureStep):
 
 def _fence_limit(procedure: Run) -> float:
     """Seconds that an ACL fence may take: 20 for a lost source, as its clients are down; otherwise at least 20."""
-    return _FENCE_SECONDS if found_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)
+    return (
+        _FENCE_SECONDS if is_source_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)
+    )

@@ -6,8 +6,8 @@ from typing import Any
 
 from kafka_dr.actions.loss.assessment import existing_partitions
 from kafka_dr.actions.loss.last_known_state import from_connect
-from kafka_dr.actions.old_source.lost_source_fence import found_lost
-from kafka_dr.actions.replication.stop import STOPPED, still_target_ends, stop_flow
+from kafka_dr.actions.old_source.lost_source_fence import is_source_lost
+from kafka_dr.actions.replication.stop import STOPPED, stop_flow, wait_for_stable_target_ends
 from kafka_dr.actions.scope.flow_scope import remote_partitions
 from kafka_dr.actions.scope.plan_scope import partitions_of_plan
 from kafka_dr.actions.scope.position_frames import partitions_frame
@@ -31,7 +31,7 @@ class StopLeftMirrorMaker(RecheckedStep):
         states, silent = asked_to_stop(procedure, self.task_id)
         still_stopping = [name for name, state in states.items() if state != STOPPED]
         # Records in flight at the stop request are in the log once its ends are stable.
-        ends = still_target_ends(procedure, self.task_id, sorted(remote))
+        ends = wait_for_stable_target_ends(procedure, self.task_id, sorted(remote))
         # Connect answers offset requests in the thread that stops tasks: with a connector still stopping, or a worker
         # that died with the source, the answer is not waited for.
         replicated = from_connect(procedure, []) if states and not still_stopping else {}
@@ -51,7 +51,7 @@ def asked_to_stop(procedure: Run, step: str) -> tuple[dict[str, str], str | None
     Returns:
         State by connector (or flow, in dedicated mode), and why the worker did not answer; None if it answered.
     """
-    seconds = 0.0 if found_lost(procedure) else _STOP_SECONDS
+    seconds = 0.0 if is_source_lost(procedure) else _STOP_SECONDS
     try:
         return stop_flow(procedure, step, procedure.flow, _ASK_SECONDS, seconds), None
     except SystemUnavailable as error:

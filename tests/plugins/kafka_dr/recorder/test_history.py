@@ -148,7 +148,7 @@ def test_of_a_topic_made_anew_only_what_came_after_counts(anew: dict[str, str]) 
     assert (found.syncs["sequence"].tolist(), found.pairs["upstream"].tolist()) == ([2], [2])
     assert len(found.positions) == ("target_topic_id" in anew)
     # What the older copy held went with it, whatever Connect keeps.
-    assert found.anew == (("orders",) if "target_topic_id" in anew else ()) and known(before).anew == ()
+    assert found.recreated == (("orders",) if "target_topic_id" in anew else ()) and known(before).recreated == ()
 
 
 def test_of_a_topic_that_the_source_deleted_nothing_counts() -> None:

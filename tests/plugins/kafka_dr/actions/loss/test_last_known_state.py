@@ -14,9 +14,9 @@ import pytest
 from kafka_dr.actions.loss import last_known_state as last_known
 from kafka_dr.actions.loss.last_known_state import (
     LastKnown,
-    asked_side_by_side,
     groups_recently_sampled,
-    what_is_known,
+    query_concurrently,
+    read_last_known_state,
     with_movement,
 )
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -62,7 +62,7 @@ def test_positions_recorded_are_preferred_to_checkpoints(make_lost: Any, recorde
         bench,
         checkpoints=(("a", "orders", 0, 70), ("b", "orders", 0, 40), ("c", "orders", 0, 30), ("a", "orders", 1, 5)),
     )
-    known = what_is_known(bench.procedure())
+    known = read_last_known_state(bench.procedure())
     found = positions(known)
     assert found == [["a", "orders", 0, 50], ["a", "orders", 1, 5], ["b", "orders", 0, 60], ["c", "orders", 0, 30]]
     assert known.positions["position_at"].tolist() == [at, 0, at, 0]
@@ -86,7 +86,7 @@ def test_where_the_recorder_listed_all_groups_older_checkpoints_say_nothing(make
             ("anew", "orders", 2, 1),
         ),
     )
-    known = what_is_known(bench.procedure())
+    known = read_last_known_state(bench.procedure())
     assert positions(known) == [["anew", "orders", 0, 5], ["anew", "orders", 2, 1], ["young", "orders", 0, 2]]
     assert known.positions["position_at"].tolist() == [at, 0, 0]
 
@@ -96,14 +96,14 @@ def test_a_checkpoints_topic_made_anew_is_read_whole(make_lost: Any, recorder: R
     recorder.sample(seen(100, 90), groups_read="whole", read_to=[["id of another one", CHECKPOINTS, 0, 3]])
     bench = make_lost()
     target_holds(bench, checkpoints=(("young", "orders", 0, 2),))
-    assert positions(what_is_known(bench.procedure())) == [["young", "orders", 0, 2]]
+    assert positions(read_last_known_state(bench.procedure())) == [["young", "orders", 0, 2]]
 
 
 def test_positions_on_topics_that_are_not_mirrored_are_none_of_the_flows(make_lost: Any, recorder: Recorder) -> None:
     """The recorder writes down all that a group holds; a group that reads nothing mirrored is not waited for."""
     rows = [(Kind.GROUP, {"group": group, "members": 2, "state": "Stable"}) for group in "ab"]
     recorder.sample(seen(100, 90), held("a", 50), held("a", 7, "audit"), held("b", 8, "audit"), *rows)
-    known = what_is_known(make_lost().procedure())
+    known = read_last_known_state(make_lost().procedure())
     assert positions(known) == [["a", "orders", 0, 50]] and known.active == {"a"}
 
 
@@ -121,7 +121,7 @@ def test_who_may_have_gone_on_since_is_told(make_lost: Any, recorder: Recorder) 
     )
     bench = make_lost()
     target_holds(bench, checkpoints=(("idle", "orders", 1, 5), ("unseen", "orders", 0, 7)))
-    known = what_is_known(bench.procedure())
+    known = read_last_known_state(bench.procedure())
     assert (known.active, known.moving) == ({"alive"}, {"alive", "unseen"})
     rows = with_movement(known)
     told = {(row.group, row.partition): row.may_have_moved for row in rows.itertuples()}
@@ -137,7 +137,7 @@ def test_groups_that_nobody_looked_at_any_more_may_have_gone_on(
     """A sample of three in which they did not answer is none to speak of; an hour is."""
     recorder.sample(seen(100, 90), held("idle", 60), group("idle", 0), groups_read="whole")
     bench = make_lost()
-    kept = what_is_known(bench.procedure()).recorded
+    kept = read_last_known_state(bench.procedure()).recorded
     assert kept.groups_at == kept.source_at
     before = None if ago is None else kept.source_at - ago
     old = replace(kept, groups_at=before, source_at=kept.source_at if seen_by == "a sample" else before)
@@ -157,7 +157,7 @@ def test_syncs_written_since_the_last_sample_are_added(make_lost: Any, recorder:
     )
     bench = make_lost()
     target_holds(bench, syncs=((0, 0), (9, 7), (20, 18)))
-    known = what_is_known(bench.procedure())
+    known = read_last_known_state(bench.procedure())
     assert known.syncs[["upstream", "downstream", "sequence"]].values.tolist() == [[5, 3, 0], [9, 7, 1], [20, 18, 2]]
 
 
@@ -165,7 +165,7 @@ def test_nothing_at_all_is_known_by_name(make_lost: Any) -> None:
     """No recorder, a silent worker, no topic of MirrorMaker 2: no topic, and everything that lacks is named."""
     bench = make_lost(recorded=False)
     bench.workers["standby"].away = True
-    known = what_is_known(bench.procedure())
+    known = read_last_known_state(bench.procedure())
     assert (known.topics, known.replicated, known.active) == ({}, {}, frozenset()) and known.positions.empty
     assert known.syncs.empty
     for lacking in (
@@ -181,7 +181,7 @@ def test_nothing_at_all_is_known_by_name(make_lost: Any) -> None:
 def test_frames_without_rows_keep_their_types(make_lost: Any) -> None:
     """Written and read back, too."""
     bench = make_lost(recorded=False)
-    known, procedure = what_is_known(bench.procedure()), bench.procedure()
+    known, procedure = read_last_known_state(bench.procedure()), bench.procedure()
     wanted = {
         "group": "object",
         "topic": "object",
@@ -210,7 +210,7 @@ def test_an_archive_that_cannot_be_read_is_none_that_is_named(
     recorder.sample(seen(100, 90))
     for file in (quick_path / "archive").rglob("*.parquet"):
         file.write_bytes(b"torn")
-    known = what_is_known(make_lost(recorder={"archive": archive(quick_path)}, recorded=False).procedure())
+    known = read_last_known_state(make_lost(recorder={"archive": archive(quick_path)}, recorded=False).procedure())
     assert "the archive cannot be read" in told(known) and list(known.topics) == ["orders"]
 
 
@@ -224,7 +224,7 @@ def test_all_are_asked_at_once(make_lost: Any, recorder: Recorder, monkeypatch: 
         monkeypatch.setattr(last_known, name, after(all_called, getattr(last_known, name)))
     bench = make_lost(recorded=False)
     bench.workers["standby"].away = True
-    missing, heartbeat_at = asked_side_by_side(bench.procedure())[::-1][:2]
+    missing, heartbeat_at = query_concurrently(bench.procedure())[::-1][:2]
     assert heartbeat_at is None
     assert [one.split(":")[0] for one in missing] == [
         "there is no flight recorder",
@@ -246,7 +246,7 @@ def after(all_called: Barrier, call: Callable[..., Any]) -> Callable[..., Any]:
 def test_an_archive_without_a_sample_of_the_source_says_so(make_lost: Any, recorder: Recorder) -> None:
     """The recorder was started when the source was gone; what its last sample lacks is named."""
     recorder.sample(answered=False, problems=("the source: gone",))
-    known = what_is_known(make_lost().procedure())
+    known = read_last_known_state(make_lost().procedure())
     assert "holds no sample of the source" in told(known) and "lacks the source: gone" in told(known)
 
 
@@ -261,7 +261,7 @@ def test_without_a_record_connect_tells_what_is_mirrored(make_lost: Any) -> None
         TopicPartition("gone", 0): 3,
         TopicPartition("orders", 1): None,
     }
-    known = what_is_known(bench.procedure())
+    known = read_last_known_state(bench.procedure())
     assert known.topics == {"orders": ("orders", 2, None)} and known.replicated[TopicPartition("orders", 0)] == 9
     assert len(known.replicated) == 2
 
@@ -281,7 +281,7 @@ def test_under_default_naming_names_tell_what_is_mirrored(make_lost: Any) -> Non
             "mm2-offset-syncs.primary.internal",
         )
     }
-    assert what_is_known(bench.procedure()).topics == {"orders": ("primary.orders", 1, None)}
+    assert read_last_known_state(bench.procedure()).topics == {"orders": ("primary.orders", 1, None)}
 
 
 def test_what_was_made_since_the_last_sample_is_of_the_flow_too(make_lost: Any, recorder: Recorder) -> None:
@@ -290,14 +290,17 @@ def test_what_was_made_since_the_last_sample_is_of_the_flow_too(make_lost: Any, 
     bench = make_lost()
     bench.clusters["standby"].partitions |= {"orders": {0: 1, 1: 1}, "new": {0: 1}}
     bench.workers["standby"].replicated = {TopicPartition("orders", 1): 4, TopicPartition("new", 0): 3}
-    assert what_is_known(bench.procedure()).topics == {"new": ("new", 1, None), "orders": ("orders", 2, "id-orders")}
+    assert read_last_known_state(bench.procedure()).topics == {
+        "new": ("new", 1, None),
+        "orders": ("orders", 2, "id-orders"),
+    }
 
 
 def test_recorded_topics_are_known_without_the_target_having_them(make_lost: Any, recorder: Recorder) -> None:
     """All of such a topic is lost, which must be said."""
     recorder.sample(seen(100, 90), seen(40, 0, "slow", partition=2))
     bench = make_lost()
-    found = what_is_known(bench.procedure()).topics
+    found = read_last_known_state(bench.procedure()).topics
     assert found == {"orders": ("orders", 1, "id-orders"), "slow": ("slow", 3, "id-slow")}
 
 
@@ -314,7 +317,7 @@ def test_a_topic_that_the_source_had_deleted_is_none_of_the_flows(
     bench.clusters["standby"].partitions |= {copy: {0: 1}}
     bench.workers["standby"].replicated = {TopicPartition("old", 0): 8}
     target_holds(bench, syncs=((5, 5),), checkpoints=(("b", copy, 0, 5),))
-    known = what_is_known(bench.procedure())
+    known = read_last_known_state(bench.procedure())
     assert list(known.topics) == ["orders"] and known.gone == ("old",) and positions(known) == [["a", "orders", 0, 50]]
 
 
@@ -323,7 +326,7 @@ def test_nothing_of_the_source_is_asked(make_lost: Any, recorder: Recorder, monk
     recorder.sample(seen(100, 90), held("a", 50))
     bench = make_lost()
     monkeypatch.delitem(bench.clusters, "primary")
-    assert positions(what_is_known(bench.procedure()))
+    assert positions(read_last_known_state(bench.procedure()))
 
 
 @pytest.mark.parametrize(
@@ -351,7 +354,7 @@ def test_an_empty_copy_moves_though_nobody_speaks_of_it(
     }
     bench.workers["standby"].replicated = {TopicPartition("orders", 0): 70}
     bench.clusters["standby"].partitions |= {remote: {0: 90}, "empty": {0: 0, 1: 0}, "left": {0: 5}, "own": {0: 5}}
-    known = what_is_known(bench.procedure())
+    known = read_last_known_state(bench.procedure())
     assert sorted(known.topics) == found
     assert ("1 topics are taken for mirrored ones by the flow's filter alone: empty" in told(known)) is (
         "empty" in found

@@ -38,7 +38,7 @@ def test_a_round_trip_has_three_segments() -> None:
 
 def test_a_log_that_was_made_anew_begins_a_new_lineage() -> None:
     """What was before is in no log any more."""
-    found = lineage_of([MoveOffsets(A, B, 100, 104), MoveOffsets(B, A, 200, 198, anew=True)], A, B)
+    found = lineage_of([MoveOffsets(A, B, 100, 104), MoveOffsets(B, A, 200, 198, recreated=True)], A, B)
     assert found.segments == (CopiedSegment(0, 198, 0, 200, True), CopiedSegment(198, None, 200, None, False))
 
 
@@ -70,7 +70,7 @@ def test_a_change_of_sides_before_which_nothing_came_is_no_stretch() -> None:
 
 def test_a_later_beginning_anew_makes_known_again() -> None:
     """Copied from its beginning, a log holds what the other one has, whatever was before."""
-    found = lineage_of([MoveOffsets(A, B, None, 80), MoveOffsets(B, A, 120, 118, anew=True)], A, B)
+    found = lineage_of([MoveOffsets(A, B, None, 80), MoveOffsets(B, A, 120, 118, recreated=True)], A, B)
     assert found == Lineage((CopiedSegment(0, 118, 0, 120, True), CopiedSegment(118, None, 120, None, False)))
 
 

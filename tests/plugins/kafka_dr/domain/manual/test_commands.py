@@ -142,7 +142,7 @@ def test_onwards_ends_where_no_shell_can_go_on() -> None:
 
 def test_before_anything_was_done_the_fence_is_laid_and_proven() -> None:
     """Writes are fenced at the first step, reads at the second; ends that move stop the script."""
-    fence, drain = forward_commands(hand(done=frozenset(), begun=frozenset()))[:2]
+    fence, drain = forward_commands(hand(done=frozenset(), begun_steps=frozenset()))[:2]
     assert "--topic orders" in commands([fence]) and "diff cut_off.txt now.txt" in commands([fence])
     assert "/drain" in commands([fence])
     assert "--group billing" in commands([drain]) and "--topic" not in commands([drain])
@@ -165,7 +165,7 @@ def test_back_lifts_exactly_what_was_laid() -> None:
 
 def test_back_without_a_stop_resumes_nothing() -> None:
     """Only what was touched is put back."""
-    text = commands(rollback_commands(hand(begun=frozenset({Step.FENCE_PRODUCERS}), added=(DENY,), stopped=())))
+    text = commands(rollback_commands(hand(begun_steps=frozenset({Step.FENCE_PRODUCERS}), added=(DENY,), stopped=())))
     assert "connectors" not in text and text.count("--remove") == 1
 
 
@@ -183,7 +183,7 @@ def test_an_opening_that_had_begun_is_closed_and_looked_at_first() -> None:
     """Return is allowed only if nothing was written on the target."""
     text = commands(
         rollback_commands(
-            hand(begun=frozenset([*BEFORE, Step.OPEN_TARGET]), removed=(replace(DENY, principal="User:*"),))
+            hand(begun_steps=frozenset([*BEFORE, Step.OPEN_TARGET]), removed=(replace(DENY, principal="User:*"),))
         )
     )
     assert text.index("--add") < text.index("diff boundary.txt now.txt") < text.index("mark returning")
@@ -305,7 +305,7 @@ def test_before_the_stop_a_dead_worker_is_left_alone() -> None:
     """It is asked for a bounded time; the target's still ends are what counts. The fence is said to be impossible,
     and positions end the script.
     """
-    blocks = forward_commands(given_up(done=frozenset(), begun=frozenset(), positions=None))
+    blocks = forward_commands(given_up(done=frozenset(), begun_steps=frozenset(), positions=None))
     approve, fence, stop, translate = blocks
     assert "kafka_dr.commands.plan p-1" in approve.says[1] and not approve.commands
     assert "no command can fence what does not answer" in fence.says[0] and not fence.commands
@@ -329,7 +329,7 @@ def test_the_steps_are_those_of_the_procedure(
     row: ProcedureDefinition, first: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the first one that a person can do in its place, in the procedure's order; what it lacks is not printed."""
-    made = hand(dag_id=row.dag_id, done=frozenset(), begun=frozenset())
+    made = hand(dag_id=row.dag_id, done=frozenset(), begun_steps=frozenset())
     expected = list(row.steps[row.steps.index(first) :])
     assert [block.step for block in forward_commands(made)] == expected
     shorter = replace(row, steps=tuple(step for step in row.steps if step != Step.REDIRECT_CLIENTS))
@@ -400,7 +400,7 @@ def test_every_line_without_the_source_can_be_read_by_a_shell() -> None:
     """Onwards and back, from the beginning too."""
     for made in (
         given_up(added=(DENY,), fence_hook="http://net"),
-        given_up(done=frozenset(), begun=frozenset(), positions=None),
+        given_up(done=frozenset(), begun_steps=frozenset(), positions=None),
     ):
         for line in shell_script("t", forward_commands(made) + rollback_commands(made)).splitlines():
             shlex.split(line, comments=True)

@@ -245,5 +245,5 @@ def test_unknown_alias_is_refused() -> None:
     ],
 )
 def test_legal_topics(name: str, legal: bool) -> None:
-    """Topic names are judged by Kafka's rule, look-alike letters included."""
+    """Topic names are checked by Kafka's rule, look-alike letters included."""
     assert (topic_problem(name) is None) is legal

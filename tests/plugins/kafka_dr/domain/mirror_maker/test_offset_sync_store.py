@@ -79,19 +79,19 @@ def test_strict_mode_keeps_only_the_last_loaded_sync() -> None:
     kept = [1000, 4840, 6760, 8680, 9160, 9640, 9880, 9940, 9970, 9990, 10000]
     for previous, upstream in zip([-1, *kept], kept):
         assert_sparse(store, upstream, previous)
-    assert [s.upstream for s in store.kept()] == kept[::-1]
+    assert [s.upstream for s in store.stored_syncs()] == kept[::-1]
 
 
 def test_tolerant_mode_keeps_history() -> None:
     """In the usual mode history from before the start is kept, and an equal sync that comes again is no rewind."""
     loaded = store_of(range(0, 1001, 10))
-    assert [s.upstream for s in loaded.kept()] == [1000, 990, 960, 900, 840, 720, 480, 0]
+    assert [s.upstream for s in loaded.stored_syncs()] == [1000, 990, 960, 900, 840, 720, 480, 0]
     assert_sparse(loaded, 480, 0)
     assert_sparse(loaded, 720, 480)
     assert_sparse(loaded, 1000, 990)
     store = store_of(range(0, 1001, 10), range(1000, 10001, 10))
     kept = [0, 3840, 7680, 8640, 9120, 9600, 9840, 9900, 9960, 9990, 10000]
-    assert [s.upstream for s in store.kept()] == kept[::-1]
+    assert [s.upstream for s in store.stored_syncs()] == kept[::-1]
     for previous, upstream in itertools.pairwise(kept):
         assert_sparse(store, upstream, previous)
 
@@ -146,7 +146,7 @@ def assert_drops(upstreams: Iterable[int], at_most: int, first: int) -> None:
     store, count = OffsetSyncStore(), 0
     for upstream in upstreams:
         store.update(sync(upstream))
-        kept = store.kept()
+        kept = store.stored_syncs()
         assert len(kept) >= count + 1 - at_most and kept[0].upstream == upstream and kept[-1].upstream == first
         count = len(kept)
 
@@ -203,7 +203,7 @@ def test_slots_are_those_of_signed_64_bit_sums(start: int, steps: list[int]) -> 
         at = min(at + step, 2**63 - 1)
         store.update(sync(at))
         plain = plain_update(plain, sync(at)) if plain else [sync(at)] * SLOTS
-        assert [kept.upstream for kept in store.kept()] == [
+        assert [kept.upstream for kept in store.stored_syncs()] == [
             kept.upstream for kept in {id(s): s for s in plain}.values()
         ]
 
@@ -215,7 +215,7 @@ def test_gaps_of_half_the_range_reach_the_last_slot() -> None:
     for upstream in (2**61, 2**62, 2**62 + 2**61, 2**62 + 2**61 + 1, 2**63 - 1):
         store.update(sync(upstream))
         plain = plain_update(plain, sync(upstream))
-        assert [kept.upstream for kept in store.kept()] == [
+        assert [kept.upstream for kept in store.stored_syncs()] == [
             kept.upstream for kept in {id(s): s for s in plain}.values()
         ]
 

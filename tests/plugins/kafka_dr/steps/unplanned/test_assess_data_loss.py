@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.actions.loss import last_known_state as last_known
-from kafka_dr.actions.loss.assessment import known_now, reading_seconds, write_inputs
+from kafka_dr.actions.loss.assessment import read_present_facts, reading_seconds, write_inputs
 from kafka_dr.actions.loss.failover_plan import with_rereads
 from kafka_dr.actions.old_source.lost_source_fence import topics_left
 from kafka_dr.domain.canonical_json import digest_of
@@ -342,7 +342,7 @@ def test_a_source_that_freezes_while_it_is_read_is_given_up_soon(
     bench.clusters["primary"].log_ends[T0] = end
     mirrored(bench, 80)
     procedure = bench.procedure()
-    known, source, proven = known_now(procedure)
+    known, source, proven = read_present_facts(procedure)
     assert reading_seconds(known, source) == seconds
     (folder := bench.folder / "given").mkdir()
     assert write_inputs(procedure, folder, known, source, proven)["deadline_seconds"] == seconds
@@ -406,7 +406,7 @@ def test_what_connect_keeps_is_not_on_a_copy_that_the_recorder_saw_made_anew(
     figures = assess(bench)
     assert row(figures) == (0, None, None)
     assert "1 topics were made anew since they were recorded: orders" in figures["plan"]["unproven"]
-    assert figures["copied_anew"] == ["orders"]
+    assert figures["recopied_topics"] == ["orders"]
     # What was seen of the new copy places groups.
     assert not sources.load_bounds(bench.jobs.given[0], False)["orders", 0].recreated
     assert figures["floors"]["rows"] == int(source_answered)
