@@ -73,7 +73,7 @@ def _evidence_of_stop(
     remote = dict(zip(partitions, bounds["target_topic"], strict=True))
     ends_at_stop = frame_partitions(procedure.artifacts.load(stopped.boundary), "offset")
     replicated = frame_partitions(procedure.artifacts.load(stopped.replicated), "offset") if stopped.replicated else {}
-    recreated = {*bounds.loc[bounds["recreated"], "topic"], *assessed.recopied_topics}
+    recreated = {*bounds.loc[bounds["recreated"], "topic"], *assessed.copied_anew}
     return NewerEvidence(
         target_ends={
             tp: (None if pd.isna(end) else int(end), ends_at_stop.get(TopicPartition(remote[tp], tp.partition)))

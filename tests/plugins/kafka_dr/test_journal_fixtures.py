@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from fastapi.testclient import TestClient
 from kafka_dr.actions.clients import removed_entries
 from kafka_dr.actions.fencing.acl_fence import added_entries
-from kafka_dr.actions.loss.takeover import ProvenFacts, what_was_proven
+from kafka_dr.actions.loss.takeover import ProvenFacts, read_proven_facts
 from kafka_dr.actions.restore import committed_by, snapshot_of, undone_procedure
 from kafka_dr.config.settings import Request, load_topology
 from kafka_dr.connections import Connections
@@ -225,7 +225,7 @@ def test_the_live_status_follows_every_entry(fixture: Fixture) -> None:
 def test_what_a_planned_failover_had_proven_is_read(fixture: Fixture) -> None:
     """A procedure that continues this one takes over what entries and files prove, as many rows as they say."""
     fixture.load(fixture.rows)
-    proven = what_was_proven(fixture.procedure("unplanned_failover-later", continue_procedure=fixture.id))
+    proven = read_proven_facts(fixture.procedure("unplanned_failover-later", continue_procedure=fixture.id))
     figures = {step["id"]: step["figures"] for step in fixture.evidence["steps"]}
     assert proven.procedure_id == fixture.id
     assert bool(proven.topics) == (Step.FORECAST in figures)

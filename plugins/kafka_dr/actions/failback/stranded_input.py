@@ -16,7 +16,7 @@ from kafka_dr.actions.failback.stranded_search import (
     opened_before,
     will_be_deleted,
 )
-from kafka_dr.actions.history.journal_lineage import offsets_seeded_by
+from kafka_dr.actions.history.journal_lineage import offsets_seeded
 from kafka_dr.actions.history.moves import completed_moves
 from kafka_dr.actions.offsets.log_bounds import bounds_of
 from kafka_dr.actions.replication.reverse import ends_at_opening
@@ -172,7 +172,7 @@ def begun_at(
     if names_separate_directions(procedure):
         # `failover` may be a failback in mode recreate: it copied the returned cluster's log to the new primary again
         # from the beginning, kept stranded records included.
-        seeded = {} if mode_of(failover) is Mode.RECREATE else offsets_seeded_by(procedure.reversed, earlier)
+        seeded = {} if mode_of(failover) is Mode.RECREATE else offsets_seeded(procedure.reversed, earlier)
         return flow_starts, {
             tp: seeded[tp].target_end
             for tp, start in flow_starts.items()

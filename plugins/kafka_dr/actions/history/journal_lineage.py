@@ -100,11 +100,9 @@ class ClientMove:
         planned: whether all records below the cut-off were proven to be on the target.
         cut_off: the source's log ends; None if receipt or file is missing.
         boundary: the target's log ends; None if receipt or file is missing.
-        frontiers: by a later failback's search of the source's log: the offset from which on no record was mirrored
-            to the target, and the offset at which copies from the target begin; None if no failback searched, or if
-            its receipt is missing.
-        ends_after_move: the source's log ends after the move, before the reverse flow first wrote; only recorded
-            partitions.
+        frontiers: offset in the source's log from which on no record was mirrored, and the offset at which copies from
+            the target begin, by a later failback's search; None without search, or if its receipt is missing.
+        ends_after_move: recorded source log ends after the move, before the reverse flow first wrote.
         recreated: topics of the target that were recreated between the previous move and this move.
         ids: topic -> topic id on the source, by the plan.
         seeded: start offsets seeded after the move for the flow target -> source; {} unless names separate directions.
@@ -145,7 +143,7 @@ class ClientMove:
             planned=fenced is not None,
             cut_off=offsets_in(moved, fenced.cut_off if fenced else None, "offset"),
             boundary=offsets_in(moved, stopped.boundary if stopped else None, "offset"),
-            frontiers=frontiers_by_failback(moved, journal, opened),
+            frontiers=searched_frontiers(moved, journal, opened),
             ends_after_move=recorded_ends(journal, opened, until),
             recreated=recreated_by(journal, before, opened),
             ids=source_topic_ids(moved),
@@ -193,8 +191,8 @@ class ClientMove:
     def _source_resumes(self, tp: TopicPartition) -> int | None:
         """Offset in the source's log at which copies from the target begin after the move; None if unknown."""
         frontier = (self.frontiers or {}).get(tp)
-        resumes_at = None if frontier is None else frontier[1]
-        candidates = (self.ends_after_move.get(tp), resumes_at, (self.cut_off or {}).get(tp))
+        copies_begin = frontier[1] if frontier else None
+        candidates = (self.ends_after_move.get(tp), copies_begin, (self.cut_off or {}).get(tp))
         return next((offset for offset in candidates if offset is not None), None)
 
 
@@ -208,7 +206,7 @@ def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[Top
         return None
 
 
-def offsets_seeded_by(procedure: Run, moved: Run) -> dict[TopicPartition, SeededOffset]:
+def offsets_seeded(procedure: Run, moved: Run) -> dict[TopicPartition, SeededOffset]:
     """Start offsets that the procedure `moved` seeded under prefixed naming; {} if none, or if a file is missing."""
     try:
         return prefixed_seeded_offsets(procedure, moved)
@@ -222,9 +220,7 @@ def source_topic_ids(procedure: Run) -> dict[str, str]:
     return move.planned.topic_ids if move else {}
 
 
-def frontiers_by_failback(
-    moved: Run, journal: PairJournal, opened: int
-) -> dict[TopicPartition, tuple[int, int]] | None:
+def searched_frontiers(moved: Run, journal: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:
     """`ClientMove.frontiers`: outcome of the last search for stranded records after the move; None if it is unknown."""
     searches = journal.facts(StrandedRecordsFound, Step.FIND_STRANDED_RECORDS, opened)
     frontiers = [(finder, found.frontier) for _, finder, found in searches if found.after == moved.id]
@@ -273,9 +269,7 @@ class History:
         windows = zip([0, *opened], opened, [*opened[1:], None], strict=False)
         separate = names_separate_directions(procedure)
         seeded = [
-            offsets_seeded_by(procedure if move.request.target == source else procedure.reversed, move)
-            if separate
-            else {}
+            offsets_seeded(procedure if move.request.target == source else procedure.reversed, move) if separate else {}
             for _, move in moved
         ]
         changes = tuple(

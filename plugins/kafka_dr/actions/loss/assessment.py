@@ -258,7 +258,7 @@ def without_other_logs(procedure: Run, last_known: LastKnown) -> LastKnown:
     while the flight recorder ran, later samples describe the new copy, and only Connect's offsets are dropped.
     """
     recreated = recreated_since_sample(procedure, last_known)
-    doubtful = recreated | recopied_topics(last_known)
+    doubtful = recreated | copied_anew(last_known)
     if not doubtful:
         return last_known
 
@@ -286,7 +286,7 @@ def without_other_logs(procedure: Run, last_known: LastKnown) -> LastKnown:
     )
 
 
-def recopied_topics(last_known: LastKnown) -> set[str]:
+def copied_anew(last_known: LastKnown) -> set[str]:
     """Source topics whose copy on the target was recreated while the flight recorder ran.
 
     What had been mirrored to the old copy may be missing on the target.

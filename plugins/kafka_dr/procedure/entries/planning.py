@@ -117,7 +117,7 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
     records_read: Mapping[str, int]
     earlier_translation: Figures = field(default_factory=dict)
     translated_ahead: EarlyTranslation | None = None
-    recopied_topics: Sequence[str] = ()
+    copied_anew: Sequence[str] = ()
     flowed_back: bool = True
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.actions.concurrently import run_concurrently
-from kafka_dr.actions.loss.assessment import last_ends, last_seen, read_present_facts, recopied_topics, write_inputs
+from kafka_dr.actions.loss.assessment import copied_anew, last_ends, last_seen, read_present_facts, write_inputs
 from kafka_dr.actions.loss.failover_plan import plan_of, with_rereads
 from kafka_dr.actions.loss.last_known_state import with_movement
 from kafka_dr.actions.loss.takeover import plan_section
@@ -74,7 +74,7 @@ class AssessDataLoss(ProcedureStep):
             last_sample_at=last_known.recorded.last_at,
             source_last_seen_at=last_known.recorded.source_at,
             missing=last_known.missing,
-            recopied_topics=sorted(recopied_topics(last_known)),
+            copied_anew=sorted(copied_anew(last_known)),
             flowed_back=last_known.recorded.flowed_back,
             records_read=summary["records_read"],
         )

@@ -244,7 +244,7 @@ EARLIER = {"earlier_translation": {}, "translated_ahead": None}
         (MirrorMakerStopped, {"replicated": None}),
         (OffsetsTranslated, {"bound": None, "may_have_moved": 0}),
         (StrandedRecordsFound, {"gone": None, "records_to_copy": None}),
-        (DataLossAssessed, EARLIER | {"recopied_topics": (), "flowed_back": True}),
+        (DataLossAssessed, EARLIER | {"copied_anew": (), "flowed_back": True}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -171,7 +171,10 @@ def test_back_without_a_stop_resumes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({"begun": frozenset()}, "Nothing was touched"), ({"done": frozenset({Step.OPEN_TARGET})}, "The target is open")],
+    [
+        ({"begun_steps": frozenset()}, "Nothing was touched"),
+        ({"done": frozenset({Step.OPEN_TARGET})}, "The target is open"),
+    ],
 )
 def test_there_is_not_always_a_way_back(changes: dict, said: str) -> None:
     """Before the fence there is nothing to return, after the opening no way back."""
@@ -264,7 +267,7 @@ def given_up(**changes: object) -> ManualContext:
     """An unplanned run that has translated its positions; its source is armed."""
     known = {
         "done": frozenset(GIVEN_UP),
-        "begun": frozenset(GIVEN_UP),
+        "begun_steps": frozenset(GIVEN_UP),
         "fence": (),
         "added": (),
         "seeds": None,
@@ -386,7 +389,7 @@ def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"begun": frozenset({Step.APPROVE_DATA_LOSS})}, "Nothing was touched"),
+        ({"begun_steps": frozenset({Step.APPROVE_DATA_LOSS})}, "Nothing was touched"),
         ({"done": frozenset({Step.OPEN_TARGET})}, "The target is open"),
     ],
 )

@@ -286,14 +286,14 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
         ):
             patch.setattr(
                 stranded_input,
-                "offsets_seeded_by",
+                "offsets_seeded",
                 lambda flow, last, begun=begun: begun if (flow.request.source, last) == ("primary", earlier) else {},
             )
             apart = StrandedBounds(procedure, way.failover, there)
             assert apart.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [known]
         assert apart.bounds()["source_start"].tolist() == [0]
         # The copies were made anew since.
-        patch.setattr(stranded_input, "offsets_seeded_by", lambda *_: {ORDERS: SeededOffset(3, 5)})
+        patch.setattr(stranded_input, "offsets_seeded", lambda *_: {ORDERS: SeededOffset(3, 5)})
         patch.setattr(stranded_input, "mode_of", lambda one: Mode.RECREATE if one is way.failover else Mode.APPEND)
         assert begun_at(procedure, way.failover, there) == ({ORDERS: 4}, {})
 

@@ -406,7 +406,7 @@ def test_what_connect_keeps_is_not_on_a_copy_that_the_recorder_saw_made_anew(
     figures = assess(bench)
     assert row(figures) == (0, None, None)
     assert "1 topics were made anew since they were recorded: orders" in figures["plan"]["unproven"]
-    assert figures["recopied_topics"] == ["orders"]
+    assert figures["copied_anew"] == ["orders"]
     # What was seen of the new copy places groups.
     assert not sources.load_bounds(bench.jobs.given[0], False)["orders", 0].recreated
     assert figures["floors"]["rows"] == int(source_answered)

@@ -226,7 +226,7 @@ def test_what_hung_in_the_middle_of_an_act_is_undone_once_the_source_was_given_b
     bench.lost()
     source, thaws, ended = bench.clusters["primary"], threading.Event(), threading.Event()
     source.away = False
-    anew = FakeSystems.anew
+    original = FakeSystems.with_own_clients
 
     class Frozen:
         """Adds when it thaws."""
@@ -247,12 +247,12 @@ def test_what_hung_in_the_middle_of_an_act_is_undone_once_the_source_was_given_b
             ended.set()
 
     def of_the_attempt(systems: FakeSystems, *request: Any) -> FakeSystems:
-        made = anew(systems, *request)
+        made = original(systems, *request)
         if not request:
             made._acls["primary"] = Frozen(made.source_acls)
         return made
 
-    monkeypatch.setattr(FakeSystems, "anew", of_the_attempt)
+    monkeypatch.setattr(FakeSystems, "with_own_clients", of_the_attempt)
     monkeypatch.setattr(fence_source_step, "_FENCE_SECONDS", 0.2)
     assert fence(bench)["fenced"] == "armed"
     source.away = False
