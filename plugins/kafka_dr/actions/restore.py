@@ -54,16 +54,17 @@ def undone_procedure(procedure: Run) -> Run:
     if same_direction:
         return same_direction[0]
     if named and candidates:
-        direction = f"it goes from {candidates[0].request.source} to {candidates[0].request.target}"
+        direction = f"{named} goes from {candidates[0].request.source} to {candidates[0].request.target}"
         raise Refusal(
-            f"{named} is no procedure from {request.source} to {request.target}",
+            f"{named} is not a procedure from {request.source} to {request.target}",
             direction,
-            "Start a new run with its source and target.",
+            f"Start a new run with the source and target of {named}.",
         )
     raise NotReady(
-        "There is no commit to be undone",
-        f"no procedure{f' called {named}' if named else ''} committed positions on {request.target}",
-        "Look for its id in the evidence folder; a procedure that ended before commit_groups changed no position.",
+        "No commit of positions was found to undo",
+        f"no procedure{f' called {named}' if named else ''} from {request.source} to {request.target} began to commit",
+        "Find the procedure id in the evidence folder, and start a new run with this id as undo_procedure. A procedure"
+        " that ended before commit_groups changed no position.",
     )
 
 
@@ -153,9 +154,10 @@ def refuse_living(procedure: Run, groups: list[str]) -> None:
     active = active_groups(procedure.systems.target, groups)
     if active:
         raise Refusal(
-            f"Groups have members on {procedure.request.target}, and cannot be put back",
+            f"Groups have members on {procedure.request.target}, so their positions cannot be restored",
             first_few(sorted(active)),
-            "Stop those consumers, and start a new run; positions of a living group are never touched.",
+            "Stop the consumers of these groups. Then clear restore_positions if this run has begun to write positions;"
+            " otherwise start a new run.",
         )
 
 
@@ -182,9 +184,9 @@ def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
     )
     if plan.digest != planned.plan_digest or plan.rows != digest_of_rows(rows):
         raise Contradiction(
-            "The plan of the restore is not the one that its digest names",
+            "The plan of the restore does not match its digest in the journal",
             planned.plan_digest,
-            "Start a new run: it looks again.",
+            "Start a new run, which plans the restore again.",
         )
     return plan, rows
 
@@ -249,12 +251,12 @@ def refuse_unlike(ledger: pd.DataFrame, doomed: list[str], after: pd.DataFrame, 
     remaining_groups = sorted(set(after["group"]) & set(doomed) | set(refused))
     if len(wrong) or remaining_groups:
         details = (
-            f"{wrong.head(5).to_dict('records')}; still there:"
+            f"{wrong.head(5).to_dict('records')}; not deleted:"
             f" {[f'{group} {refused.get(group, str())}'.strip() for group in remaining_groups[:_NAMED]]}"
         )
         raise ReadBackFailed(
-            f"{len(wrong)} positions and {len(remaining_groups)} groups are not what was put back",
+            f"{len(wrong)} positions and {len(remaining_groups)} groups were not read back as planned",
             details,
-            "The ledger beside the evidence names every position. Stop consumers of these groups, then clear"
-            " restore_positions.",
+            "Stop the consumers of these groups, then clear restore_positions. The ledger beside the evidence lists"
+            " every position.",
         )

@@ -51,12 +51,14 @@ class CatchUp:
             worst = sorted(behind.items(), key=lambda item: (-item[1], item[0]))
             named = ", ".join(f"{tp} by {offsets}" for tp, offsets in worst[:5])
             raise NotYet(
-                f"{len(behind)} of {len(ends)} partitions are behind what was written {age:.0f} s ago, in offsets:"
-                f" {named}"
+                f"by Connect's committed offsets, {len(behind)} of {len(ends)} partitions are behind the log ends of"
+                f" {age:.0f} s ago, in offsets: {named}"
             )
         if age > self._allowed:
             self._note()
-            raise NotYet(f"what was written {age:.0f} s ago is copied; what came since is looked at next")
+            raise NotYet(
+                f"all records up to the log ends of {age:.0f} s ago are copied; newer records are compared next"
+            )
         return FlowBackCaughtUp(partitions=len(ends), behind_seconds=round(age, 3), allowed_seconds=self._allowed)
 
     def _refuse_stopped(self) -> None:
@@ -64,9 +66,10 @@ class CatchUp:
         status = self._procedure.mirror_maker(flow).status(flow.connectors.source)
         if "FAILED" in {status.state, *status.tasks.values()} or status.stopped:
             raise NotReady(
-                f"{status.name} does not run",
+                f"Connector {status.name} is stopped or failed, or a task has failed",
                 str(status),
-                "Look at its worker's log, restart what failed; then start a new run.",
+                "Read the log of the Connect worker, and restart a connector or task that failed. Then start a new"
+                " run, which resumes a stopped connector.",
             )
 
     def _noted_ends(self) -> tuple[float, dict[TopicPartition, int]]:

@@ -214,9 +214,9 @@ class Replay:
         failover = self._procedure.other(after)
         if failover is None:
             raise Contradiction(
-                "Nobody knows since when clients write on the new primary",
-                f"the journal has no procedure {after}",
-                "Decide otherwise for compacted topics in a new run: what was written later there cannot be told.",
+                "The offset from which clients have written on the new primary is unknown",
+                f"the journal has no procedure {after}, which moved clients to {self._procedure.request.source}",
+                f"Restore the journal with procedure {after} from a backup. Then start a new run.",
             )
         return max(ends_at_opening(failover).get(place, 0), self._procedure.systems.source.starts([place])[place])
 
@@ -353,9 +353,10 @@ def refuse_unproven(procedure: Run, proven: Iterable[ReplayProof]) -> None:
     ]
     if wrong:
         raise Contradiction(
-            f"Replayed records are not on {procedure.request.source} as they were exported",
+            f"Replayed records on {procedure.request.source} do not match the export",
             " | ".join(wrong[:_NAMED]),
-            "The export has them. Look who wrote to or deleted from these topics; a new run reads them back again.",
+            "Find out which client wrote records to these topics or deleted records from these topics. The export"
+            " still holds all records. Then start a new run, which reads the replayed records back again.",
         )
 
 

@@ -126,9 +126,10 @@ def parts_of(procedure: Run) -> list[ReplayPart]:
     unfit = sorted({part.place.topic for part in parts if part.decision is Decision.QUARANTINE and part.needs_key})
     if unfit:
         raise NotReady(
-            "A topic for the quarantine is compacted: it would not keep every record",
+            "Quarantine topics are compacted, and compaction would delete records",
             first_few(unfit),
-            "Set its cleanup.policy to delete and start a new run; or one with another decision.",
+            f"Set cleanup.policy of these topics to delete on {procedure.request.source}, then start a new run; or"
+            " start a new run with another decision.",
         )
     return parts
 
@@ -157,20 +158,21 @@ def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartitio
         place for place in places if place.topic not in topics or place.partition not in topics[place.topic].partitions
     ]
     if missing:
-        detail = f"{len(missing)} partitions are not on {procedure.request.source}: {first_few(missing)}"
+        detail = f"{len(missing)} partitions do not exist: {first_few(missing)}"
         raise NotReady(
-            "Stranded records are to be replayed to topics that are not there",
+            f"Stranded records cannot be replayed: partitions are missing on {procedure.request.source}",
             detail,
-            "Make these topics with as many partitions and start a new run; or one with another decision for them.",
+            f"Create these partitions on {procedure.request.source}, then start a new run; or start a new run with"
+            " another decision for these topics.",
         )
     illegal = [
         f"{place.topic}: {problem}" for place, _ in decided if (problem := topic_problem(place.topic)) is not None
     ]
     if illegal:
         raise NotReady(
-            "A topic for the quarantine would have no legal name",
+            "A quarantine topic would have an illegal name",
             illegal[0],
-            "Decide otherwise for this topic in a new run; its records are in the export.",
+            "Start a new run with another decision for the original topic. The export holds the records.",
         )
 
 

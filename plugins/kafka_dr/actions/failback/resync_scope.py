@@ -27,9 +27,9 @@ def refuse_dedicated(procedure: Run) -> None:
     if dedicated:
         raise NotReady(
             f"MirrorMaker 2 of {' and '.join(dedicated)} runs in dedicated mode, without a REST API",
-            "a flow that cannot be told where to begin would copy everything again",
-            "Run its connectors in a Connect worker, and name that under `connect` in the topology; then start a new"
-            " run.",
+            "without a REST API no offset can be seeded, and the flow would copy all records again",
+            "Run the connectors of this flow in a Connect worker, and name the worker as `connect` of the flow in the"
+            " topology. Then start a new run.",
         )
 
 
@@ -45,13 +45,16 @@ def failed_over(procedure: Run) -> Run:
     direction = (procedure.request.target, procedure.request.source)
     if failover is None or (failover.request.source, failover.request.target) != direction:
         raise Contradiction(
-            f"{name} is not the failover that this run goes back from",
+            f"The journal does not show that {name} moved clients from {procedure.request.target} to"
+            f" {procedure.request.source}",
             (
-                "the journal does not know it"
+                f"find_stranded_records recorded {name} as the failover; the journal has no procedure of this id"
                 if failover is None
-                else f"it went from {failover.request.source} to {failover.request.target}"
+                else f"find_stranded_records recorded {name} as the failover; by the journal {name} goes from"
+                f" {failover.request.source} to {failover.request.target}"
             ),
-            "Look at the journal; start a new run.",
+            "The journal was changed after find_stranded_records. Restore the journal from a backup, then start a new"
+            " run.",
         )
     return failover
 
@@ -90,9 +93,10 @@ def refuse_replaced(procedure: Run) -> None:
     if replaced:
         names = first_few(replaced)
         raise Contradiction(
-            "Topics of the returned cluster were deleted since the flow back was told where to begin",
+            "Topics of the returned cluster were deleted or recreated after the flow back was seeded",
             names,
-            "Find who deleted them; then start a new run with mode recreate, which copies them whole.",
+            "Find out which user deleted these topics. Then start a new run with mode recreate, which copies all"
+            " records again.",
         )
 
 
@@ -112,9 +116,9 @@ def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
     if missing:
         listed = first_few(missing)
         raise Contradiction(
-            "Topics of the returned cluster are gone since they were prepared",
+            "Topics that prepare_topics had prepared are missing on the returned cluster",
             listed,
-            "Find who deleted them; then start a new run, which makes them again.",
+            "Find out which user deleted these topics. Then start a new run, which creates these topics again.",
         )
     return {name: infos[name].topic_id for name in names if name in infos}
 
@@ -140,6 +144,8 @@ def stop_flows(procedure: Run, step: str, flows: Iterable[Flow]) -> dict[str, st
     unstopped = [f"{name}: {state}" for name, state in states.items() if state != STOPPED]
     if unstopped:
         raise DeadlinePassed(
-            "MirrorMaker 2 did not stop", "; ".join(unstopped), "Look at its worker's log; then start a new run."
+            "MirrorMaker 2 did not stop",
+            "; ".join(unstopped),
+            "Read the log of the Connect worker that runs these connectors. Then start a new run.",
         )
     return states

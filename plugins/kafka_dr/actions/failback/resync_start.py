@@ -125,12 +125,12 @@ def _start_offset(procedure: Run, seeds: SeedRecord, tp: TopicPartition, now: in
         return at_opening
     if in_connect == seed or (seeds.ran and in_connect > seed) or (not seeds.ran and in_connect < seed):
         return max(in_connect, seed)
-    detail = f"{tp}: told to begin behind {seed}, Connect keeps {in_connect}"
+    detail = f"{tp}: seeded with offset {seed}, Connect stores offset {in_connect}"
     raise Contradiction(
-        "Nobody knows how far the flow back is",
+        "How far the flow back has copied is unknown",
         detail,
-        "It was resumed or changed outside of any procedure, or Connect lost offsets. Start a new run with mode"
-        " recreate.",
+        "The flow back was resumed or changed outside of any procedure, or Connect lost offsets. Start a new run with"
+        " mode recreate.",
     )
 
 
@@ -141,12 +141,17 @@ def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
         at_opening: log ends when the failover opened the new primary to clients.
     """
     ends = procedure.systems.source.ends(list(at_opening))
-    cut = [f"{tp}: {at_opening[tp]} -> {ends[tp]}" for tp in sorted(at_opening) if ends[tp] < at_opening[tp]]
+    cut = [
+        f"{tp}: {at_opening[tp]} at the failover, {ends[tp]} now"
+        for tp in sorted(at_opening)
+        if ends[tp] < at_opening[tp]
+    ]
     if cut:
         raise Contradiction(
-            "Logs of the new primary end before they did at the failover",
+            "Log ends of the new primary are lower than at the failover",
             first_few(cut),
-            "A topic was made anew or cut there: start a new run with mode recreate.",
+            f"These topics were recreated or truncated on {procedure.request.source}. Start a new run with mode"
+            " recreate.",
         )
 
 
@@ -207,13 +212,13 @@ def offsets_to_clear(procedure: Run, now: dict[TopicPartition, int | None]) -> d
 def refuse_other_offsets(stored: dict[TopicPartition, int | None], wanted: dict[TopicPartition, int | None]) -> None:
     """Refuse unless Connect stores the wanted offset of every partition in `wanted`."""
     wrong = [
-        f"{tp}: wanted {offset}, found {stored.get(tp)}"
+        f"{tp}: {offset} was written, {stored.get(tp)} was read back"
         for tp, offset in sorted(wanted.items())
         if stored.get(tp) != offset
     ]
     if wrong:
         raise ReadBackFailed(
-            "Connect does not keep the offsets of the flow back",
+            "Connect does not store the flow back's offsets as they were written",
             first_few(wrong),
-            "Find who else changes them; then start a new run.",
+            "Find out which user or tool changes these offsets. Then start a new run.",
         )

@@ -36,9 +36,11 @@ def refuse_unfenced(procedure: Run, fence: WriteFence) -> None:
     ):
         return
     raise FenceNotProven(
-        f"Nothing keeps clients from {procedure.request.target}",
-        "no authorizer, no drain hook, and no fence hook that fences it",
-        "Enable an authorizer there, or fence it by a hook; then start a new run.",
+        f"Clients cannot be fenced on {procedure.request.target}",
+        f"{procedure.request.target} has no authorizer, the topology names no drain hook, and no fence hook reports a"
+        " fence",
+        f"Enable an authorizer on {procedure.request.target}, name a drain hook as `drain` in the topology, or have"
+        f" the fence hook fence {procedure.request.target}. Then start a new run.",
     )
 
 
@@ -66,13 +68,14 @@ def count_still_partitions(procedure: Run, step: str, topics: list[str]) -> int 
     try:
         return procedure.progress.wait(
             step,
-            "Still log ends on the returned cluster",
+            "Stable log ends on the returned cluster",
             count,
             procedure.request.deadlines.fence_seconds,
         )
     except DeadlinePassed as error:
         raise FenceNotProven(
-            f"Somebody writes on {procedure.request.target}",
+            f"Records still arrive on {procedure.request.target}",
             error.seen,
-            "A super user passes every ACL: stop this writer, then start a new run.",
+            "Find out which client writes these records, and stop this client; ACLs do not refuse a super user. Then"
+            " start a new run.",
         ) from None

@@ -110,7 +110,7 @@ class ReturnedClusterLogs:
             "first_at": None,
             "last_at": None,
             "exact": True,
-            "evidence": "it ends where clients left it",
+            "evidence": "the log ends at the cut-off of the failover",
             **dict.fromkeys(_FILES),
         }
         return frame.assign(**columns)

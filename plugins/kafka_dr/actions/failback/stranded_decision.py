@@ -38,9 +38,10 @@ def planned_return(procedure: Run) -> PlannedReturn:
     problems += decided_otherwise(procedure, decisions)
     if problems:
         raise NotReady(
-            "What was asked for cannot be done with the stranded records",
+            "Params mode and stranded do not fit the stranded records",
             "; ".join(problems),
-            "Start a new run with another mode or other decisions; the export of this one stays.",
+            "Start a new run with another mode, or with other decisions (param stranded). The export of this run is not"
+            " deleted.",
         )
     return PlannedReturn(
         source=procedure.request.source,
@@ -68,7 +69,7 @@ def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list
         return []
     written = written_with(procedure.systems.reader(procedure.request.source, READ_COMMITTED), writers.exports)
     return [
-        f"{topic}: {writer} has written some of its records with {earlier}; decide the same"
+        f"{topic}: {writer} has already written records of this topic with {earlier}; decide {earlier} again"
         for topic, (earlier, writer) in sorted(written.items())
         if decisions.get(topic, earlier) is not earlier
     ]

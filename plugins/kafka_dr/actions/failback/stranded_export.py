@@ -66,10 +66,10 @@ class ExportedPartition:
         for path, digest in ((self.file, self.sha256), (self.uncommitted_file, self.uncommitted_sha256)):
             if digest is not None and _sha256(path) != digest:
                 raise Contradiction(
-                    f"{path} is not the file that was exported",
-                    f"its SHA-256 is not {digest[:12]}...",
-                    "Bring the file back as it was, and start a new run; nothing else holds these records where the"
-                    " topics were made anew.",
+                    f"{path} is missing, or was changed after the export",
+                    f"the exported file had SHA-256 {digest[:12]}...",
+                    "Restore the file from a backup, then start a new run. If the topics are not recreated yet, a new"
+                    " run exports the records again without this file; otherwise only this file holds the records.",
                 )
 
     @cached_property
@@ -212,9 +212,9 @@ def _partition(row: Mapping[Hashable, Any], since: dict[TopicPartition, int], fo
     tp = TopicPartition(row["topic"], int(row["partition"]))
     if tp not in since:
         raise Contradiction(
-            f"Nobody knows which of the exported records of {tp} are stranded",
-            "find_stranded_records told no frontier of it",
-            "Start a new run: what was replicated once must not be written again.",
+            f"Which exported records of {tp} are stranded is unknown",
+            "find_stranded_records recorded no frontier of this partition",
+            "Start a new run: records that were replicated must not be replayed.",
         )
     uncommitted = row.get("uncommitted_sha256")
     return ExportedPartition(

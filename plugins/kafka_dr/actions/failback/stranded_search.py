@@ -68,15 +68,16 @@ def last_failover(procedure: Run) -> Run:
     last = moved[-1][1] if moved else None
     if last is None or (last.request.source, last.request.target) != (request.target, request.source):
         detail = (
-            "no procedure of the journal opened it"
+            "the journal has no procedure that moved clients between these clusters"
             if last is None
-            else f"{last.id} took clients from {last.request.source} to {last.request.target}"
+            else f"the last move of clients, {last.id}, went from {last.request.source} to {last.request.target}"
         )
         raise Refusal(
-            f"Nobody knows how clients came from {request.target} to {request.source}",
+            f"The journal does not show that clients moved from {request.target} to {request.source}",
             detail,
-            "Look where clients are, and name that cluster as the source; clients that were moved without any procedure"
-            " have to be moved back like that.",
+            f"Check on which cluster clients work. If clients work on {request.target}, remove the ACL entries that"
+            f" fence_returned_cluster of this run added to {request.target}, and start a new run with {request.target}"
+            " as source. If clients were moved without Switchback, move these clients back without Switchback.",
         )
     return last
 

@@ -73,15 +73,16 @@ def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
         counts: topic of the returned cluster -> number of partitions on the new primary, on the returned cluster.
     """
     wider = [
-        f"{name}: {here} on {procedure.request.source}, {there} on {procedure.request.target}"
+        f"{name}: {here} partitions on {procedure.request.source}, {there} on {procedure.request.target}"
         for name, (here, there) in sorted(counts.items())
         if there > here
     ]
     if wider:
         raise NotReady(
-            "Topics have more partitions on the returned cluster",
+            "Topics have more partitions on the returned cluster than on the new primary",
             first_few(wider, separator="; "),
-            f"Give them as many on {procedure.request.source}, or start a new run with mode recreate.",
+            f"Add partitions to these topics on {procedure.request.source}, then start a new run; or start a new run"
+            " with mode recreate.",
         )
 
 
@@ -98,9 +99,10 @@ def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
             for line in differ[:_NAMED]
         )
         raise NotReady(
-            "Topics would treat their records otherwise on the returned cluster",
+            "Topic settings that decide how records are stored differ between the clusters",
             named,
-            f"The flow does not copy settings ({_SYNC}=false): make them equal, then start a new run.",
+            f"MirrorMaker 2 does not copy topic settings in this flow ({_SYNC}=false). Make these settings equal on"
+            " both clusters, then start a new run; or start a new run with mode recreate.",
         )
 
 

@@ -106,9 +106,9 @@ class TopicRecreation:
         filled = [str(tp) for tp, end in ends.items() if end]
         if same or filled:
             raise ReadBackFailed(
-                "Topics are not as they were made",
+                "Topics were not recreated, or hold records before the flow back runs",
                 first_few([*same, *filled]),
-                "Find who made or wrote them; then start a new run.",
+                "Find out which client created or wrote to these topics. Then start a new run.",
             )
 
     def _topics_to_delete(self) -> list[str]:
@@ -138,10 +138,10 @@ class TopicRecreation:
         written = written_since(self._procedure, {tp: ends.get(tp, 0) for tp in partitions})
         if written:
             raise Refusal(
-                "Records came to the returned cluster since they were looked through",
+                "Records arrived on the returned cluster after find_stranded_records",
                 first_few(written, separator="; "),
-                "Nothing was deleted. Find the writer (a super user passes every ACL); then start a new run, which"
-                " looks again.",
+                "The topics with these records were not deleted. Find out which client wrote these records, and stop"
+                " this client; ACLs do not refuse a super user. Then start a new run.",
             )
 
     def _recreated_earlier(self, old: list[str]) -> set[str]:

@@ -316,7 +316,7 @@ class History:
         if tp.topic in self.recreated or self._has_new_id(last_ids, self.source, tp.topic):
             return ONE_COPY
         if self._has_new_id(last_ids, self.target, tp.topic):
-            return Lineage((), f"its topic was made anew on {self.target}, and nobody wrote down when")
+            return Lineage((), f"the topic was recreated on {self.target}, and the journal does not record when")
         return lineage_of(
             [change.move(tp, number in doubted) for number, change in enumerate(self.changes)], self.source, self.target
         )

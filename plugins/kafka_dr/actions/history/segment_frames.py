@@ -88,7 +88,7 @@ def valid_lineage(lineage: Lineage, log: LogGrowth) -> Lineage:
         if end is not None and begin > end
     ]
     return (
-        Lineage((), "its logs end before they did when clients changed sides, or the journal contradicts itself")
+        Lineage((), "the logs are shorter than at an earlier move of clients, or the journal contradicts itself")
         if backwards
         else lineage
     )

@@ -125,13 +125,13 @@ def tell_foreign(topic: str, foreign: int, read: int, missing: list[str]) -> Non
     """
     if foreign > _FOREIGN * read:
         raise Contradiction(
-            f"{topic} holds too much that MirrorMaker 2 did not write",
-            f"{foreign} of {read} records cannot be read, and {_FOREIGN:.1%} may be so",
-            "Find out who else writes to it, have these records deleted, and start a new run; nothing was touched.",
+            f"{topic} holds too many records that MirrorMaker 2 did not write",
+            f"{foreign} of {read} records cannot be decoded; at most {_FOREIGN:.1%} are accepted",
+            f"Find out which client writes to {topic}, and have these records deleted. Then start a new run.",
         )
     if foreign:
         missing.append(
-            f"{foreign} of {read} records of {topic} cannot be read as what MirrorMaker 2 writes: they are left out"
+            f"{foreign} of {read} records of {topic} cannot be decoded as records of MirrorMaker 2, and are left out"
         )
 
 

@@ -89,8 +89,10 @@ def refuse_changed_topics(procedure: Run) -> None:
     if changed:
         raise Refusal(
             "Topics changed since the forecast",
-            f"made, deleted, recreated or grown: {first_few(changed)}",
-            "The procedure returns; start a new one, so that the new plan is approved.",
+            "created, deleted, recreated, with more partitions, or selected otherwise by the flow:"
+            f" {first_few(changed)}",
+            "The procedure returns to the source by itself. Then start a new run, so that a second person approves the"
+            " new plan.",
         )
 
 

@@ -83,7 +83,7 @@ def lineage_of(moves: Sequence[MoveOffsets], source: str, target: str) -> Lineag
             begin, segments, unknown = {source: 0, target: 0}, [], None
         end = _without_unknown({move.source: move.source_end, move.target: move.target_end})
         if len(end) < 2:
-            segments, unknown = [], f"nobody knows what of {move.source} was on {move.target} when clients left it"
+            segments, unknown = [], f"which records of {move.source} were on {move.target} when clients left is unknown"
         elif len(begin) == 2 and not _is_empty_segment(begin, end, move):
             segments.append(_segment(begin, end, source, target, move.source == target, move.drained))
         begin = _without_unknown({move.source: _source_resume_offset(move), move.target: move.target_end})

@@ -217,12 +217,12 @@ class ReadBack:
     def replayed(self, record: Expected) -> None:
         """Take the next record of the log, which was replayed."""
         if record.offset <= self._last_offset:
-            self._report(f"offset {record.offset} stands there twice, or behind a later one")
+            self._report(f"exported offset {record.offset} was read back twice, or after a higher offset")
             return
         self._last_offset = record.offset
         self._skip_to(record.offset)
         if self._next is None or self._next.offset != record.offset:
-            self._report(f"offset {record.offset} was not to be written")
+            self._report(f"exported offset {record.offset} was read back, but was not to be replayed")
             return
         self._compare(self._next, record)
         self._next = next(self._expected, None)
@@ -232,9 +232,9 @@ class ReadBack:
 
     def _compare(self, exported: Expected, record: Expected) -> None:
         if exported.content != record.content:
-            self._report(f"offset {record.offset} has another content than exported")
+            self._report(f"exported offset {record.offset} has other content than in the export")
         elif exported.timestamp not in (None, record.timestamp):
-            self._report(f"offset {record.offset} has another timestamp than exported")
+            self._report(f"exported offset {record.offset} has another timestamp than in the export")
         else:
             self._read_back += 1
             self._restamped += exported.timestamp is None
@@ -252,8 +252,8 @@ class ReadBack:
             # Clients' records in the deleted part of the log may have overwritten these keys: no contradiction.
             self._expired, unexplained = self._expired + len(unexplained), []
         for record in unexplained:
-            self._report(f"offset {record.offset} is not there")
-        others = [f"{self._more_problems} more like these"] if self._more_problems else []
+            self._report(f"exported offset {record.offset} is missing")
+        others = [f"{self._more_problems} more problems"] if self._more_problems else []
         return Found(
             self._read_back, overwritten, self._expired, self._overtaken, self._restamped, (*self._problems, *others)
         )
@@ -270,7 +270,7 @@ class ReadBack:
         elif self._compacted:
             self._missing.append(record)
         else:
-            self._report(f"offset {record.offset} is not there")
+            self._report(f"exported offset {record.offset} is missing")
 
     def _report(self, problem: str) -> None:
         """Keep the text of the first problems, count the others."""

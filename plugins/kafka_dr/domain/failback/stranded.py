@@ -121,7 +121,8 @@ def decide_topics(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict
         )
         if len(matching) > 1:
             problems.append(
-                f"{topic}: {' and '.join(sorted(matching))} by different patterns; give its decision under its own name"
+                f"{topic}: patterns decide both {' and '.join(sorted(matching))}; add a rule under the topic's exact"
+                " name"
             )
         decided[topic] = min(matching) if matching else Decision(rules.get(ALL, Decision.KEEP))
     return decided, problems
@@ -147,14 +148,14 @@ def impossible_decisions(
     modes = {totals.topic: Mode.RECREATE if totals.topic in gone else mode for totals in stranded}
     with_records = [totals for totals in stranded if totals.records]
     impossible = [
-        f"{totals.topic}: {decisions[totals.topic]} of {count_of(totals.records, 'record')};"
+        f"{totals.topic}: {decisions[totals.topic]} is impossible for {count_of(totals.records, 'record')};"
         f" {_why_not(modes[totals.topic], totals.topic in gone).format(target=target)}"
         for totals in with_records
         if _is_impossible(modes[totals.topic], decisions[totals.topic], apart)
     ]
     lacking = [
-        f"{totals.topic}: {target} lost {count_of(totals.lacking, 'record')} that were replicated from it; only mode"
-        " recreate brings them back"
+        f"{totals.topic}: {target} has lost {count_of(totals.lacking, 'record')} that the new primary still has;"
+        " choose mode recreate, which copies these records back"
         for totals in stranded
         if totals.lacking and modes[totals.topic] is Mode.APPEND and not apart
     ]
@@ -162,19 +163,14 @@ def impossible_decisions(
 
 
 _WHY_NOT = {
-    Mode.APPEND: (
-        "in mode append they stay where they are in the old log of {target}: keep them, or make the topics anew with"
-        " mode recreate"
-    ),
-    Mode.RECREATE: (
-        "in mode recreate the log on {target} is deleted and nothing stays in it: replay, quarantine or discard them"
-    ),
+    Mode.APPEND: ("mode append leaves stranded records in the log on {target}: choose keep, or mode recreate"),
+    Mode.RECREATE: ("mode recreate deletes the log on {target}: choose replay, quarantine or discard"),
 }
 
 
 _GONE = (
-    "an earlier run has deleted the log on {target}, and its export alone holds them: replay, quarantine or discard"
-    " them"
+    "an earlier run has deleted the log on {target}, and only the export of that run holds the records: choose replay,"
+    " quarantine or discard"
 )
 
 

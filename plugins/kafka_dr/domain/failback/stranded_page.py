@@ -28,7 +28,7 @@ def return_markdown(planned: PlannedReturn) -> str:
             "",
             *[f"- {line}" for line in _consequences(planned)],
             "",
-            f"Found: digest `{planned.found}`. Digest of this decision: `{planned.digest}`",
+            f"Digest of the search result: `{planned.found}`. Digest of this decision: `{planned.digest}`",
         ]
     )
 
@@ -36,12 +36,12 @@ def return_markdown(planned: PlannedReturn) -> str:
 def _summary(planned: PlannedReturn) -> list[str]:
     records, size = (sum(getattr(totals, name) for totals in planned.stranded) for name in ("records", "bytes"))
     if not records:
-        return [f"Nothing is stranded on {planned.target}: all that it acknowledged is on {planned.source}."]
+        return [f"No record is stranded: all records that {planned.target} acknowledged are on {planned.source}."]
     return [
         (
-            f"**{count_of(records, 'record')} are stranded on {planned.target}**, {size:,} bytes: acknowledged"
-            " there, and"
-            " never replicated. They are exported to files, whatever is decided."
+            f"**Stranded on {planned.target}: {count_of(records, 'record')}**, {size:,} bytes. {planned.target}"
+            " acknowledged these records, and they were never replicated. They are exported to files, whatever is"
+            " decided."
         )
     ]
 
@@ -52,8 +52,8 @@ def _table(planned: PlannedReturn) -> list[str]:
     ordered = sorted(planned.stranded, key=lambda totals: (-totals.records, totals.topic))
     head = [
         (
-            "| topic | records | bytes | written | of aborted transactions | undecided | missing on the returned"
-            " cluster | decision |"
+            "| topic | records | bytes | written | of aborted transactions | behind an open transaction | missing on"
+            " the returned cluster | decision |"
         ),
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -107,8 +107,8 @@ def _consequences(planned: PlannedReturn) -> list[str]:
     dropped = (
         [
             (
-                f"Of compacted topics ({table_cell(', '.join(compacted[:_SHOWN]))}) a stranded value is dropped where"
-                f" its key was written later on {planned.source}: it would undo that."
+                f"Compacted topics ({table_cell(', '.join(compacted[:_SHOWN]))}): a stranded record is not replayed if"
+                f" clients wrote its key later on {planned.source}, since the replay would undo the newer value."
             )
         ]
         if compacted
@@ -124,8 +124,8 @@ def _deleted_earlier(planned: PlannedReturn) -> list[str]:
     return (
         [
             (
-                f"An earlier run has deleted the logs of {named} on {planned.target}: their stranded records are in its"
-                " export only."
+                f"An earlier run has deleted the logs of {named} on {planned.target}: only the export of that run"
+                " holds the stranded records."
             )
         ]
         if topics
@@ -141,17 +141,18 @@ def _separate_directions(planned: PlannedReturn) -> list[str]:
     lost = (
         [
             (
-                f"{count_of(lacking, 'record')} that {planned.target} lost stay on {planned.source} only: no mode"
-                " brings them back."
+                f"{planned.target} has lost {count_of(lacking, 'record')} that {planned.source} still has: no mode"
+                " copies these records back."
             )
         ]
         if lacking
         else []
     )
     stay = (
-        f"Each direction has topics of its own: those with stranded records are deleted on {planned.target} in no mode,"
-        " and stay what consumers read there. A record that is replayed is then there a second time, under the name"
-        " that the flow back gives it; one that is discarded or quarantined stays all the same."
+        f"Each direction of replication has its own topics: no mode deletes the topics with stranded records on"
+        f" {planned.target}, and consumers on {planned.target} read these records. A replayed record is on"
+        f" {planned.target} a second time, in the topic that the flow back fills. A discarded or quarantined record"
+        " stays in its topic, too."
     )
     return [*([stay] if any(totals.records for totals in planned.stranded) else []), *lost]
 
@@ -159,29 +160,29 @@ def _separate_directions(planned: PlannedReturn) -> list[str]:
 def _mode_meaning(planned: PlannedReturn) -> str:
     if planned.mode is Mode.APPEND:
         return (
-            f"Mode append: the logs on {planned.target} stay, and only what clients wrote on {planned.source} since"
-            f" they went there is added{_copy_estimate(planned)}. Stranded records keep their place before"
-            f" that.{_copied_whole(planned)}"
+            f"Mode append: the logs on {planned.target} stay, and the records that clients wrote on {planned.source}"
+            f" since the failover are added{_copy_estimate(planned)}. Stranded records stay in the logs, before the"
+            f" added records.{_copied_whole(planned)}"
         )
     topics = f"the copies of {planned.source}'s own topics" if planned.apart else "the topics"
     size = f" {planned.deleted:,} bytes are deleted." if planned.deleted is not None else ""
-    size += f" As much as {planned.source} holds is copied{_copy_estimate(planned)}."
+    size += f" All records of these topics on {planned.source} are copied{_copy_estimate(planned)}."
     older = sum(totals.older for totals in planned.stranded)
     older_records = (
-        f"{count_of(older, 'older record')} that {planned.source} has not any more are in the export only"
+        f"{count_of(older, 'older record')} that {planned.source} no longer has are in the export only"
         if older
-        else f"Nothing is there that {planned.source} has not any more"
+        else f"{planned.target} has no replicated record that {planned.source} no longer has"
     )
     return (
-        f"**Mode recreate: {topics} on {planned.target} are deleted and made anew**, then mirrored whole.{size}"
-        f" {older_records}; consumers that rewind see {planned.source}'s log."
+        f"**Mode recreate: {topics} on {planned.target} are deleted and recreated**, then copied whole.{size}"
+        f" {older_records}; consumers that rewind read the copy of {planned.source}'s log."
     )
 
 
 def _copied_whole(planned: PlannedReturn) -> str:
     """Return a sentence on deleted topics that mode append copies from their beginning; empty without any."""
     named = table_cell(first_few(planned.gone, _SHOWN))
-    return f" What an earlier run has deleted is copied whole: {named}." if planned.gone else ""
+    return f" Topics that an earlier run has deleted are copied whole: {named}." if planned.gone else ""
 
 
 def _copy_estimate(planned: PlannedReturn) -> str:
@@ -195,19 +196,19 @@ def _copy_estimate(planned: PlannedReturn) -> str:
 
 _DECISION_MEANING = {
     Decision.KEEP: (
-        "keep: the records stay in the log on {target}. Groups that had not passed the place where they stand read"
-        " them; groups that went on with {source} are placed behind them, and never read them."
+        "keep: the records stay in the log on {target}. Groups that had not read past these records read them. Groups"
+        " that have read records of {source} since the failover are placed behind these records, and never read them."
     ),
     Decision.REPLAY: (
-        "replay: the records are written to {source} once, at the end of its log, with headers that say where each came"
-        " from. They come after what was written since, whatever was before them once: their order among others cannot"
-        " be restored."
+        "replay: the records are written once to the log ends on {source}, with headers that name each record's origin."
+        " Replayed records come after all records that clients have written since the failover: the original order"
+        " cannot be restored."
     ),
     Decision.QUARANTINE: (
-        "quarantine: the records are written to a topic of their own on {source}; no consumer sees them unless it is"
-        " told to."
+        "quarantine: the records are written to a separate topic on {source}, TOPIC.stranded; only consumers of that"
+        " topic read them."
     ),
-    Decision.DISCARD: "discard: the records are in the export and nowhere else.",
+    Decision.DISCARD: "discard: the records are not written to {source}; the export holds them.",
 }
 
 

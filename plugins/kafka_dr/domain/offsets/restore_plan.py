@@ -70,14 +70,14 @@ def restore_markdown(plan: RestorePlan) -> str:
     """Return the gate's page as Markdown: what the restore will do, and the plan's digest."""
     lines = [
         (
-            f"Groups on **{plan.cluster}** get back what they held before {table_cell(plan.undone)} committed its"
-            f" positions. Reason: {table_cell(plan.reason)}"
+            f"Groups on **{plan.cluster}** get back the positions that they had before {table_cell(plan.undone)}"
+            f" committed its own. Reason: {table_cell(plan.reason)}"
         ),
         "",
         *[f"- {line}" for line in _facts(plan)],
         "",
-        *_table("Changed since, by whoever", plan.since),
-        *_table("Not taken away", plan.left),
+        *_table("Changed since that commit", plan.since),
+        *_table("Not deleted", plan.left),
         f"Digest of this plan: `{plan.digest}`",
     ]
     return "\n".join(lines)
@@ -86,18 +86,18 @@ def restore_markdown(plan: RestorePlan) -> str:
 def _facts(plan: RestorePlan) -> list[str]:
     since = sum(plan.since.values())
     synced = {
-        True: "MirrorMaker 2's group sync runs, and may move these groups again within seconds.",
-        None: "Nobody can tell whether MirrorMaker 2's group sync runs: it may move these groups again.",
+        True: "MirrorMaker 2's group sync runs, and may overwrite these positions within seconds: stop the checkpoint"
+        " connector first.",
+        None: "Whether MirrorMaker 2's group sync runs is unknown: the sync may overwrite these positions.",
     }
     lines = [
         (
-            f"{count_of(plan.writes, 'position')} are written; {plan.raised:,} of them are higher than what the"
-            " group holds"
-            " now: records in between are not read there."
+            f"{count_of(plan.writes, 'position')} are written; {plan.raised:,} of them are higher than the group's"
+            f" position now: these groups do not read the records in between on {plan.cluster}."
         )
     ]
     lines += (
-        [(f"Groups that held nothing before are deleted: {table_cell(first_few(plan.deletes, _SHOWN))}.")]
+        [(f"Groups without a position before that commit are deleted: {table_cell(first_few(plan.deletes, _SHOWN))}.")]
         if plan.deletes
         else []
     )
@@ -105,7 +105,7 @@ def _facts(plan: RestorePlan) -> list[str]:
         [
             (
                 f"{count_of(since, 'position')} were changed since that commit, and"
-                f" {'are overwritten all the same' if plan.overwrites else 'are left as they are'}."
+                f" {'are overwritten, too' if plan.overwrites else 'are not changed'}."
             )
         ]
         if since
@@ -114,20 +114,22 @@ def _facts(plan: RestorePlan) -> list[str]:
     lines += (
         [
             (
-                f"{count_of(sum(plan.left.values()), 'position')} had none before, and stay: a single position"
-                " cannot be taken away."
+                f"{count_of(sum(plan.left.values()), 'position')} did not exist before that commit, and stay:"
+                " Kafka's clients cannot delete a single position."
             )
         ]
         if plan.left
         else []
     )
     lines += (
-        [f"{table_cell(plan.undone)} had opened {plan.cluster}: clients may have worked there since."]
+        [f"{table_cell(plan.undone)} had opened {plan.cluster}: clients may have worked on {plan.cluster} since."]
         if plan.opened
         else []
     )
     lines += (
-        [f"A cool-down is not waited for: {table_cell(str(plan.cool_down['acknowledged']))}"] if plan.cool_down else []
+        [f"This run does not wait for the end of a cool-down: {table_cell(str(plan.cool_down['acknowledged']))}"]
+        if plan.cool_down
+        else []
     )
     return [*lines, *([synced[plan.group_sync]] if plan.group_sync in synced else [])]
 
@@ -156,19 +158,19 @@ def restore_sentences(e: Mapping[str, Any]) -> list[str]:
         Outcome.REFUSED: f"The request to {undo} was refused{at}, before any position was changed.",
         Outcome.ABORTED: f"The attempt to {undo} was aborted.",
     }.get(Outcome(e["outcome"]), f"The attempt to {undo} stopped{at}.")
-    return [result, "No client was moved, stopped or let in.", _positions_sentence(done)]
+    return [result, "No client was moved or stopped, and no fence was changed.", _positions_sentence(done)]
 
 
 def _positions_sentence(done: Mapping[str, Any] | None) -> str:
     if done is None:
-        return "What the groups hold was not read back."
+        return "The positions of the groups were not read back."
     left_unchanged = (
-        f" {count_of(done['changed_since'], 'position')} that somebody changed since were left as they are."
+        f" {count_of(done['changed_since'], 'position')} that another writer changed since were not changed."
         if done["changed_since"]
         else ""
     )
     return (
-        f"{count_of(done['written'] + done['already'], 'position')} were read back as they were before, and"
+        f"{count_of(done['written'] + done['already'], 'position')} were read back as before the commit, and"
         f" {count_of(done['deleted'], 'group')} deleted.{left_unchanged}"
     )
 
@@ -182,10 +184,10 @@ def restore_to_do(e: Mapping[str, Any]) -> list[str]:
             shorten_text(e["reason_for_outcome"]),
             (
                 f"Mend the cause, then clear {e['failing_step'] or 'the failed task'} with its downstream tasks in"
-                " Airflow: it goes on from where it stopped. Or abort it: what was written stays."
+                " Airflow: the step continues where it stopped. Or trigger abort_procedure: written positions stay."
             ),
         ]
     return [
         shorten_text(e["reason_for_outcome"]),
-        "Start a new run when the cause is mended: it looks at what the groups hold by then.",
+        "Mend the cause, then start a new run, which compares the groups' positions again.",
     ]

@@ -22,8 +22,8 @@ class DecideStrandedRecords(ProcedureGate):
         planned = planned_return(procedure)
         records = sum(topic.records for topic in planned.stranded)
         subject = (
-            f"Make the topics on {planned.target} anew, with"
+            f"Delete and recreate topics on {planned.target}, and treat"
             if planned.mode is Mode.RECREATE
-            else f"Go back to {planned.target} with"
+            else f"Move clients back to {planned.target}, and treat"
         )
-        return Question(f"{subject} {records} stranded records decided on? Decision", return_markdown(planned))
+        return Question(f"{subject} {records} stranded records as described below? Decision", return_markdown(planned))

@@ -42,7 +42,9 @@ class FenceReturnedCluster(ProcedureStep):
         flows = [swapped.flow, procedure.flow] if mode_of(procedure) is Mode.RECREATE else [swapped.flow]
         stopped = stop_flows(procedure, self.task_id, flows)
         disarmed = disarm_fences(
-            procedure, procedure.request.target, f"fenced by {procedure.id}, which takes clients back to it"
+            procedure,
+            procedure.request.target,
+            f"fenced by {procedure.id}, which moves clients back to {procedure.request.target}",
         )
         return ReturnedClusterFenced(
             returned_cluster=procedure.request.target,

@@ -43,7 +43,7 @@ class FindStrandedRecords(ProcedureStep):
                 context,
                 JOB,
                 lambda input_folder: write_inputs(input_folder, procedure, failover, returned_logs),
-                "Spark did not look for stranded records",
+                "Spark did not complete the search for stranded records",
             )
             rows = pd.read_parquet(result / "stranded_summary.parquet", dtype_backend="numpy_nullable").astype(
                 {"partition": "int32"}

@@ -62,23 +62,23 @@ class SeedFlowBack(ProcedureStep):
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
             raise Refusal(
-                f"{name} runs, though prepare_topics had stopped it",
-                "the topics were made anew since",
-                "Find who resumed it: it copies from where it was, not from the beginning. Stop it, and start a new"
-                " run.",
+                f"{name} runs, though prepare_topics had stopped this connector",
+                "prepare_topics has recreated the topics that this connector fills",
+                f"Find out which user or tool resumed {name}. Stop {name} in Connect, then start a new run with mode"
+                f" recreate: which records {name} has copied is unknown.",
             )
         if not (seeds.ran or names_separate_directions(procedure)):
             raise Refusal(
-                f"{name} runs, and nobody knows where it began",
-                "no procedure started it since the failover",
-                "Stop it, and start a new run with mode recreate: what it has copied cannot be told from what is"
-                " there.",
+                f"{name} runs, and the journal does not show from which offsets",
+                f"no procedure has started {name} since the failover",
+                f"Stop {name} in Connect, then start a new run with mode recreate: records that {name} has copied"
+                " cannot be distinguished from older records.",
             )
         return FlowBackSeeded(
             seeded=0,
             ran_before=True,
             connector=name,
-            why_not=f"{name} runs, and goes on from where it is",
+            why_not=f"{name} runs, and continues from its own offsets",
             seeds=self._save_seeds(procedure, {}),
             topic_ids=ids,
         )

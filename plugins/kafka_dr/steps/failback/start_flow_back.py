@@ -47,7 +47,7 @@ class StartFlowBack(ProcedureStep):
             with acting_under(procedure.authority, partial(worker.stop, name, deadline=seconds)):
                 worker.resume(name, deadline=seconds, needs_tasks=False)
         if copies is None:
-            note = "it goes on from where it was: nothing to prove"
+            note = "the flow back continues from its offsets in Connect, so its first copies are not compared"
             return FlowStarted(started=True, connectors=connectors, note=note)
         try:
             flowing = procedure.progress.wait(
@@ -92,8 +92,8 @@ class StartFlowBack(ProcedureStep):
         )
         if written:
             raise Refusal(
-                "Records came to the returned cluster since they were looked through",
+                "Records arrived on the returned cluster after find_stranded_records",
                 first_few(written, separator="; "),
-                "The flow back was not started. Find the writer (a super user passes every ACL); then start a new run,"
-                " which looks again.",
+                "The flow back was not started. Find out which client wrote these records, and stop this client; ACLs"
+                " do not refuse a super user. Then start a new run.",
             )

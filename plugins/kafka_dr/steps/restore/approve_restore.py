@@ -20,6 +20,6 @@ class ApproveRestore(ProcedureGate):
         """Ask whether to restore; the body shows the plan."""
         plan, _ = planned_restore(procedure)
         return Question(
-            f"Put {plan.writes} positions on {plan.cluster} back, and delete {len(plan.deletes)} groups? Plan",
+            f"Restore {plan.writes} positions on {plan.cluster}, and delete {len(plan.deletes)} groups? Plan",
             restore_markdown(plan),
         )

@@ -50,7 +50,7 @@ def test_syncs_come_in_the_order_written(bench: Any) -> None:
     found = syncs_on_target(bench.procedure(), missing)
     seen = found[["topic", "partition", "upstream", "downstream", "sequence"]].values.tolist()[:2]
     assert seen == [["orders", 0, 5, 3, 0], ["orders", 0, 9, 7, 2]]
-    assert missing == [f"1 of 1003 records of {SYNCS} cannot be read as what MirrorMaker 2 writes: they are left out"]
+    assert missing == [f"1 of 1003 records of {SYNCS} cannot be decoded as records of MirrorMaker 2, and are left out"]
 
 
 @pytest.mark.parametrize("read", [syncs_on_target, checkpoints_with_origin])
@@ -61,7 +61,9 @@ def test_too_many_that_cannot_be_read_stop_the_run(bench: Any, read: Any) -> Non
     put(bench, CHECKPOINTS, [encode_checkpoint(Checkpoint(f"g{n}", "orders", 0, n, n)) for n in range(1998)])
     for topic, foreign in itertools.product((SYNCS, CHECKPOINTS), range(3)):
         bench.clusters["standby"].internal[topic].append((f"?{foreign}".encode(), b"?"))
-    with pytest.raises(Contradiction, match=r"too much that MirrorMaker 2 did not write. Seen: 3 of 2001 records"):
+    with pytest.raises(
+        Contradiction, match=r"too many records that MirrorMaker 2 did not write. Seen: 3 of 2001 records"
+    ):
         read(bench.procedure(), [])
 
 

@@ -47,14 +47,14 @@ def test_what_nobody_found_out_is_left_out() -> None:
     partly = lineage_of([MoveOffsets(A, B, 50, 50), MoveOffsets(B, A, None, 80, source_resumes=90)], A, B)
     assert partly.segments == (CopiedSegment(80, None, 90, None, False),) and "standby" in partly.unknown
     assert lineage_of([MoveOffsets(A, B, None, 80)], B, A) == Lineage(
-        (), "nobody knows what of primary was on standby when clients left it"
+        (), "which records of primary were on standby when clients left is unknown"
     )
 
 
 def test_a_boundary_that_is_lost_hides_what_came_before_and_no_more() -> None:
     """The stretch behind it has no beginning on the one log; the next change of sides is known on both again."""
     assert lineage_of([MoveOffsets(A, B, 50, None)], B, A) == Lineage(
-        (), "nobody knows what of primary was on standby when clients left it"
+        (), "which records of primary were on standby when clients left is unknown"
     )
     found = lineage_of([MoveOffsets(A, B, 50, None), MoveOffsets(B, A, 90, 80)], A, B)
     assert found.segments == (CopiedSegment(80, None, 90, None, False),) and "primary" in found.unknown

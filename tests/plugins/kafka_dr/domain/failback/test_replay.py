@@ -136,15 +136,15 @@ def test_what_was_exported_and_stands_there_once_is_proven() -> None:
 @pytest.mark.parametrize(
     ("there", "told"),
     [
-        (expected(3, 9), "offset 5 is not there"),
-        (expected(3, 5), "offset 9 is not there"),
-        ([], "offset 3 is not there"),
-        (expected(3, 3, 5, 9), "offset 3 stands there twice"),
-        (expected(5, 3, 9), "offset 3 stands there twice, or behind a later one"),
-        (expected(3, 4, 5, 9), "offset 4 was not to be written"),
-        (expected(3, 5, 9, 10), "offset 10 was not to be written"),
-        ([*expected(3, 5), Expected(9, "another", 7, None)], "offset 9 has another content"),
-        ([*expected(3, 5), *expected(9, timestamp=8)], "offset 9 has another timestamp"),
+        (expected(3, 9), "exported offset 5 is missing"),
+        (expected(3, 5), "exported offset 9 is missing"),
+        ([], "exported offset 3 is missing"),
+        (expected(3, 3, 5, 9), "exported offset 3 was read back twice"),
+        (expected(5, 3, 9), "exported offset 3 was read back twice, or after a higher offset"),
+        (expected(3, 4, 5, 9), "exported offset 4 was read back, but was not to be replayed"),
+        (expected(3, 5, 9, 10), "exported offset 10 was read back, but was not to be replayed"),
+        ([*expected(3, 5), Expected(9, "another", 7, None)], "exported offset 9 has other content"),
+        ([*expected(3, 5), *expected(9, timestamp=8)], "exported offset 9 has another timestamp"),
     ],
 )
 def test_what_differs_is_told(there: list[Expected], told: str) -> None:
@@ -155,7 +155,7 @@ def test_what_differs_is_told(there: list[Expected], told: str) -> None:
 def test_of_many_problems_some_are_named_and_all_are_counted() -> None:
     """A page is not filled with offsets."""
     seen = found(expected(*range(100)), []).problems
-    assert seen == (*(f"offset {n} is not there" for n in range(5)), "95 more like these")
+    assert seen == (*(f"exported offset {n} is missing" for n in range(5)), "95 more problems")
 
 
 def test_a_record_that_could_not_keep_its_time_is_counted() -> None:
@@ -167,7 +167,7 @@ def test_what_retention_took_from_the_beginning_is_told_apart() -> None:
     """A hole behind a record that is there is a hole, though."""
     assert found(expected(3, 5, 9), expected(9), shortened=True) == Found(1, 0, 2, 0, 0, ())
     assert found(expected(3, 5), [], shortened=True) == Found(0, 0, 2, 0, 0, ())
-    assert found(expected(3, 5, 9), expected(3, 9), shortened=True).problems == ("offset 5 is not there",)
+    assert found(expected(3, 5, 9), expected(3, 9), shortened=True).problems == ("exported offset 5 is missing",)
 
 
 def test_in_a_compacted_topic_a_later_value_of_the_key_explains_a_missing_one() -> None:
@@ -175,7 +175,7 @@ def test_in_a_compacted_topic_a_later_value_of_the_key_explains_a_missing_one() 
     wanted = expected(3, 5, 9, keys={3: "a", 5: "a"})
     assert found(wanted, wanted[1:], compacted=True) == Found(2, 1, 0, 0, 0, ())
     assert found(wanted, wanted[:2], compacted=True, clients={2: "k9"}) == Found(2, 1, 0, 0, 0, ())
-    assert found(wanted, wanted[:1] + wanted[2:], compacted=True).problems == ("offset 5 is not there",)
+    assert found(wanted, wanted[:1] + wanted[2:], compacted=True).problems == ("exported offset 5 is missing",)
     assert found(wanted, [], compacted=True, shortened=True) == Found(0, 0, 3, 0, 0, ())
 
 

@@ -75,7 +75,7 @@ def test_records_of_a_deleted_log_cannot_be_kept(mode: Mode) -> None:
         PlannedReturn("standby", "primary", "why", mode, "f", (short,), {"orders": Decision.DISCARD}, gone=("orders",))
     )
     assert "An earlier run has deleted the logs of orders on primary" in told
-    assert ("What an earlier run has deleted is copied whole: orders." in told) is (mode is Mode.APPEND)
+    assert ("Topics that an earlier run has deleted are copied whole: orders." in told) is (mode is Mode.APPEND)
 
 
 def test_how_much_is_deleted_and_copied_is_said_and_how_long_that_takes() -> None:
@@ -84,14 +84,15 @@ def test_how_much_is_deleted_and_copied_is_said_and_how_long_that_takes() -> Non
         planned(Mode.RECREATE, Decision.DISCARD, ORDERS, deleted=5_000, copied=1_200_000, copied_bytes=7_000)
     )
     assert (
-        "5,000 bytes are deleted. As much as standby holds is copied: about 1,200,000 records, 7,000 bytes, 2 min 00 s"
-        " at 10,000 records a second." in recreate
+        "5,000 bytes are deleted. All records of these topics on standby are copied: about 1,200,000 records,"
+        " 7,000 bytes, 2 min 00 s at 10,000 records a second." in recreate
     )
-    assert "since they went there is added: about 1 record, 0 s at 10,000 records a second." in return_markdown(
+    assert "since the failover are added: about 1 record, 0 s at 10,000 records a second." in return_markdown(
         planned(Mode.APPEND, Decision.KEEP, ORDERS, copied=1)
     )
-    assert "then mirrored whole. As much as standby holds is copied. Nothing is there" in return_markdown(
-        planned(Mode.RECREATE, Decision.DISCARD, ORDERS)
+    assert (
+        "then copied whole. All records of these topics on standby are copied. primary has no replicated record"
+        in return_markdown(planned(Mode.RECREATE, Decision.DISCARD, ORDERS))
     )
 
 
@@ -108,7 +109,7 @@ def test_a_cluster_that_lost_its_tail_cannot_be_appended_to() -> None:
     """What the returned cluster lost is nowhere in its log; mirrored whole it comes back."""
     short = StrandedTotals("orders", records=0, lacking=7)
     (problem,) = impossible_decisions(Mode.APPEND, [short], {"orders": Decision.KEEP}, "primary")
-    assert "primary lost 7 records" in problem and "recreate" in problem
+    assert "primary has lost 7 records" in problem and "recreate" in problem
     assert impossible_decisions(Mode.RECREATE, [short], {"orders": Decision.KEEP}, "primary") == []
 
 
@@ -137,7 +138,7 @@ def test_the_question_shows_the_figures() -> None:
     """Records, bytes, window, what no transaction committed, the decision, and both digests."""
     asked = planned(Mode.APPEND, Decision.KEEP, ORDERS)
     text = return_markdown(asked)
-    assert "**3 records are stranded on primary**, 90 bytes" in text
+    assert "**Stranded on primary: 3 records**, 90 bytes" in text
     assert "| orders | 3 | 90 | 2023-11-14 22:13:20 UTC to 2023-11-14 22:14:20 UTC | 1 | 0 | 0 | keep |" in text
     assert asked.digest in text and asked.found in text
 
@@ -145,18 +146,20 @@ def test_the_question_shows_the_figures() -> None:
 def test_the_question_says_what_cannot_be_had() -> None:
     """A replay restores no order, drops what a compacted topic's later value would lose to it; recreate deletes."""
     text = return_markdown(planned(Mode.RECREATE, Decision.REPLAY, ORDERS, TABLE, deleted=12_345))
-    assert "order among others cannot be restored" in text and "Of compacted topics (table)" in text
-    assert "are deleted and made anew" in text and "12,345 bytes" in text
-    assert "Nothing is there that standby has not any more" in text
+    assert "the original order cannot be restored" in text and "Compacted topics (table)" in text
+    assert "are deleted and recreated" in text and "12,345 bytes" in text
+    assert "primary has no replicated record that standby no longer has" in text
     old = return_markdown(planned(Mode.RECREATE, Decision.DISCARD, StrandedTotals("old", records=0, older=1_200)))
-    assert "1,200 older records that standby has not any more are in the export only" in old
+    assert "1,200 older records that standby no longer has are in the export only" in old
     kept = return_markdown(planned(Mode.APPEND, Decision.KEEP, ORDERS))
     assert "cannot be restored" not in kept and "compacted" not in kept and "deleted" not in kept
 
 
 def test_nothing_stranded_is_said() -> None:
     """An empty table says nothing; a sentence does."""
-    assert "Nothing is stranded on primary" in return_markdown(planned(Mode.RECREATE, Decision.DISCARD))
+    assert "No record is stranded: all records that primary acknowledged are on standby" in return_markdown(
+        planned(Mode.RECREATE, Decision.DISCARD)
+    )
 
 
 def test_topics_without_anything_are_left_out() -> None:
@@ -174,8 +177,11 @@ def test_where_names_part_the_directions_no_log_with_stranded_records_is_deleted
         assert impossible_decisions(mode, [short], {"orders": Decision.KEEP}, "primary", apart=True) == []
     assert impossible_decisions(Mode.APPEND, [short], {"orders": Decision.DISCARD}, "primary", apart=True)
     text = return_markdown(planned(Mode.RECREATE, Decision.REPLAY, short, apart=True))
-    assert "are deleted on primary in no mode" in text and "7 records that primary lost stay on standby only" in text
-    assert "in no mode" not in return_markdown(planned(Mode.RECREATE, Decision.REPLAY, short))
+    assert (
+        "no mode deletes the topics with stranded records on primary" in text
+        and "primary has lost 7 records that standby still has" in text
+    )
+    assert "no mode" not in return_markdown(planned(Mode.RECREATE, Decision.REPLAY, short))
     assert (
         planned(Mode.RECREATE, Decision.REPLAY, short, apart=True).digest
         != planned(Mode.RECREATE, Decision.REPLAY, short).digest

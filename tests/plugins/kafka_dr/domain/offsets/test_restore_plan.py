@@ -52,7 +52,7 @@ def test_the_approver_reads_names_as_text() -> None:
         )
     )
     assert "<b>" not in body and "| g30 | 30 |" in body and "| g05 |" not in body and "and 10 more groups" in body
-    assert "at once" in body and "| h | 2 |" in body and "are left as they are" in body
+    assert "at once" in body and "| h | 2 |" in body and "are not changed" in body
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
@@ -65,7 +65,7 @@ def test_every_outcome_is_told_in_three_sentences(outcome: Outcome) -> None:
     told = restore_sentences(e)
     assert len(told) == 3 and all(told) and restore_to_do(e)
     assert ("was undone" in told[0]) == (outcome is Outcome.COMPLETED)
-    assert ("3 positions were read back as they were before, and 1 group deleted. 4 positions" in told[2]) == (
+    assert ("3 positions were read back as before the commit, and 1 group deleted. 4 positions" in told[2]) == (
         outcome is Outcome.COMPLETED
     )
     assert restore_sentences({**e, "plan": None})[0]

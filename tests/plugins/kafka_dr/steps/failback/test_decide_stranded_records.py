@@ -92,7 +92,9 @@ def test_the_answer_holds_for_what_was_found_only(found: Any) -> None:
 def test_what_cannot_be_done_is_refused_before_anybody_is_asked(found: Any, asked: list[dict[str, Any]]) -> None:
     """In append nothing can be replayed: the run ends, and the message says what to ask for instead."""
     bench = found(ORDERS, stranded={".*": "replay"})
-    with pytest.raises(AirflowFailException, match="orders: replay of 3 records; in mode append they stay"):
+    with pytest.raises(
+        AirflowFailException, match="orders: replay is impossible for 3 records; mode append leaves stranded records"
+    ):
         gate().execute(bench.context())
     assert not asked
 

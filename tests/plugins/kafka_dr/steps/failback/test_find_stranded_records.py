@@ -437,5 +437,7 @@ def test_without_a_failover_nobody_knows_what_was_replicated(make_bench: Any) ->
     bench = make_bench(dag_id="failback")
     bench.params = {"source": "standby", "target": "primary", "reason": "it is back"}
     bench.opened()
-    with pytest.raises(AirflowFailException, match="Nobody knows how clients came from primary to standby"):
+    with pytest.raises(
+        AirflowFailException, match="The journal does not show that clients moved from primary to standby"
+    ):
         step().execute(bench.context())

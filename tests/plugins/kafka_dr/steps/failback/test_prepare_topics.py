@@ -121,7 +121,8 @@ def test_more_partitions_there_are_refused(way: WayBack) -> None:
     """None can be taken away, and keys would land elsewhere."""
     way.primary.partitions["orders"] = {0: 1, 1: 1}
     with pytest.raises(
-        AirflowFailException, match="more partitions on the returned cluster.*orders: 1 on standby, 2 on primary"
+        AirflowFailException,
+        match="more partitions on the returned cluster.*orders: 1 partitions on standby, 2 on primary",
     ):
         prepare(way)
 
@@ -202,7 +203,7 @@ def test_copies_that_were_looked_through_are_made_anew_whatever_they_hold(make_b
     bench.clusters["primary"].partitions["standby.orders"], bench.clusters["primary"].log_ends[copy] = {0: 1}, 4
     way = anew(bench, policy="default")
     way.primary.log_ends[copy] = 5
-    with pytest.raises(AirflowFailException, match="Records came to the returned cluster.*standby.orders-0"):
+    with pytest.raises(AirflowFailException, match="Records arrived on the returned cluster.*standby.orders-0"):
         prepare(way)
     assert way.primary.deleted == []
     way.primary.log_ends[copy] = 4
@@ -223,7 +224,7 @@ def test_without_the_export_nothing_is_deleted(bench: Any, damage: Any) -> None:
     """A file that is missing or other than the journal knows: nothing else would hold these records."""
     way = anew(bench)
     damage(next(way.procedure.artifacts.folder.glob("stranded-1/stranded/*.parquet")))
-    with pytest.raises(AirflowFailException, match="is not the file that was exported"):
+    with pytest.raises(AirflowFailException, match="is missing, or was changed after the export"):
         prepare(way)
     assert way.primary.deleted == []
 
@@ -250,7 +251,7 @@ def test_what_only_the_old_log_holds_is_verified_too(bench: Any, damage: Any) ->
     way.bench.done(way.procedure, Step.DECIDE_STRANDED_RECORDS, asked=True)
     assert verify_export(way.procedure) == 2
     damage(path)
-    with pytest.raises(AirflowFailException, match="is not the file that was exported"):
+    with pytest.raises(AirflowFailException, match="is missing, or was changed after the export"):
         prepare(way)
     assert way.primary.deleted == []
 
@@ -303,7 +304,7 @@ def test_another_run_keeps_a_partition_that_only_the_returned_cluster_has(bench:
     way.primary.partitions["born"] = {0: 1, 1: 1}
     way.primary.log_ends[TopicPartition("born", 1)] = 1
     again(way)
-    with pytest.raises(AirflowFailException, match="Records came to the returned cluster.*born-1"):
+    with pytest.raises(AirflowFailException, match="Records arrived on the returned cluster.*born-1"):
         prepare(way)
 
 
@@ -334,7 +335,7 @@ def test_another_run_keeps_what_was_written_to_an_old_log(bench: Any, monkeypatc
         prepare(way)
     way.primary.log_ends[ORDERS] = 50
     again(way)
-    with pytest.raises(AirflowFailException, match="Records came to the returned cluster"):
+    with pytest.raises(AirflowFailException, match="Records arrived on the returned cluster"):
         prepare(way)
     assert "orders" not in way.primary.deleted
 
@@ -344,7 +345,7 @@ def test_a_record_that_came_since_the_export_saves_the_topic(bench: Any) -> None
     way = anew(bench)
     way.primary.log_ends[ORDERS] = 11
     with pytest.raises(
-        AirflowFailException, match="Records came to the returned cluster.*orders-0: newest record at offset 10"
+        AirflowFailException, match="Records arrived on the returned cluster.*orders-0: newest record at offset 10"
     ):
         prepare(way)
     assert way.primary.deleted == []
@@ -446,7 +447,7 @@ def test_a_topic_that_somebody_filled_is_not_taken_for_empty(bench: Any, monkeyp
         way.primary.log_ends[TopicPartition(name, 0)] = 3
 
     monkeypatch.setattr(way.primary, "create_topic", made_and_written)
-    with pytest.raises(Exception, match="Topics are not as they were made.*orders-0"):
+    with pytest.raises(Exception, match="Topics were not recreated, or hold records.*orders-0"):
         prepare(way)
     assert Entry.OUTCOME not in way.bench.kinds(STEP, "b1")
 
@@ -467,7 +468,7 @@ def test_records_without_a_place_are_refused_before_anything_is_deleted(bench: A
     """They are to be replayed to a topic that has fewer partitions, or none, where clients are now."""
     way = anew(bench, decision="replay")
     way.standby.partitions["orders"] = {1: 1}
-    with pytest.raises(AirflowFailException, match="to be replayed to topics that are not there.*orders-0"):
+    with pytest.raises(AirflowFailException, match="cannot be replayed: partitions are missing on standby.*orders-0"):
         prepare(way)
     assert way.primary.deleted == [] and way.worker.asked == way.old_worker.asked == []
 

@@ -375,7 +375,7 @@ def test_a_newer_value_that_was_undone_is_counted(make: Any, monkeypatch: pytest
 def test_a_failover_that_nobody_knows_makes_later_keys_unknown(make: Any) -> None:
     """Rather refused than guessed."""
     bench = make(some(3), compacted=["orders"], after="unplanned_failover-x")
-    with pytest.raises(AirflowFailException, match="since when clients write"):
+    with pytest.raises(AirflowFailException, match="offset from which clients have written"):
         reconcile(bench)
     assert bench.world.origins(isolation="read_uncommitted") == []
 
@@ -400,7 +400,7 @@ def test_a_compacted_quarantine_is_refused(make: Any) -> None:
     """It would not keep every record."""
     bench = make(some(3), decision="quarantine")
     bench.clusters["primary"].settings["orders.stranded"] = {"cleanup.policy": "compact"}
-    with pytest.raises(AirflowFailException, match=r"is compacted.*orders\.stranded"):
+    with pytest.raises(AirflowFailException, match=r"are compacted.*orders\.stranded"):
         reconcile(bench)
     assert bench.world.transactions == 0
 
@@ -425,7 +425,7 @@ def test_another_export_than_the_journals_is_refused(make: Any) -> None:
     bench = make(some(3))
     (file,) = (bench.procedure().artifacts.folder / "export" / "stranded").iterdir()
     file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(AirflowFailException, match="is not the file that was exported"):
+    with pytest.raises(AirflowFailException, match="is missing, or was changed after the export"):
         reconcile(bench)
     assert bench.world.transactions == 0
 
@@ -433,15 +433,15 @@ def test_another_export_than_the_journals_is_refused(make: Any) -> None:
 @pytest.mark.parametrize(
     ("tamper", "told"),
     [
-        (lambda log: log.append(log[2]), "offset 100 stands there twice"),
-        (lambda log: log.__delitem__(3), "offset 101 is not there"),
+        (lambda log: log.append(log[2]), "exported offset 100 was read back twice"),
+        (lambda log: log.__delitem__(3), "exported offset 101 is missing"),
         (
             lambda log: log.__setitem__(2, (log[2][0]._replace(value=b"other"), "committed")),
-            "offset 100 has another content",
+            "exported offset 100 has other content",
         ),
         (
             lambda log: log.__setitem__(2, (log[2][0]._replace(timestamp=1), "committed")),
-            "offset 100 has another timestamp",
+            "exported offset 100 has another timestamp",
         ),
     ],
 )
@@ -560,7 +560,8 @@ def test_a_run_that_looked_itself_writes_nothing_again(make: Any) -> None:
     assert bench.world.origins() == list(range(100, 2_600))
     second.request.choices["stranded"] = {".*": "discard"}
     with pytest.raises(
-        NotReady, match=f"orders: {first.id} has written some of its records with replay; decide the same"
+        NotReady,
+        match=f"orders: {first.id} has already written records of this topic with replay; decide replay again",
     ):
         planned_return(second)
 
@@ -574,7 +575,10 @@ def test_what_is_written_in_part_is_not_decided_otherwise(make: Any, decision: s
     bench.params |= {"stranded": {".*": "replay"}}
     first, second = bench.procedure().id, another_run_of(bench, dies_at=2)
     second.request.choices["stranded"] = {".*": decision}
-    with pytest.raises(NotReady, match=f"orders: {first} has written some of its records with replay; decide the same"):
+    with pytest.raises(
+        NotReady,
+        match=f"orders: {first} has already written records of this topic with replay; decide replay again",
+    ):
         planned_return(second)
 
 
@@ -596,7 +600,8 @@ def test_only_the_decision_that_wrote_binds_the_next_run(make: Any) -> None:
     assert planned_return(third).decisions == {"orders": "quarantine"}
     third.request.choices["stranded"] = {".*": "replay"}
     with pytest.raises(
-        NotReady, match=f"orders: {second.id} has written some of its records with quarantine; decide the same"
+        NotReady,
+        match=f"orders: {second.id} has already written records of this topic with quarantine; decide quarantine again",
     ):
         planned_return(third)
 
