@@ -104,7 +104,7 @@ def test_topics_are_not_made_anew_without_being_asked_for(found: Any, asked: lis
     bench = found(mode="recreate")
     with pytest.raises(TaskAwaitingInput):
         gate().execute(bench.context())
-    assert "anew" in asked[0]["subject"] and "500 bytes" in asked[0]["body"]
+    assert "Delete and recreate topics" in asked[0]["subject"] and "500 bytes" in asked[0]["body"]
 
 
 @pytest.mark.parametrize(
