@@ -75,9 +75,9 @@ def last_failover(procedure: Run) -> Run:
         raise Refusal(
             f"The journal does not show that clients moved from {request.target} to {request.source}",
             detail,
-            f"Check on which cluster clients work. If clients work on {request.target}, remove the ACL entries that"
-            f" fence_returned_cluster of this run added to {request.target}, and start a new run with {request.target}"
-            " as source. If clients were moved without Switchback, move these clients back without Switchback.",
+            f"Check on which cluster clients work. If clients work on {request.target}, start a new run with"
+            f" {request.target} as source. If clients were moved without Switchback, move these clients back without"
+            " Switchback.",
         )
     return last
 

@@ -7,6 +7,7 @@ from typing import Any
 from kafka_dr.actions.failback.resync_scope import refuse_dedicated, stop_flows
 from kafka_dr.actions.failback.returned_cluster_fence import count_still_partitions, groups_of_source, refuse_unfenced
 from kafka_dr.actions.failback.stranded_decision import mode_of
+from kafka_dr.actions.failback.stranded_search import last_failover
 from kafka_dr.actions.fencing.acl_fence import add_fence, fence_writes
 from kafka_dr.actions.groups.at_rest import active_groups
 from kafka_dr.actions.scope.flow_scope import copies_of_target, mirrored_of
@@ -28,6 +29,7 @@ class FenceReturnedCluster(ProcedureStep):
 
     def act(self, procedure: Run, context: Any) -> ReturnedClusterFenced:
         """Fence, probe, stop the flow; then wait for stable log ends, unless the flow back writes to this cluster."""
+        last_failover(procedure)  # With source and target swapped, this fence would stop every client.
         refuse_dedicated(procedure)
         swapped, mirrored = procedure.reversed, mirrored_of(procedure, procedure.systems.source.topics())
         copies = {procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored}

@@ -52,6 +52,17 @@ def test_writes_and_group_reads_are_denied_and_proven_there(way: WayBack) -> Non
     assert figures["groups"] == 1 and figures["still_partitions"] == 1
 
 
+def test_source_and_target_swapped_fence_no_cluster(way: WayBack) -> None:
+    """Clients work on the cluster that the params call the target: a fence there would stop every client."""
+    way.standby.acls = {GRANT, MAY_READ}
+    way.choices = {"source": "primary", "target": "standby"}
+    way.another("swapped")
+    with pytest.raises(AirflowFailException, match="The journal does not show that clients moved from standby"):
+        fence(way)
+    assert way.standby.acls == way.primary.acls == {GRANT, MAY_READ}
+    assert set(way.worker.states.values()) == {"STOPPED"}
+
+
 def test_a_worker_that_is_away_keeps_nobody_from_fencing_writes(way: WayBack) -> None:
     """First of all: the rest is tried again when Connect answers."""
     way.worker.away = True
