@@ -23,6 +23,7 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import DeadlinePassed, Superseded, SwitchbackError, SystemUnavailable
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import StepOutcome, TryBegun
@@ -50,12 +51,12 @@ class JournaledStep:
             procedure.progress.refuse_other_run(procedure.identity.run_id)
             procedure.lease.refuse_if_continued()
         except SwitchbackError as error:
-            raise _as_airflow(error) from None
+            raise _as_airflow(error, self.task_id) from None
         try:
             yield procedure
         except SwitchbackError as error:
             self._try_to_record(procedure, error)
-            raise _as_airflow(error) from error
+            raise _as_airflow(error, self.task_id) from error
         except (AirflowException, WaitLonger):
             raise
         except Exception as error:
@@ -126,10 +127,14 @@ def take_new_epoch(procedure: Run, woken: bool) -> None:
         procedure.lease.take_new_epoch()
 
 
-def _as_airflow(error: SwitchbackError) -> AirflowException:
-    """Turn an error into Airflow's: to be retried only if a system did not answer, or a newer process acts."""
+def _as_airflow(error: SwitchbackError, step: str) -> AirflowException:
+    """Turn an error into Airflow's, with the runbook heading of the step that failed.
+
+    Airflow retries the task only if a system did not answer, or a newer process acts.
+    """
+    message = f"{error} Page: {page_of_failure(step)}"
     may_retry = isinstance(error, SystemUnavailable | Superseded)
-    return AirflowException(str(error)) if may_retry else AirflowFailException(str(error))
+    return AirflowException(message) if may_retry else AirflowFailException(message)
 
 
 @contextmanager

@@ -258,7 +258,7 @@ def test_opened_by_hand_without_positions(fresh_lab: Callable[..., Path], tmp_pa
         driver.step(run, "close_procedure")
         told = driver.evidence(run)
         page = (lab.evidence / run.procedure_id / "evidence.html").read_text()
-    assert told["outcome"] == "completed" and told["classes"] == {} and "carol opened standby by hand" in page
+    assert told["outcome"] == "completed" and told["classes"] == {} and "carol opened standby manually" in page
     assert "placed and read back" not in page and "No record was lost" not in page
 
 

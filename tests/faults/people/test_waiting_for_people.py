@@ -166,7 +166,7 @@ def test_killed_after_its_intent_and_returned(scene: Scene, where: dict[str, Any
     )
     assert [text for text in seen[0] if text.startswith(f"{SOURCE}: added")]
     scene.driver.step(run, "close_procedure")
-    scene.returned(run, "open_target", "it began and left no outcome")
+    scene.returned(run, "open_target", "the step began and has no outcome")
 
 
 def test_killed_after_its_intent_and_clients_wrote(scene: Scene) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.loss.loss import loss_of
+from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.procedure.entries import (
     ConsumersDrained,
     DataLossAssessed,
@@ -111,7 +112,10 @@ def _newest_state(lines: Sequence[Line], step: str) -> Line | None:
 def reason_for(
     outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: ProcedureAborted | None = None
 ) -> tuple[str | None, str]:
-    """Return the step that failed, and the reason for the outcome; the step is None if no step failed."""
+    """Return the step that failed, and the reason for the outcome with the runbook heading of that step.
+
+    The step is None if no step failed.
+    """
     if outcome is Outcome.COMPLETED:
         return None, "every step was done and read back"
     if outcome is Outcome.ABORTED and aborted is not None:
@@ -119,7 +123,8 @@ def reason_for(
     for step in steps:
         if step["state"] == "failed":
             failure = step["failures"][-1] if step["failures"] else None
-            return step["id"], _sentence(failure) if failure else "it began and left no outcome: its process ended"
+            reason = _sentence(failure) if failure else "the step began and has no outcome: its process ended."
+            return step["id"], f"{reason} Page: {page_of_failure(step['id'])}"
     return None, "a task failed before its step could begin"
 
 

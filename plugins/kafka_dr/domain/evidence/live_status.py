@@ -15,6 +15,7 @@ from typing import Any
 from kafka_dr.domain.evidence.evidence import WATCHING
 from kafka_dr.domain.fencing.armed_fence import ARMED
 from kafka_dr.domain.plain_text import format_clock, format_duration, shorten_text, time_of_day
+from kafka_dr.domain.runbook_pages import page_of_failure, page_of_step
 from kafka_dr.procedure.entries import (
     Line,
     MovePlanned,
@@ -39,7 +40,7 @@ _STATES = {
     Entry.REFUSAL: "failed",
     Entry.FAILURE: "failed",
 }
-_STOPPED = ": the procedure has stopped, and nothing happens by itself. Mend what failed and clear that task"
+_STOPPED = ": the procedure has stopped, and no step starts by itself. Its evidence names the step to clear"
 _FAILED = (Entry.REFUSAL, Entry.FAILURE)
 
 
@@ -84,13 +85,19 @@ class FenceClock:
 
 @dataclass(frozen=True)
 class StepFailure:
-    """The procedure's newest refusal or failure of a step; `mended`: that step was done later."""
+    """The procedure's newest refusal or failure of a step.
+
+    Attributes:
+        page: the runbook heading that explains the step's failures.
+        mended: the step was done later.
+    """
 
     step: str
     at: datetime
     reason: str
     seen: str
     next_step: str
+    page: str
     mended: bool
 
 
@@ -109,6 +116,7 @@ class ProcedureStatus:
 
     Attributes:
         outcome: None while the procedure is not closed.
+        page: the runbook heading of the step that is running or asking; empty without such a step.
         fence: None if the procedure has not fenced clients.
         clients: a sentence on where clients are, for a procedure that has not fenced them.
         question: the gate that waits for an answer; None if none waits.
@@ -122,6 +130,7 @@ class ProcedureStatus:
     target: str
     reason: str
     outcome: str | None
+    page: str
     steps: list[LiveStep]
     fence: FenceClock | None
     clients: str
@@ -140,7 +149,10 @@ def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> Proc
     successor = continued_by(lines)
     if fence and (outcome or successor) and fence.state != "over":
         fence = replace(
-            fence, state="stopped", returns_at=None, words=f": {successor} goes on from here" if successor else _STOPPED
+            fence,
+            state="stopped",
+            returns_at=None,
+            words=f": {successor} continues this procedure" if successor else _STOPPED,
         )
     return ProcedureStatus(
         procedure_id,
@@ -150,6 +162,7 @@ def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> Proc
         opened.target,
         opened.reason,
         outcome=outcome,
+        page=next((page_of_step(opened.dag_id, s.id) for s in steps if s.state in ("running", "asking")), ""),
         steps=steps,
         fence=fence,
         clients=_unfenced_clients(lines, opened),
@@ -238,7 +251,7 @@ def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> 
             seconds,
             limit,
             None,
-            f"Clients stood still for {format_duration(seconds)}, until {time_of_day(ended.at.isoformat())} UTC;"
+            f"Clients were fenced for {format_duration(seconds)}, until {time_of_day(ended.at.isoformat())} UTC;"
             f" {_clients_now(rolled_back, source, target)}.",
         )
     state, words = _fence_state(lines, source, target, returns_at, now)
@@ -250,27 +263,30 @@ def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened) -> str:
     """Return a sentence on where clients are, for a procedure without fence_producers."""
     source, target = opened.source, opened.target
     if opened.dag_id not in PROCEDURES or PROCEDURES[opened.dag_id].needs_source:
-        return f"Clients are not fenced: they work on {source}."
+        return f"Clients work on {source} and are not fenced."
     if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME):
-        return f"No client was moved: clients work on {source} if it serves them, else on no cluster."
+        return f"No client was moved: clients work on {source}, or on no cluster if {source} does not serve clients."
     if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.INTENT) or _newest_line(
         lines, Step.ABORT_PROCEDURE, Entry.ABORT
     ):
-        return f"{source} is being given back to clients."
+        return f"The procedure is returning to {source}."
     if _newest_line(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME):
         return f"Clients were sent to {target}."
     if _newest_line(lines, Step.OPEN_TARGET, Entry.OUTCOME):
-        return f"The point of no return is passed: {target} is open, and clients are being sent there."
+        return f"The point of no return is passed: {target} is open, and clients are being sent to {target}."
     if _newest_line(lines, Step.OPEN_TARGET, Entry.INTENT):
         return f"The point of no return is passed: {target} is being opened."
     fenced = newest_fact(lines, SourceFenced)
     if fenced is not None and fenced.fenced != ARMED:
         return f"Clients are fenced from {source} until {target} is open."
-    return f"This run has not stopped clients: they work on {source} if it serves them, else on no cluster."
+    return (
+        f"This run has not fenced clients: clients work on {source}, or on no cluster if {source} does not serve"
+        " clients."
+    )
 
 
 def _clients_now(rolled_back: Line | None, source: str, target: str) -> str:
-    return f"they are back on {source}" if rolled_back else f"they were sent to {target}"
+    return f"clients are back on {source}" if rolled_back else f"clients were sent to {target}"
 
 
 def _fence_state(
@@ -280,22 +296,23 @@ def _fence_state(
     if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.INTENT) or _newest_line(
         lines, Step.ABORT_PROCEDURE, Entry.ABORT
     ):
-        return "returning", f"; {source} is being given back to them"
+        return "returning", f"; the procedure is returning to {source}"
     if _newest_line(lines, Step.OPEN_TARGET, Entry.INTENT):
         opened = (
-            "is open, they are being sent there"
+            f"is open, and clients are being sent to {target}"
             if _newest_line(lines, Step.OPEN_TARGET, Entry.OUTCOME)
             else "is being opened"
         )
         return "opening", f". The point of no return is passed: {target} {opened}"
     if returns_at is None:
-        return "counting", "; no limit is known"
+        return "counting", "; the journal records no limit"
     if now < returns_at:
-        return "counting", f"; at {time_of_day(returns_at.isoformat())} UTC it returns by itself"
-    return (
-        "overdue",
-        ": the time is up, it returns at its next look. If it does not within a minute, trigger abort_procedure",
+        return "counting", f"; at {time_of_day(returns_at.isoformat())} UTC the procedure returns to {source} by itself"
+    overdue = (
+        f": the time is over, and the procedure returns to {source} at its next check. If the return does not begin"
+        " within a minute, trigger abort_procedure"
     )
+    return "overdue", overdue
 
 
 def deadline_of(lines: Sequence[Line], name: str) -> float | None:
@@ -330,6 +347,7 @@ def _newest_failure(lines: Sequence[Line], steps: Sequence[LiveStep]) -> StepFai
         shorten_text(failure.reason),
         shorten_text(failure.seen),
         shorten_text(failure.next_step),
+        page=page_of_failure(line.step),
         mended=any(step.id == line.step and step.state == "done" for step in steps),
     )
 

@@ -71,5 +71,5 @@ def _lane(row: Mapping[str, Any], scale: float) -> Lane:
 def _numbers(certain: int, at_most: int | None) -> str:
     certain_text = f"{certain:,} certain" if certain else "nothing certain"
     if at_most is None:
-        return f"{certain_text}, no end known"
+        return f"{certain_text}, end unknown"
     return f"{certain_text}, {at_most - certain:,} more possible" if at_most > certain else certain_text

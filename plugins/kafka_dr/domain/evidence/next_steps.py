@@ -9,6 +9,7 @@ from kafka_dr.domain.evidence.fields import Evidence, excluded_rows, figures_by_
 from kafka_dr.domain.evidence.whereabouts import lost_records
 from kafka_dr.domain.fencing.armed_fence import ARMED
 from kafka_dr.domain.plain_text import count_of, format_moment, shorten_text
+from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.vocabulary import Outcome, Step
 
 
@@ -63,17 +64,24 @@ def next_steps(e: Evidence) -> list[str]:
         return [*first, *_completed_to_do(e)] or ["Nothing."]
     if e["outcome"] == Outcome.FAILED:
         return _failed_to_do(e)
-    return [*_advice_of(e, e["failing_step"]), _returned_to_do(e)]
+    page = [_page_of(e["failing_step"])] if e["failing_step"] and e["outcome"] != Outcome.ABORTED else []
+    return [*_advice_of(e, e["failing_step"]), *page, _returned_to_do(e)]
 
 
 def _returned_to_do(e: Evidence) -> str:
     if not e.get("continues"):
-        return "Nothing is left to undo. Start a new run when the cause is mended."
+        wait = "" if e["outcome"] == Outcome.REFUSED else " and the cool-down is over"
+        return f"Nothing is left to undo. Start a new run when the cause is mended{wait}."
     earlier = e["continues"]["procedure_id"]
     return (
-        f"{earlier} holds both clusters again. When {e['source']} answers, clear return_to_source of that run: it gives"
-        f" {e['source']} back. Or continue it anew, with continue_procedure={earlier}."
+        f"{earlier} holds both clusters again. When {e['source']} answers, clear return_to_source of {earlier}: that"
+        f" step lifts the fence on {e['source']}. If {e['source']} stays lost, start a new run of unplanned_failover"
+        f" with continue_procedure={earlier}."
     )
+
+
+def _page_of(step: str) -> str:
+    return f"Read what the messages and states of {step} mean: {page_of_failure(step)}"
 
 
 def _advice_of(e: Evidence, step: str | None) -> list[str]:
@@ -83,29 +91,31 @@ def _advice_of(e: Evidence, step: str | None) -> list[str]:
 
 def _failed_to_do(e: Evidence) -> list[str]:
     if e.get("continued_by"):
-        return [f"Nothing here, and clear no step of this run: see the evidence of {e['continued_by']}."]
+        return [f"Clear no step of this run. Read the evidence of {e['continued_by']}, which continued this run."]
     state = {s["id"]: s["state"] for s in e["steps"]}
-    page = (
-        f"What each state of a step means: runbooks/{e['dag_id']}.md, under the step's name. Mark no task as"
-        " successful: that does not do its work."
-    )
-    if Step.RETURN_TO_SOURCE in state:
+    no_skip = "Mark no task as successful: the mark does not do the work of the task."
+    # With an open target return_to_source refuses: the step to clear is the one that failed first.
+    if Step.RETURN_TO_SOURCE in state and state.get(Step.OPEN_TARGET) != "done":
         back = (
-            f"Mend what stopped {Step.RETURN_TO_SOURCE} and clear it with its downstream tasks in Airflow: it goes on"
-            " from where it stopped."
+            f"Unless the message of {Step.RETURN_TO_SOURCE} names another step to clear: mend what stopped"
+            f" {Step.RETURN_TO_SOURCE}, then clear {Step.RETURN_TO_SOURCE} with its downstream tasks in Airflow."
+            " The step continues where it stopped."
         )
-        return [*_advice_of(e, Step.RETURN_TO_SOURCE), back, page]
+        return [*_advice_of(e, Step.RETURN_TO_SOURCE), back, _page_of(Step.RETURN_TO_SOURCE), no_skip]
     clear = (
         f"Mend the cause, then clear {e['failing_step'] or 'the failed task'} with its downstream tasks in Airflow:"
-        " every step looks at what is there first."
+        " a cleared step reads the present state first and repeats no act that is done."
     )
+    page = [_page_of(e["failing_step"])] if e["failing_step"] else []
     if state.get(Step.OPEN_TARGET) == "done":
-        return [*_advice_of(e, e["failing_step"]), clear, f"There is only forward: {e['target']} is open.", page]
+        forward = f"{e['target']} is open: the procedure can only go forward, not return to {e['source']}."
+        return [*_advice_of(e, e["failing_step"]), clear, forward, *page, no_skip]
     return [
         *_advice_of(e, e["failing_step"]),
         clear,
-        f"Or go back: clear {Step.RETURN_TO_SOURCE}; it gives {e['source']} back to its clients.",
-        page,
+        f"Or return: clear {Step.RETURN_TO_SOURCE}, which lifts the fence on {e['source']}.",
+        *page,
+        no_skip,
     ]
 
 
@@ -116,25 +126,29 @@ def _lost_to_do(e: Evidence) -> list[str]:
     exact_listing = (
         [
             (
-                f"When {e['source']} is back, have listed exactly what is lost: runbooks/unplanned_failover.md,"
-                " assess_data_loss. A run that nobody approves does it."
+                f"When {e['source']} answers again, list exactly which records are lost. A second run of"
+                " unplanned_failover, whose approval is rejected, makes the list:"
+                " runbooks/unplanned_failover.md#the-exact-list-once-the-old-source-is-back"
             )
         ]
         if unread
         else []
     )
-    return [f"Decide what becomes of what {e['target']} lacks ({lost_records(e).lower()}): see Loss.", *exact_listing]
+    return [
+        f"Decide what to do about the records that {e['target']} lacks ({lost_records(e).lower()}): see Loss.",
+        *exact_listing,
+    ]
 
 
 def _excluded_to_do(e: Evidence) -> list[str]:
     count = len(excluded_rows(e))
-    return [f"Look after the {count_of(count, 'group')} that were excluded: see Excluded groups."] if count else []
+    return [f"Check the positions of {count_of(count, 'excluded group')}: see Excluded groups."] if count else []
 
 
 def _completed_to_do(e: Evidence) -> list[str]:
     started = figures_by_step(e).get(Step.START_REVERSE_REPLICATION, {}).get("started", True)
     watch = (
-        [f"Leave watch_old_source unpaused: it fences {e['source']} as soon as that answers."]
+        [f"Leave watch_old_source unpaused: watch_old_source fences {e['source']} as soon as {e['source']} answers."]
         if _still_armed(e)
         else []
     )
@@ -144,8 +158,8 @@ def _completed_to_do(e: Evidence) -> list[str]:
         else [
             *watch,
             (
-                f"Nothing is replicated from {e['target']} to {e['source']} now: resume that flow when a standby is"
-                " wanted."
+                f"No record is replicated from {e['target']} to {e['source']} now. Resume the flow"
+                f" {e['target']}->{e['source']} when you want a standby."
             ),
         ]
     )

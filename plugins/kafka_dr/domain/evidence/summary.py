@@ -27,13 +27,13 @@ ROWS_SHOWN = 100
 GROUPS_SHOWN = 20
 _FAILURES_SHOWN = 5
 _MEANING: Mapping[str, str] = {
-    TranslationClass.END: "everything had been read: placed at the boundary",
-    TranslationClass.SYNC: "an offset sync names this very position",
-    TranslationClass.CONTENT: "found by comparing the records around it on both clusters",
-    TranslationClass.INTERPOLATED: "counted between two known pairs; never ahead",
-    TranslationClass.NEAREST: "the nearest known pair below; never ahead",
-    TranslationClass.POLICY: "no pair is known: placed as the group's policy says",
-    TranslationClass.REFUSED: "the evidence contradicts itself: not placed, a person decides",
+    TranslationClass.END: "no unread record follows the position: placed at the boundary",
+    TranslationClass.SYNC: "an offset sync states this position",
+    TranslationClass.CONTENT: "determined by comparing the records around the position on both clusters",
+    TranslationClass.INTERPOLATED: "counted between two recorded pairs of offsets; never ahead of the group",
+    TranslationClass.NEAREST: "the nearest recorded pair of offsets below the position; never ahead of the group",
+    TranslationClass.POLICY: "no pair of offsets is recorded: placed by the group's policy",
+    TranslationClass.REFUSED: "the observations contradict each other: not placed, a person decides",
 }
 
 
@@ -142,7 +142,7 @@ def _result_sentence(e: Evidence) -> str:
     return {
         Outcome.COMPLETED: f"All clients{_exclusions(e)} were moved from {e['source']} to {e['target']}.",
         Outcome.RETURNED: f"The attempt to {move} stopped{at} and was undone.",
-        Outcome.REFUSED: f"The request to {move} was refused{at}, before anything was touched.",
+        Outcome.REFUSED: f"The request to {move} was refused{at}, before anything was changed.",
         Outcome.ABORTED: (
             f"The attempt to {move} was aborted by"
             f" {aborted.get('by', 'an operator')}{_when(aborted)}{_because(aborted)}."
@@ -154,9 +154,9 @@ def _result_sentence(e: Evidence) -> str:
 def _failed_how(e: Evidence) -> str:
     successor = e.get("continued_by")
     return (
-        f"was continued by {successor}: its evidence says what became of it"
+        f"was continued by {successor}: the evidence of {successor} states how the move ended"
         if successor
-        else "has not ended: it still holds both clusters"
+        else f"has not ended: the procedure still holds the lease on {e['source']} and {e['target']}"
     )
 
 
@@ -192,7 +192,7 @@ def _fence(e: Evidence) -> str:
     if fence == ARMED:
         return _armed(e, figures.get(Step.WATCH_OLD_SOURCE, {}).get("fenced_at"))
     if fence == BY_HOOK:
-        return f"by the fence hook's word, since {at}: clients cannot reach {e['source']}"
+        return f"reported by the fence hook since {at}: clients cannot reach {e['source']}"
     if fence == BY_ACL:
         return (
             f"proven at {at}, on {e['source']}"
@@ -205,16 +205,18 @@ def _fence(e: Evidence) -> str:
 def _armed(e: Evidence, fenced_at: str | None) -> str:
     """Return what became of an armed fence, as text; `fenced_at`: when the watcher proved it, None if not recorded."""
     if Step.RETURN_TO_SOURCE in step_done(e):
-        return f"armed until {e['source']} was given back: nobody fences it any more"
+        return f"armed until the return to {e['source']}: watch_old_source does not fence {e['source']} any more"
     if Step.WATCH_OLD_SOURCE in step_done(e):
-        return f"{e['source']} came back, and was fenced by watch_old_source" + (
+        return f"{e['source']} answered again and was fenced by watch_old_source" + (
             f" at {format_moment(fenced_at)}" if fenced_at else ""
         )
-    return f"armed: {e['source']} was out of reach, and watch_old_source fences it as soon as it answers"
+    return (
+        f"armed: {e['source']} did not answer; watch_old_source fences {e['source']} as soon as {e['source']} answers"
+    )
 
 
 def _split(seconds: Mapping[str, float]) -> list[TimePart]:
-    parts = [("own", "own", "of our own"), ("drain", "drain", "draining"), ("people", "people", "waiting for people")]
+    parts = [("own", "own", "working"), ("drain", "drain", "draining"), ("people", "people", "waiting for people")]
     whole = sum(max(0.0, seconds[name]) for name, _, _ in parts) or 1.0
     return [
         TimePart(meaning, seconds[name], round(100 * max(0.0, seconds[name]) / whole, 2), kind)

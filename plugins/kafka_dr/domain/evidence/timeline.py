@@ -88,7 +88,7 @@ def time_line(evidence: Mapping[str, Any]) -> TimeLine | None:
     if not spans:
         return None
     fence = client_downtime(evidence)
-    bands = [("clients stand still", "fence", fence)] if fence else []
+    bands = [("clients fenced", "fence", fence)] if fence else []
     bands += [(f"people: {name}", "people", span) for name, span in asked_gates(evidence)]
     everything = [span for _, _, span in [*spans, *bands]]
     began, ended = min(s.began for s in everything), max(s.until for s in everything)

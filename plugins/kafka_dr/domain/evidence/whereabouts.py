@@ -16,45 +16,48 @@ from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 def client_whereabouts(e: Evidence) -> str:
     """Return a sentence on where clients are now, as far as the evidence proves it."""
     if e.get("continued_by"):
-        return f"Where clients are stands in the evidence of {e['continued_by']}."
+        return f"The evidence of {e['continued_by']} states where clients are."
     state = {step["id"]: step["state"] for step in e["steps"]}
     span = client_downtime(e)
     if state.get(Step.RETURN_TO_SOURCE) == "done" or (span is None and Step.OPEN_TARGET not in state):
         return _on_source(e)
     if state.get(Step.REDIRECT_CLIENTS) == "done":
         return (
-            f"They stood still for {format_duration(span.seconds)} and now work on {e['target']}."
+            f"Clients were fenced for {format_duration(span.seconds)} and now work on {e['target']}."
             if span
             else f"Clients work on {e['target']}."
         )
-    since = f" since {format_moment(span.began.isoformat())}" if span else ""
-    return f"Clients stand still{since}: {_why_still(e, state)}."
+    since = f"fenced since {format_moment(span.began.isoformat())}" if span else "stopped"
+    return f"Clients are {since}: {_why_still(e, state)}."
 
 
 def _on_source(e: Evidence) -> str:
     span, earlier = client_downtime(e), e.get("continues")
     if earlier:
         fenced = (
-            f"{e['source']} stays fenced until return_to_source of that one is done"
+            f"{e['source']} stays fenced until return_to_source of {earlier['procedure_id']} is done"
             if earlier["fenced"]
-            else f"that one had not fenced {e['source']}"
+            else f"{earlier['procedure_id']} had not fenced {e['source']}"
         )
         return f"Clients are as {earlier['procedure_id']} left them: {fenced}."
     if span is None and e["dag_id"] == UNPLANNED_FAILOVER.dag_id:
-        return f"No client was moved: clients work on {e['source']} if it serves them, else on no cluster."
+        return (
+            f"No client was moved: clients work on {e['source']}, or on no cluster if {e['source']} does not serve"
+            " clients."
+        )
     if span is None:
         return f"Clients never left {e['source']} and were not stopped."
     downtime = format_duration(span.seconds)
-    return f"Clients stood still for {downtime} and are back on {e['source']}, which is as it was found."
+    return f"Clients were fenced for {downtime} and are back on {e['source']}; the fence is lifted."
 
 
 def _why_still(e: Evidence, state: Mapping[str, str]) -> str:
     if state.get(Step.OPEN_TARGET) == "done":
-        return f"{e['target']} is open, but they have not been sent there"
+        return f"{e['target']} is open, but clients were not sent to {e['target']}"
     if Step.OPEN_TARGET in state:
-        return f"{e['source']} is fenced, and whether {e['target']} was opened is not known"
+        return f"{e['source']} is fenced, and whether {e['target']} was opened is unknown"
     if Step.RETURN_TO_SOURCE in state:
-        return f"{e['source']} was being given back to them, and that is not finished"
+        return f"the return to {e['source']} has begun and is not finished"
     return f"{e['source']} is fenced and {e['target']} is not open"
 
 
@@ -66,28 +69,30 @@ def placement_sentence(e: Evidence) -> str:
     by_hand = figures_by_step(e).get(Step.OPEN_TARGET, {}).get("by_hand")
     if by_hand and not figures_by_step(e).get(Step.TRANSLATE_OFFSETS):
         return (
-            f"{by_hand} opened {e['target']} by hand before positions were translated: where the groups stand, and"
-            " whether records are missing there, was not proven."
+            f"{by_hand} opened {e['target']} manually before positions were translated: neither the positions of the"
+            f" groups on {e['target']} nor the completeness of its records was proven."
         )
     return f"{_placed(e)} {_losses(e)}"
 
 
 def _not_final(e: Evidence) -> str:
     return (
-        "What it had proven was taken over there, as far as it counts."
+        f"{e['continued_by']} uses what this run had proven, as far as the proofs are still valid."
         if e.get("continued_by")
-        else "Nothing on this page is final before it ends."
+        else "No statement on this page is final before the procedure has ended."
     )
 
 
 def _placed(e: Evidence) -> str:
     refused, bound = e["classes"].get(TranslationClass.REFUSED, 0), e["rereads"]["bound"]
     placed = sum(e["classes"].values()) - refused
-    left_out = f", {format_number(refused)} had to be left out" if refused else ""
+    left_out = f", {format_number(refused)} were refused and not placed" if refused else ""
     if bound is None:
         return f"{count_of(placed, 'position')} were placed and read back{left_out}."
     exact = (
-        ", every placed one exact" if bound == 0 else f"; one group may read up to {count_of(bound, 'record')} again"
+        "; every placed position is exact"
+        if bound == 0
+        else f"; one group may read up to {count_of(bound, 'record')} again"
     )
     return f"{count_of(placed, 'position')} were placed and read back{left_out}{exact}."
 
@@ -95,7 +100,7 @@ def _placed(e: Evidence) -> str:
 def _losses(e: Evidence) -> str:
     if e["loss"]:
         return f"{lost_records(e)} are not on {e['target']}: see Loss."
-    return f"No record was lost: everything below the cut-off is on {e['target']}."
+    return f"No record was lost: all records below the cut-off are on {e['target']}."
 
 
 def lost_records(e: Evidence) -> str:

@@ -147,7 +147,7 @@ def test_hostile_names_stand_as_what_they_are(name: str) -> None:
 
 def test_a_bound_is_not_taken_for_what_was_read_again() -> None:
     """Where every position is exact both figures are of one kind."""
-    said = "Switchback's is a bound"
+    said = "Switchback's figure is a bound"
     assert all(
         said in evidence_page(evidence("completed", rereads={"bound": bound, "mirror_maker": 2})) for bound in (5, None)
     )
@@ -186,8 +186,8 @@ def test_a_cool_down_that_was_not_waited_for_stands_on_the_page() -> None:
     }
     page = evidence_page(evidence("completed", cool_down=told))
     assert (
-        "p-0 had ended as returned at 2026-11-21 10:00:00 UTC, and its cool-down lasted until 2026-11-21 10:01:00 UTC."
-        " The starter said why: the site &lt;b&gt; burns" in page
+        "p-0 had ended as returned at 2026-11-21 10:00:00 UTC, with a cool-down until 2026-11-21 10:01:00 UTC."
+        " The starter's reason: the site &lt;b&gt; burns" in page
     )
     older = {name: value for name, value in evidence("completed").items() if name != "cool_down"}
     assert "cool-down lasted" not in evidence_page(evidence("completed", cool_down=None)) + evidence_page(older)
@@ -215,7 +215,7 @@ def test_the_loss_is_drawn() -> None:
     widths = [[rect.get("width") for rect in lane.findall("rect")] for lane in lanes]
     assert widths == [["100%", "70.0%", "30.0%"], ["100%", "35.0%", "65.0%"], ["100%", "0.0%", "100.0%"]]
     assert all(lane.find("svg/path") is not None for lane in lanes)
-    assert lanes[0].findtext("text") == "<b>-0 from 0" and "50 certain, no end known" in page
+    assert lanes[0].findtext("text") == "<b>-0 from 0" and "50 certain, end unknown" in page
     assert "<svg" not in evidence_page(evidence("completed", loss=[]))
 
 
@@ -232,7 +232,7 @@ def test_the_page_says_how_it_ended(outcome: str) -> None:
     """The outcome stands in title and headline, with a plain sentence about where clients are."""
     page = evidence_page(evidence(outcome))
     assert f": {outcome}</title>" in page and f'<span class="outcome">{outcome}</span>' in page
-    assert re.search(r"lients (never left|stood still|stand still|work)|They stood still", page)
+    assert re.search(r"Clients (never left|were fenced for|are (fenced since|stopped)|work)", page)
 
 
 @pytest.mark.parametrize("kind", [Entry.REFUSAL, Entry.FAILURE])
@@ -245,7 +245,7 @@ def test_a_run_refused_before_any_plan_has_a_page(kind: Entry) -> None:
         page = evidence_page(
             evidence_of("p-1", request, lines, [s.value for s in Step], {"cut_off": [], "boundary": []}, LATER, None)
         )
-        assert "refused" in page and "Clients never left primary" in page and "Nobody approved anything." in page
+        assert "refused" in page and "Clients never left primary" in page and "No approval was given." in page
     assert "held by another" in page and "wait" in page
 
 
@@ -259,8 +259,11 @@ def test_a_completed_run_says_that_nothing_was_lost() -> None:
         loss=[],
     )
     page = evidence_page(done)
-    assert "3 positions were placed and read back, every placed one exact." in page and "No record was lost" in page
-    assert ">900</td>" in page and "What stopped it" not in page
+    assert (
+        "3 positions were placed and read back; every placed position is exact." in page
+        and "No record was lost" in page
+    )
+    assert ">900</td>" in page and "What stopped the procedure" not in page
 
 
 def test_lost_records_are_counted_and_listed() -> None:
@@ -289,7 +292,9 @@ def test_refused_positions_are_not_called_placed() -> None:
             "completed", failing_step=None, rereads={"bound": 0, "mirror_maker": None}, classes={"END": 2, "REFUSED": 1}
         )
     )
-    assert "2 positions were placed and read back, 1 had to be left out, every placed one exact." in page
+    assert (
+        "2 positions were placed and read back, 1 were refused and not placed; every placed position is exact." in page
+    )
 
 
 def test_what_the_evidence_lacks_is_said() -> None:
@@ -302,7 +307,7 @@ def test_what_the_evidence_lacks_is_said() -> None:
 def test_an_unknown_bound_is_called_unknown() -> None:
     """No bound is never shown as zero or `None`."""
     page = evidence_page(evidence("completed", failing_step=None, rereads={"bound": None, "mirror_maker": None}))
-    assert page.count(">unknown</td>") == 2 and "None" not in page and "every placed one exact" not in page
+    assert page.count(">unknown</td>") == 2 and "None" not in page and "every placed position is exact" not in page
 
 
 def test_thousands_of_partitions_are_cut_and_counted() -> None:
@@ -368,8 +373,8 @@ def test_the_fence_is_a_band_on_the_line() -> None:
         )
     )
     assert (
-        "Clients fenced from 10:01:00 to 10:04:00 = <b>3 min 00 s</b>; after 10 min 00 s without opening maintenance it"
-        " would return by itself." in page
+        "Clients fenced from 10:01:00 to 10:04:00 = <b>3 min 00 s</b>; after 10 min 00 s without opening maintenance"
+        " the procedure would return to maintenance by itself." in page
     )
     assert '<i class="fence"' in page
     assert "Clients were not fenced." in evidence_page(evidence("refused", fenced_at=None))
@@ -442,7 +447,7 @@ def test_without_a_source_the_page_says_what_has_no_bound() -> None:
             "no bound",
             "not counted",
             "up to what MirrorMaker 2 said",
-            "Groups, as they were seen last",
+            "Groups, as they were recorded last",
             "billing",
         )
     )
@@ -484,8 +489,8 @@ def test_of_a_source_that_was_given_up_the_page_says_how_it_is_fenced_and_what_w
         )
     )
     text = tags(page).text
-    assert "Fence: armed: east was out of reach" in text and "not fenced" not in text
-    assert page.count("as soon as it answers") == 2
+    assert "Fence: armed: east did not answer" in text and "not fenced" not in text
+    assert page.count("watch_old_source fences east as soon as east answers") == 3
     assert (
         "When the loss was assessed: east was read: it held 3 records that may be lost, 21 bytes of keys and values,"
         " with timestamps from 1970-01-01 00:00:00 UTC to 1970-01-01 00:00:01 UTC. Of these 1 are of aborted" in text

@@ -85,6 +85,20 @@ def test_a_predecessor_marked_successful_by_hand_is_refused(bench: Any) -> None:
     assert (step.acts, bench.kinds("forecast")) == (0, [Entry.REFUSAL])
 
 
+def test_the_error_names_the_heading_of_the_step(bench: Any) -> None:
+    """Last in the message, without a full stop behind it; a failure before the lease was checked names it, too."""
+    bench.opened()
+    step = Act(error=ConnectUnavailable("Connect did not answer", "timeout", "Start Connect"), task_id="forecast")
+    said = (
+        r"^Connect did not answer\. Seen: timeout\. Next: Start Connect\. Page: runbooks/stuck_procedure\.md#forecast$"
+    )
+    with pytest.raises(AirflowException, match=said):
+        step.execute(bench.context())
+    assert bench.entries("forecast")[-1].payload["next_step"] == "Start Connect"
+    with pytest.raises(AirflowFailException, match=r"Page: runbooks/stuck_procedure\.md#open_target$"):
+        Act(task_id="open_target").execute(bench.context("r2"))
+
+
 def test_a_predecessor_that_happened_lets_the_step_act(bench: Any) -> None:
     """With the outcome there the step acts."""
     bench.done(bench.opened(), "check_readiness")

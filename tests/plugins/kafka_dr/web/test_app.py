@@ -83,8 +83,8 @@ def test_clients_that_stand_still_are_counted_down(site: Site) -> None:
     site.write(103, Step.FENCE_PRODUCERS, Entry.INTENT, **{"try": 1})
     page = site.get().text
     assert re.search(
-        r'Clients fenced for <b class="count" data-seconds="10[34]\.\d+">1:4[34]</b> of 10:00; at \d\d:\d\d:\d\d UTC it'
-        r" returns by itself\.",
+        r'Clients fenced for <b class="count" data-seconds="10[34]\.\d+">1:4[34]</b> of 10:00; at \d\d:\d\d:\d\d UTC'
+        r" the procedure returns to \w+ by itself\.",
         page,
     )
     assert '<noscript><meta http-equiv="refresh"' in page
@@ -95,7 +95,7 @@ def test_an_open_question_leads_to_its_answer(site: Site) -> None:
     site.opened()
     site.write(60, Step.APPROVE_FAILOVER, Entry.INTENT, **{"try": 1})
     page = site.get().text
-    assert "waits for a second person" in page
+    assert "waits for a second person" in page and "runbooks/planned_failover.md#approve_failover" in page
     assert 'href="/dags/planned_failover/runs/r%2B1/tasks/approve_failover/required_actions"' in page
 
 

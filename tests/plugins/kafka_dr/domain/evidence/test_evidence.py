@@ -229,7 +229,8 @@ def test_the_first_failing_step_is_named_with_what_was_seen_and_what_to_do() -> 
     ]
     told = evidence(lines)
     found = (told["failing_step"], told["reason_for_outcome"])
-    assert found == ("check_readiness", "Clients may still act. Seen: User:app. Next: Look.")
+    said = "Clients may still act. Seen: User:app. Next: Look. Page: runbooks/stuck_procedure.md#check_readiness"
+    assert found == ("check_readiness", said)
 
 
 def test_steps_stand_in_the_procedures_order_and_only_if_they_began() -> None:

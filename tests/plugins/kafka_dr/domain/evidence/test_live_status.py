@@ -86,7 +86,7 @@ def test_the_countdown_says_when_it_returns() -> None:
     """How long, of how long, and the time at which it returns by itself."""
     fence = fenced(max_fence_seconds=600.0).at(203).fence
     assert fence is not None and (fence.state, fence.seconds, fence.limit) == ("counting", 103.0, 600.0)
-    assert fence.words == " of 10:00; at 10:11:40 UTC it returns by itself"
+    assert fence.words == " of 10:00; at 10:11:40 UTC the procedure returns to east by itself"
     assert fence.returns_at == TEN + timedelta(seconds=700)
 
 
@@ -111,13 +111,13 @@ def test_the_clock_runs_from_the_first_intent() -> None:
 def test_a_clock_that_ran_out_says_so() -> None:
     """No time in the past is promised, and what to do is named."""
     told = fenced(max_fence_seconds=60.0)
-    assert "it returns by itself" in words(told, 159) and "the time is up" in words(told, 160)
+    assert "returns to east by itself" in words(told, 159) and "the time is over" in words(told, 160)
     assert "abort_procedure" in words(told, 160)
 
 
 def test_without_a_known_limit_none_is_invented() -> None:
     """An entry of another version may not name it."""
-    assert words(fenced(), 160) == "; no limit is known"
+    assert words(fenced(), 160) == "; the journal records no limit"
 
 
 def test_steps_of_another_procedure_are_not_shown() -> None:
@@ -138,14 +138,17 @@ def test_before_the_fence_nobody_counts(step: str) -> None:
 
 
 SENT = "Clients were sent to west."
-OPEN = "The point of no return is passed: west is open, and clients are being sent there."
+OPEN = "The point of no return is passed: west is open, and clients are being sent to west."
 
 
 @pytest.mark.parametrize(
     ("steps", "clients"),
     [
-        ([], "This run has not stopped clients: they work on east if it serves them, else on no cluster."),
-        ([(Step.FENCE_SOURCE, {"fenced": "armed"})], "This run has not stopped clients: they work on east if"),
+        (
+            [],
+            "This run has not fenced clients: clients work on east, or on no cluster if east does not serve clients.",
+        ),
+        ([(Step.FENCE_SOURCE, {"fenced": "armed"})], "This run has not fenced clients: clients work on east, or"),
         ([(Step.FENCE_SOURCE, {"fenced": "by acl"})], "Clients are fenced from east until west is open."),
         ([(Step.FENCE_SOURCE, {"fenced": "by hook"})], "Clients are fenced from east until west is open."),
         ([(Step.FENCE_SOURCE, {"fenced": "by acl"}), (Step.OPEN_TARGET, {})], OPEN),
@@ -174,7 +177,7 @@ def test_a_fenced_source_that_is_given_back_is_not_called_fenced(
     """Its fence may be lifted at any moment of the rollback, also of one that follows a failed opening."""
     told = Told(dag_id="unplanned_failover").done(10, 11, Step.FENCE_SOURCE, fenced="by acl")
     told.says(12, Step.OPEN_TARGET, Entry.INTENT, **{"try": 1}).says(13, step, kind, **payload)
-    assert told.at(14).clients == "east is being given back to clients."
+    assert told.at(14).clients == "The procedure is returning to east."
 
 
 def test_an_opening_without_outcome_is_past_the_point_of_no_return() -> None:
@@ -185,25 +188,27 @@ def test_an_opening_without_outcome_is_past_the_point_of_no_return() -> None:
 
 def test_before_its_fence_a_planned_failover_leaves_clients_on_the_source() -> None:
     """Nothing was done to them yet."""
-    assert Told().at(5).clients == "Clients are not fenced: they work on east."
+    assert Told().at(5).clients == "Clients work on east and are not fenced."
 
 
 def test_the_point_of_no_return_ends_the_countdown() -> None:
     """From open_target's intent there is no return, but clients still stand still until they are sent on."""
     told = fenced(max_fence_seconds=60.0).says(120, Step.OPEN_TARGET, Entry.INTENT)
     assert "point of no return is passed: west is being opened" in words(told, 400)
-    assert "returns by itself" not in words(told, 121)
-    assert "west is open, they are being sent there" in words(told.says(122, Step.OPEN_TARGET, Entry.OUTCOME), 130)
+    assert "by itself" not in words(told, 121)
+    assert "west is open, and clients are being sent to west" in words(
+        told.says(122, Step.OPEN_TARGET, Entry.OUTCOME), 130
+    )
     fence = told.done(123, 130, Step.REDIRECT_CLIENTS).at(900).fence
     assert fence is not None and (fence.state, fence.seconds) == ("over", 30.0)
-    assert "they were sent to west" in fence.words
+    assert "clients were sent to west" in fence.words
 
 
 def test_a_return_ends_it_on_the_source() -> None:
     """While it runs, and when it is done; a return that touched nothing leaves no fence to tell of."""
     told = fenced(max_fence_seconds=60.0).says(130, Step.RETURN_TO_SOURCE, Entry.INTENT)
-    assert words(told, 140).endswith("east is being given back to them")
-    assert "for 50 s, until 10:02:30 UTC; they are back on east" in words(
+    assert words(told, 140).endswith("the procedure is returning to east")
+    assert "for 50 s, until 10:02:30 UTC; clients are back on east" in words(
         told.says(150, Step.RETURN_TO_SOURCE, Entry.OUTCOME, touched=True), 900
     )
     assert fenced().says(150, Step.RETURN_TO_SOURCE, Entry.OUTCOME, touched=False).at(900).fence is None
@@ -211,7 +216,7 @@ def test_a_return_ends_it_on_the_source() -> None:
 
 def test_an_abort_gives_the_source_back() -> None:
     """From the abort on nothing goes forward."""
-    assert "being given back" in words(
+    assert "is returning to east" in words(
         fenced(max_fence_seconds=600.0).says(110, Step.ABORT_PROCEDURE, Entry.ABORT, by="carol", reason="r"), 111
     )
 
@@ -274,10 +279,10 @@ def test_a_stopped_procedure_promises_nothing() -> None:
         .says(131, "return_to_source", Entry.FAILURE, reason="y")
     )
     told.says(140, "close_procedure", Entry.CLOSED, outcome="failed")
-    assert told.at(150).outcome == "failed" and "nothing happens by itself" in words(told, 150)
-    assert "returns by itself" not in words(told, 150)
+    assert told.at(150).outcome == "failed" and "no step starts by itself" in words(told, 150)
+    assert "returns to" not in words(told, 150)
     told.says(160, "return_to_source", Entry.INTENT, **{"try": 2})
-    assert told.at(170).outcome is None and words(told, 170).endswith("being given back to them")
+    assert told.at(170).outcome is None and words(told, 170).endswith("is returning to east")
 
 
 def test_a_gate_that_asks_names_its_deadline() -> None:
@@ -321,9 +326,21 @@ def test_the_newest_trouble_is_told_until_it_is_mended() -> None:
     trouble = told.at(5).trouble
     assert trouble is not None
     assert (trouble.reason, trouble.seen, trouble.next_step, trouble.mended) == ("b", "c", "d", False)
+    assert trouble.page == "runbooks/stuck_procedure.md#forecast"
     mended = told.says(6, "forecast", Entry.OUTCOME).at(7).trouble
     assert mended is not None and mended.mended
     assert Told().at(1).trouble is None
+
+
+def test_the_page_of_the_present_step_is_named() -> None:
+    """While it runs or asks; between two steps none is."""
+    told = Told().done(1, 2, Step.CHECK_READINESS)
+    assert told.at(3).page == ""
+    told.says(4, Step.APPROVE_FAILOVER, Entry.INTENT, **{"try": 1})
+    assert told.at(5).page == "runbooks/planned_failover.md#approve_failover"
+    told.says(6, Step.APPROVE_FAILOVER, Entry.OUTCOME).says(7, Step.FENCE_PRODUCERS, Entry.INTENT, **{"try": 1})
+    assert told.at(8).page == "runbooks/planned_failover.md#fence_producers"
+    assert told.says(9, Step.FENCE_PRODUCERS, Entry.REFUSAL, reason="a").at(10).page == ""
 
 
 def test_a_procedure_that_is_continued_counts_no_more() -> None:
@@ -331,7 +348,7 @@ def test_a_procedure_that_is_continued_counts_no_more() -> None:
     told = fenced(max_fence_seconds=60).says(120, Step.OPEN_PROCEDURE, Entry.NOTE, continued_by="u-1")
     fence = told.at(500).fence
     assert fence is not None
-    assert (fence.state, fence.words, fence.returns_at) == ("stopped", ": u-1 goes on from here", None)
+    assert (fence.state, fence.words, fence.returns_at) == ("stopped", ": u-1 continues this procedure", None)
     assert told.says(501, Step.OPEN_PROCEDURE, Entry.NOTE, continued_by=None).at(502).fence.state == "overdue"
 
 

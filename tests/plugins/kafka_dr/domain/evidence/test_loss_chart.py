@@ -36,9 +36,9 @@ def test_ranges_stand_on_one_scale_largest_first() -> None:
 def test_an_unknown_end_takes_the_rest_of_its_lane() -> None:
     """However much is certain elsewhere; no length of it can be taken for one that is known."""
     assert drawn(row(0, 100, None), row(0, None, None, partition=1), row(0, 50, 50, partition=2)) == [
-        ("orders-0 from 0", 70.0, 30.0, True, "100 certain, no end known"),
+        ("orders-0 from 0", 70.0, 30.0, True, "100 certain, end unknown"),
         ("orders-2 from 0", 35.0, 0, False, "50 certain"),
-        ("orders-1 from 0", 0, 100.0, True, "nothing certain, no end known"),
+        ("orders-1 from 0", 0, 100.0, True, "nothing certain, end unknown"),
     ]
 
 

@@ -45,11 +45,11 @@ FENCED = [step(name) for name in [*PASSED, "fence_producers"]]
         ([*FENCED[:4], step("fence_producers", "failed"), step("return_to_source", touched=False)], "never left east"),
         ([*FENCED, step("return_to_source", touched=True)], "are back on east"),
         (FENCED, "east is fenced and west is not open"),
-        ([*FENCED, step("return_to_source", "failed")], "that is not finished"),
-        ([*FENCED, step("open_target", "failed")], "whether west was opened is not known"),
+        ([*FENCED, step("return_to_source", "failed")], "the return to east has begun and is not finished"),
+        ([*FENCED, step("open_target", "failed")], "whether west was opened is unknown"),
         (
             [*FENCED, step("open_target"), step("redirect_clients", "failed")],
-            "west is open, but they have not been sent there",
+            "west is open, but clients were not sent to west",
         ),
         ([*FENCED, step("open_target"), step("redirect_clients")], "now work on west"),
         ([*FENCED, step("open_target", "failed"), step("return_to_source", touched=True)], "are back on east"),
@@ -59,7 +59,7 @@ def test_where_clients_are_follows_from_the_steps(steps: list[dict[str, Any]], s
     """They work only where a step's outcome proves it; else they stand still, and it is said why."""
     told = client_whereabouts(evidence("failed", *steps))
     assert said in told
-    assert ("stand still since" in told) == (said not in ("never left east", "are back on east", "now work on west"))
+    assert ("are fenced since" in told) == (said not in ("never left east", "are back on east", "now work on west"))
 
 
 @pytest.mark.parametrize("outcome", ["refused", "returned"])
@@ -67,7 +67,7 @@ def test_an_unplanned_failover_that_moved_nobody_claims_no_working_source(outcom
     """Its source may be lost: nothing proves that clients work there."""
     steps = [step("confirm_source_lost", "failed" if outcome == "refused" else "done")]
     told = client_whereabouts(evidence(outcome, *steps, dag_id="unplanned_failover"))
-    assert told == "No client was moved: clients work on east if it serves them, else on no cluster."
+    assert told == "No client was moved: clients work on east, or on no cluster if east does not serve clients."
 
 
 @pytest.mark.parametrize("outcome", ["completed", "returned", "refused", "aborted", "failed"])
@@ -82,7 +82,7 @@ def test_every_outcome_is_told_in_three_sentences(outcome: str) -> None:
 def test_an_opening_by_hand_without_a_translation_claims_no_position() -> None:
     """Who opened is named; neither positions nor losses are said to be known."""
     said = story_for("completed", *FENCED, step("open_target", by_hand="carol"), step("redirect_clients")).sentences[2]
-    assert said.startswith("carol opened west by hand") and "was not proven" in said
+    assert said.startswith("carol opened west manually") and "was proven" in said and "neither" in said
     assert "No record was lost" not in said
 
 
@@ -106,14 +106,16 @@ def test_a_failed_step_tells_what_to_do_first() -> None:
     ).to_do
     assert to_do[0] == "Stop consumer c-1." and "clear drain_consumers" in to_do[1]
     assert "clear return_to_source" in to_do[2]
+    assert to_do[3].endswith(": runbooks/stuck_procedure.md#drain_consumers") and "Mark no task" in to_do[4]
 
 
-def test_after_the_opening_no_way_back_is_offered() -> None:
-    """There is only forward once the target is open."""
-    to_do = story_for(
-        "failed", *FENCED, step("open_target"), step("redirect_clients", "failed"), failing="redirect_clients"
-    ).to_do
-    assert any("only forward" in task for task in to_do) and not any("return_to_source" in task for task in to_do)
+@pytest.mark.parametrize("refused", [[], [step("return_to_source", "failed", "Go on forward.")]])
+def test_after_the_opening_no_way_back_is_offered(refused: list[dict[str, Any]]) -> None:
+    """There is only forward once the target is open, also where return_to_source began and refused."""
+    steps = [*FENCED, step("open_target"), step("redirect_clients", "failed"), *refused]
+    to_do = story_for("failed", *steps, failing="redirect_clients").to_do
+    assert any("only go forward" in task for task in to_do) and not any("return_to_source" in task for task in to_do)
+    assert any("clear redirect_clients" in task for task in to_do)
 
 
 def test_a_return_that_failed_is_mended_first() -> None:
@@ -127,6 +129,15 @@ def test_a_return_that_failed_is_mended_first() -> None:
     )
     assert [t["step"] for t in told.trouble] == ["drain_consumers", "return_to_source"]
     assert told.to_do[0] == "Start Connect." and "Stop c-1." not in told.to_do
+    assert told.to_do[2].endswith(": runbooks/stuck_procedure.md#return_to_source")
+
+
+@pytest.mark.parametrize(("outcome", "waits"), [("refused", False), ("returned", True)])
+def test_a_run_that_moved_nobody_names_the_page_and_the_cool_down(outcome: str, waits: bool) -> None:
+    """A refused run leaves no cool-down; the heading of the failing step is named."""
+    to_do = story_for(outcome, step("forecast", "failed"), failing="forecast").to_do
+    assert ("and the cool-down is over" in to_do[-1]) == waits
+    assert to_do[-2] == "Read what the messages and states of forecast mean: runbooks/stuck_procedure.md#forecast"
 
 
 def test_loss_exclusions_and_a_missing_standby_are_tasks() -> None:
@@ -138,8 +149,8 @@ def test_loss_exclusions_and_a_missing_standby_are_tasks() -> None:
         loss=loss,
         excluded_groups=[{"group": "g", "reason": "r", "policy": "earliest", "members": ["a"]}],
     ).to_do
-    assert len(left) == 3 and "3 records" in left[0] and "1 group " in left[1]
-    assert "Nothing is replicated from west to east" in left[2]
+    assert len(left) == 3 and "3 records" in left[0] and "1 excluded group:" in left[1]
+    assert "No record is replicated from west to east" in left[2]
     assert story_for("completed", step("start_reverse_replication", started=True)).to_do == ["Nothing."]
 
 
@@ -148,9 +159,9 @@ def test_a_run_that_was_continued_says_only_where_to_look() -> None:
     told = story_for(
         "failed", *FENCED, step("drain_consumers", "failed", "Stop c-1."), failing="drain_consumers", continued_by="u-1"
     )
-    assert told.sentences[0].endswith("was continued by u-1: its evidence says what became of it.")
-    assert told.sentences[1] == "Where clients are stands in the evidence of u-1."
-    assert told.to_do == ["Nothing here, and clear no step of this run: see the evidence of u-1."]
+    assert told.sentences[0].endswith("was continued by u-1: the evidence of u-1 states how the move ended.")
+    assert told.sentences[1] == "The evidence of u-1 states where clients are."
+    assert told.to_do == ["Clear no step of this run. Read the evidence of u-1, which continued this run."]
     assert "final" not in told.sentences[2]
 
 
@@ -167,7 +178,7 @@ def test_a_continuation_that_did_not_open_says_that_clients_still_stand(outcome:
         continues={"procedure_id": "p-0", "fenced": fenced},
     )
     assert told.sentences[1] == "Clients are as p-0 left them: " + (
-        "east stays fenced until return_to_source of that one is done." if fenced else "that one had not fenced east."
+        "east stays fenced until return_to_source of p-0 is done." if fenced else "p-0 had not fenced east."
     )
     assert ("p-0 holds both clusters again" in told.to_do[-1]) == (outcome != "failed")
 
@@ -254,7 +265,7 @@ def lost(certain_to: int | None, records: int | None = None) -> dict[str, Any]:
 def test_a_loss_that_nobody_can_count_is_told_as_that(rows: list[dict[str, Any]], told: str) -> None:
     """Never as zero; and whoever reads on is told to decide about it."""
     story = story_for("completed", target="standby", loss=rows)
-    assert told in story.sentences[2] and "Decide what becomes of what standby lacks" in story.to_do[0]
+    assert told in story.sentences[2] and "Decide what to do about the records that standby lacks" in story.to_do[0]
 
 
 def test_an_old_source_that_was_not_read_is_to_be_listed_once_it_is_back() -> None:
@@ -264,16 +275,16 @@ def test_an_old_source_that_was_not_read_is_to_be_listed_once_it_is_back() -> No
         story_for("completed", loss=[lost(17)], plan=given, stranded=made).to_do
         for given, made in ((plan, None), (plan, "assess_data_loss-1"))
     ]
-    assert ["have listed exactly what is lost" in " ".join(tasks) for tasks in told] == [True, False]
-    assert "have listed" not in " ".join(story_for("completed", loss=[lost(17)]).to_do)
+    assert ["list exactly which records are lost" in " ".join(tasks) for tasks in told] == [True, False]
+    assert "list exactly" not in " ".join(story_for("completed", loss=[lost(17)]).to_do)
 
 
 BACK = "2026-11-21T11:00:00+00:00"
 ARMED, BY_ACL = step("fence_source", fenced="armed"), [step("fence_source", fenced="by acl")]
-WATCHED = "armed: east was out of reach, and watch_old_source fences it as soon as it answers"
-CAME_BACK = "east came back, and was fenced by watch_old_source"
-HOOKED = "by the fence hook's word, since 2026-11-21 10:00:00 UTC: clients cannot reach east"
-LIFTED = "armed until east was given back: nobody fences it any more"
+WATCHED = "armed: east did not answer; watch_old_source fences east as soon as east answers"
+CAME_BACK = "east answered again and was fenced by watch_old_source"
+HOOKED = "reported by the fence hook since 2026-11-21 10:00:00 UTC: clients cannot reach east"
+LIFTED = "armed until the return to east: watch_old_source does not fence east any more"
 GIVEN_UP = {
     "armed": ([ARMED], None, WATCHED),
     "watched": ([ARMED, step("watch_old_source", fenced_at=BACK)], None, f"{CAME_BACK} at 2026-11-21 11:00:00 UTC"),

@@ -1,0 +1,36 @@
+"""The runbook page and heading that explain a step, as text for messages and pages: `runbooks/PAGE.md#HEADING`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_dr.procedures import PROCEDURES, RESTORE_GROUP_OFFSETS
+from kafka_dr.vocabulary import Step
+
+#: Tasks without a heading on stuck_procedure.md, each with the page that explains its failures.
+_FAILURES_ELSEWHERE: Mapping[str, str] = {
+    Step.PLAN_RESTORE: "restore_group_offsets",
+    Step.APPROVE_RESTORE: "restore_group_offsets",
+    Step.RESTORE_POSITIONS: "restore_group_offsets",
+    Step.ABORT_PROCEDURE: "abort_procedure",
+    "record_positions": "record_positions",
+}
+#: Steps that a procedure's own page does not explain, each with the page that does.
+_EXPLAINED_ELSEWHERE: Mapping[str, str] = {
+    Step.ABORT_PROCEDURE: "abort_procedure",
+    Step.WATCH_OLD_SOURCE: "watch_old_source",
+}
+
+
+def page_of_failure(step: str) -> str:
+    """Return the heading that says what a step's failures mean and what to do."""
+    return f"runbooks/{_FAILURES_ELSEWHERE.get(step, 'stuck_procedure')}.md#{step}"
+
+
+def page_of_step(dag_id: str, step: str) -> str:
+    """Return the heading that says what a step of a procedure of the DAG `dag_id` does and proves."""
+    if dag_id not in PROCEDURES:
+        return page_of_failure(step)
+    if step == Step.RETURN_TO_SOURCE and dag_id == RESTORE_GROUP_OFFSETS.dag_id:
+        return f"runbooks/{Step.ABORT_PROCEDURE}.md#{step}"  # only an abort writes this step for a restore
+    return f"runbooks/{_EXPLAINED_ELSEWHERE.get(step, dag_id)}.md#{step}"
