@@ -1,17 +1,18 @@
 """# abort_procedure
 
-Stop the procedure that holds `source` and `target`, and give the source back to its clients, as it was found.
+Stop the procedure that holds `source` and `target`, and lift the fence on the source exactly as the procedure set it.
 
-**When to run.** Before `open_target`, when the move shall not go on: clients must not stand still any longer, the wrong
-plan was approved, a step hangs, a gate waits for nobody. It needs no approval: it is the safe direction.
+**When to run.** Before `open_target`, when the move must end: clients must not be stopped any longer, the wrong plan
+was approved, a step hangs, a gate will get no answer. The abort needs no approval: clients return to the source.
 
 **Before you start.** Know that the target is not open yet: `open_target` must not have begun.
 
-**What happens.** The running procedure sees the abort at its next look and returns by itself. When nothing of it runs
-(it waits for a person, its worker is gone), this run returns in its place. The outcome is `aborted`.
+**What happens.** The running procedure notices the abort at its next check and returns to the source by itself. If no
+task of the procedure runs (a gate waits, the worker is gone), this run returns in its place. The outcome is `aborted`.
 
-**If it stops.** Refused: the point of no return is passed; go on forward, or fail back later. Failed: clear the failed
-task, it goes on where it stopped. The page `runbooks/abort_procedure.md` has one heading for every step.
+**If it stops.** Refused: the point of no return is passed; finish the procedure, or run `failback` later. Failed: clear
+the failed task, which continues where it stopped. The page `runbooks/abort_procedure.md` has one heading for every
+step.
 """
 
 from __future__ import annotations

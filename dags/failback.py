@@ -4,15 +4,14 @@ A failover has moved clients to `source`, and the old cluster, `target`, has ret
 and mirroring nothing twice.
 
 **When to run.** The old cluster is back and healthy, after `unplanned_failover` or `planned_failover`, and clients
-shall work there again.
+shall work on the old cluster again.
 
 **Before you start.** Decide on `mode`, and on what becomes of records that were never replicated. Know who will
-approve: it cannot be you. Clients work on until `fence_producers`; from there to `redirect_clients` they stand still.
+approve: it cannot be you. Clients work until `fence_producers`; from there to `redirect_clients` clients are stopped.
 
-**If it stops.** Before `open_target` it returns clients to the source by itself (`return_to_source`); what was found
-and made on the old cluster stays for the next run. From `open_target` on there is only forward: clear the failed step.
-The page `runbooks/failback.md` has one heading for every step of its own, `runbooks/planned_failover.md` for the
-others.
+**If it stops.** Before `open_target` the run returns clients to the source by itself (`return_to_source`); what it
+prepared on the old cluster stays for the next run. Once `open_target` is done, the run cannot return: clear the failed
+step. The page `runbooks/failback.md` has one heading for every step.
 """
 
 from __future__ import annotations

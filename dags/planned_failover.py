@@ -5,11 +5,11 @@ Both clusters are healthy: move all clients from `source` to `target`, losing no
 **When to run.** Maintenance of the source, a migration, a drill. If the source does not answer, this is the wrong
 procedure.
 
-**Before you start.** Know who will approve: it cannot be you. Clients stand still from `fence_producers` to
+**Before you start.** Know who will approve: it cannot be you. Clients are stopped from `fence_producers` to
 `redirect_clients`.
 
-**If it stops.** Before `open_target` it returns clients to the source by itself (`return_to_source`); the run is red,
-the evidence says why. From `open_target` on there is only forward: clear the failed step. The page
+**If it stops.** Before `open_target` the run returns clients to the source by itself (`return_to_source`); the run is
+red, the evidence says why. Once `open_target` is done, the run cannot return: clear the failed step. The page
 `runbooks/planned_failover.md` has one heading for every step.
 """
 

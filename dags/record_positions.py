@@ -1,17 +1,17 @@
 """# record_positions
 
-The flight recorder: what is known of both clusters, kept on the target's side, so that a lost source can be left with
-figures.
+The flight recorder: samples of both clusters, stored on the target's side, so that the loss can be stated when the
+source is lost.
 
 **When to run.** Always: unpause it once. Each run is one recorder; when it ends, the next one starts.
 
 **Before you start.** `recorder` in the topology names an archive that outlives the source's site.
 
-**What happens.** Every few seconds ends and starts of all logs, groups and their positions, states and offsets of the
-connectors, new offset syncs and checkpoints, and pairs of its own are written down. It changes nothing on either
-cluster.
+**What happens.** Every few seconds the recorder stores ends and starts of all logs, groups and their positions, states
+and offsets of the connectors, new offset syncs and checkpoints, and content pairs. The recorder changes nothing on
+either cluster.
 
-**If it stops.** It is started again by itself. What could not be read meanwhile stays unknown, and is never taken for
+**If it stops.** Airflow starts the recorder again. What could not be read meanwhile stays unknown, and never counts as
 zero. The page `runbooks/record_positions.md` says what its messages mean.
 """
 

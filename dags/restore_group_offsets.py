@@ -2,16 +2,16 @@
 
 Undo a commit: give the groups on `target` back the positions that they held there before a procedure committed its own.
 
-**When to run.** After a procedure from `source` to `target` that committed positions and returned, when those shall not
-stay; or to take back positions that turned out to be wrong, while nobody reads there. It moves no client, and changes
+**When to run.** After a procedure from `source` to `target` that committed positions and returned, if these positions
+must not stay; or to undo wrong positions while no consumer reads on `target`. The run moves no client, and changes
 nothing on `source`.
 
 **Before you start.** Stop the groups' consumers on `target`: a group with members is never touched. Know who will
-approve: it cannot be you. What somebody committed since is left as it is and named, unless `overwrite_later_commits`
-says otherwise.
+approve: it cannot be you. A position that was committed later by another client stays and is named, unless
+`overwrite_later_commits` is set.
 
 **If it stops.** Before `restore_positions` nothing was changed, and the run ends as refused. After that clear the red
-step: it goes on from where it stopped. The page `runbooks/restore_group_offsets.md` has one heading for every step.
+step, which continues where it stopped. The page `runbooks/restore_group_offsets.md` has one heading for every step.
 """
 
 from __future__ import annotations

@@ -6,15 +6,15 @@ knowing what is lost.
 **When to run.** The source does not answer, or cannot be trusted any more. If it still works, `planned_failover` loses
 nothing.
 
-If a planned failover was in hand when the source died, give its procedure id as `continue_procedure`: what it had
-proven counts.
+If a planned failover was running when the source was lost, give its procedure id as `continue_procedure`: this run uses
+what the planned failover had proven.
 
-**Before you start.** Know who will approve: it cannot be you. What the target never got is lost for now; `failback`
-finds it when the source is back.
+**Before you start.** Know who will approve: it cannot be you. Records that the target never got are lost for now;
+`failback` finds these records when the source is back.
 
-**If it stops.** Before `open_target` it undoes what it did (`return_to_source`); the run is red, the evidence says why.
-From `open_target` on there is only forward: clear the failed step. The page `runbooks/unplanned_failover.md` has one
-heading for every step.
+**If it stops.** Before `open_target` the run undoes what it did (`return_to_source`); the run is red, the evidence says
+why. Once `open_target` is done, the run cannot return: clear the failed step. The page
+`runbooks/unplanned_failover.md` has one heading for every step.
 """
 
 from __future__ import annotations

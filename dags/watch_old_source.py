@@ -4,15 +4,16 @@ The watcher of armed fences: a source that was lost and could not be fenced is f
 
 **When to run.** Always: unpause it once. Each run is one watcher; when it ends, the next one starts.
 
-**Before you start.** Nothing. While no fence is armed it reads the journal once a second, looks which flows run, and
-touches nothing.
+**Before you start.** Nothing. While no fence is armed the watcher reads the journal once a second, reads which flows
+run, and changes nothing.
 
-**What happens.** When an armed source answers, MirrorMaker 2 around it is stopped, clients' writes are refused there as
-a planned failover refuses them, and that is proven on every broker. What the source accepted until then is listed in
-the journal. Of two flows that would copy the same topics in a circle it stops the one that the journal says must stand.
+**What happens.** When a source with an armed fence answers, the watcher stops MirrorMaker 2 around it, fences the
+source as a planned failover does, and proves the fence on every broker. The journal lists what the source accepted
+until then. Of two flows that would copy the same topics in a circle the watcher stops the flow that, by the journal,
+must be stopped.
 
-**If it stops.** It is started again by itself; while it is away, an old source that comes back accepts writes. The page
-`runbooks/watch_old_source.md` says what its messages mean.
+**If it stops.** Airflow starts the watcher again; while it does not run, an old source that answers accepts writes.
+The page `runbooks/watch_old_source.md` says what its messages mean.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _write(path, text, secret=path != options.out)
     except (BadInput, OSError) as error:
         message = (
-            f"nothing was made: {error}"
+            f"nothing was written: {error}"
             if isinstance(error, BadInput)
             else f"stopped: {error.strerror}: {error.filename}"
         )
@@ -57,18 +57,20 @@ def _parser() -> argparse.ArgumentParser:
         "--worker",
         choices=("dedicated", "connect"),
         default="dedicated",
-        help="how MirrorMaker 2 is run; decides names of connectors",
+        help="how MirrorMaker 2 is run; determines the names of connectors",
     )
     parser.add_argument(
         "--template",
-        help="how a replication policy class of your own names topics, such as 'replicated-<source>-<topic>'",
+        help="how your own replication policy class names topics, such as 'replicated-<source>-<topic>'",
     )
     parser.add_argument("--force", action="store_true", help="overwrite files that exist")
     return parser
 
 
 def _files(converted: Converted, out: Path, folder: Path) -> dict[Path, str]:
-    head = "# Made of MirrorMaker 2's configuration. Addresses and secrets are in the Airflow connections named here.\n"
+    head = (
+        "# Made from MirrorMaker 2's configuration. Addresses and secrets are in the Airflow connections named here.\n"
+    )
     files = {out: head + yaml.safe_dump(converted.topology, sort_keys=False, allow_unicode=False, width=120)}
     for name, connection in converted.connections.items():
         stored = connection | {"extra": json.dumps(connection["extra"])}
@@ -79,7 +81,9 @@ def _files(converted: Converted, out: Path, folder: Path) -> dict[Path, str]:
 def _refuse_to_overwrite(files: dict[Path, str], force: bool) -> None:
     present = [str(path) for path in files if path.exists()]
     if present and not force:
-        raise BadInput("files are already there", ", ".join(present), "remove them, choose other names, or say --force")
+        raise BadInput(
+            "files exist already", ", ".join(present), "remove the files, choose other names, or add --force"
+        )
 
 
 def _write(path: Path, text: str, secret: bool) -> None:
@@ -94,11 +98,11 @@ def _report(converted: Converted, out: Path, connections: list[Path]) -> str:
             f"Wrote {out}: {len(converted.topology['clusters'])} clusters, flows {flows}.",
             "Connections written (they hold secrets; delete the files once imported):",
             *(f"  airflow connections import {path}" for path in connections),
-            "Connections to make by hand:",
+            "Connections to create yourself:",
             *(f"  {name}: {purpose}" for name, purpose in converted.to_make.items()),
-            "Not taken over:" if converted.ignored else "Every key was taken over.",
+            "Keys that were not used:" if converted.ignored else "Every key was used.",
             *(f"  {ascii(key)[1:-1]}: {reason}" for key, reason in converted.ignored.items()),
-            "To know:" if converted.notes else "",
+            "Notes:" if converted.notes else "",
             *(f"  {note}" for note in converted.notes),
         ]
     ).rstrip()

@@ -52,7 +52,7 @@ def record_manual_action(procedure: Run, hand: ManualContext, what: str, who: st
         ReadBackFailed: `opened`, but positions, seeds or ACL entries are not as planned.
     """
     if not who.strip():
-        raise BadInput("Who are you?", "", "Say --as and your name: it stands in the journal.")
+        raise BadInput("The name of the person is missing", "", "Add --as YOUR_NAME: the journal records the name.")
     procedure.lease.take_new_epoch()
     return {"opening": _record_opening, "opened": _record_opened, "returning": _record_returning}[what](
         procedure, hand, who
@@ -63,23 +63,26 @@ def _record_opening(procedure: Run, hand: ManualContext, who: str) -> str:
     procedure.progress.refuse_if_going_back()
     if procedure.progress.began(Step.OPEN_TARGET) is None:
         record_fact(procedure.authority, Step.OPEN_TARGET, TargetToOpen(removes_acl_entries=hand.opening, by_hand=who))
-    return f"{procedure.id}: {who} opens the target by hand; from now on no step returns by itself"
+    return f"{procedure.id}: {who} opens the target manually; from now on no step returns to the source by itself"
 
 
 def _record_returning(procedure: Run, _: ManualContext, who: str) -> str:
     if procedure.progress.done(TargetOpened) is not None:
-        raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
+        raise Refusal(
+            "The target is open", "open_target has an outcome", "Continue with redirect_clients, or run failback later."
+        )
     record_fact(procedure.authority, Step.RETURN_TO_SOURCE, SourceToReopen(reopens_source=True, by_hand=who))
-    return f"{procedure.id}: {who} returns by hand; from now on no step goes forward"
+    return f"{procedure.id}: {who} returns to the source manually; from now on every step towards the target refuses"
 
 
 def _record_opened(procedure: Run, hand: ManualContext, who: str) -> str:
     """Record an outcome for each step up to open_target that has none, after reading back what these steps change."""
     if procedure.progress.began(Step.OPEN_TARGET) is None:
         raise Refusal(
-            "The opening was never begun",
-            "open_target has no intent",
-            "Note --by-hand opening before the target is opened.",
+            "open_target has not begun",
+            "the journal has no intent of open_target",
+            f"Run `python -m kafka_dr.commands.plan {procedure.id} --by-hand opening --as {who}` before you open the"
+            " target, and the same command with --by-hand opened after that.",
         )
     left = frozenset(steps_of(procedure.identity.dag_id)) - hand.done
     checks = {
@@ -90,9 +93,10 @@ def _record_opened(procedure: Run, hand: ManualContext, who: str) -> str:
     mismatches = [line for step, check in checks.items() if step in left for line in check(procedure, hand)]
     if mismatches:
         raise ReadBackFailed(
-            "The target is not what it was to become",
+            "The target differs from the plan; open_target was not recorded as done",
             first_few(mismatches, separator="; "),
-            "Print the commands again, run those for it, then note it again.",
+            "Print the commands again with --commands, run the commands that correct these differences, then repeat"
+            " --by-hand opened.",
         )
     outcomes: dict[Step, Callable[[], StepOutcome]] = {
         Step.REVIEW_TRANSLATION: lambda: GatePassed(asked=False, by_hand=who),
@@ -103,7 +107,10 @@ def _record_opened(procedure: Run, hand: ManualContext, who: str) -> str:
     for step, outcome in outcomes.items():
         if step in left:
             record_fact(procedure.authority, step, outcome())
-    return f"{procedure.id}: read back and noted; Airflow, when it is back, goes on with redirect_clients"
+    return (
+        f"{procedure.id}: read back and recorded in the journal; when Airflow runs again, the procedure continues with"
+        " redirect_clients"
+    )
 
 
 def _positions_mismatches(procedure: Run, hand: ManualContext) -> list[str]:
@@ -127,7 +134,7 @@ def _seed_mismatches(procedure: Run, hand: ManualContext) -> list[str]:
         return []
     stored = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
     return [
-        f"{flow.connectors.source} goes on after {stored.get(tp)} on {tp}, not after {last}"
+        f"{flow.connectors.source} continues after offset {stored.get(tp)} on {tp}, not after offset {last}"
         for tp, last in hand.seeds.items()
         if stored.get(tp) != last
     ]
@@ -135,7 +142,7 @@ def _seed_mismatches(procedure: Run, hand: ManualContext) -> list[str]:
 
 def _remaining_entries(procedure: Run, hand: ManualContext) -> list[str]:
     closed: frozenset[AclEntry] = target_rules(procedure).entries & frozenset(hand.removed)
-    return [f"still there: {entry}" for entry in sorted(closed)]
+    return [f"still on the target: {entry}" for entry in sorted(closed)]
 
 
 def _groups_committed(procedure: Run, hand: ManualContext, who: str) -> GroupsCommitted:

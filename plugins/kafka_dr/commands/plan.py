@@ -82,21 +82,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.plan", description=__doc__.splitlines()[0])
-    parser.add_argument("procedure_id", nargs="?", help="as the evidence folder is called")
+    parser.add_argument("procedure_id", nargs="?", help="the name of the evidence folder of the procedure")
     parser.add_argument(
-        "--source", help="with --target: the procedure that holds this pair of clusters, or held it last"
+        "--source", help="with --target: select the procedure that holds this pair of clusters, or that held it last"
     )
     parser.add_argument("--target")
-    parser.add_argument("--commands", action="store_true", help="as commands, to go on and to return")
+    parser.add_argument(
+        "--commands", action="store_true", help="print the rest of the procedure, and the return, as commands"
+    )
     parser.add_argument(
         "--out", type=Path, help="folder for the commands and their files; by default PROCEDURE_ID-by-hand"
     )
     parser.add_argument(
         "--by-hand",
         choices=MANUAL_ACTIONS,
-        help="note in the journal that you open the target, have opened it, or give the source back",
+        help="record in the journal that you open the target, have opened the target, or return to the source",
     )
-    parser.add_argument("--as", dest="user", help="with --by-hand: who you are")
+    parser.add_argument("--as", dest="user", help="with --by-hand: your name")
     return parser
 
 
@@ -104,15 +106,15 @@ def _procedure(options: argparse.Namespace) -> Run:
     if options.source and options.target:
         return procedure_holding(options.source, options.target)
     if not options.procedure_id:
-        raise BadInput("Which procedure?", "", "Name its id, or --source and --target.")
+        raise BadInput("No procedure is named", "", "Give a procedure id, or --source and --target.")
     topology, connections = load_topology(), Connections()
     journal = Journal(connections.journal_url(topology.journal.connection))
     opened = opened_by(journal, options.procedure_id)
     if opened is None:
         raise BadInput(
-            f"The journal knows no procedure {options.procedure_id!a}",
+            f"The journal has no procedure {options.procedure_id!a}",
             "",
-            "See the ids in the evidence folder, or give --source and --target.",
+            "Take the id from the evidence folder, or give --source and --target.",
         )
     return Run.reopened(opened, journal, topology, connections)
 
@@ -148,14 +150,14 @@ def write_commands(procedure: Run, folder: Path) -> str:
     title = f"{procedure.id}: {procedure.request.source} -> {procedure.request.target}"
     texts = {
         **_files(procedure, hand),
-        "to_go_on.sh": shell_script(f"{title}: TO GO ON", forward_commands(hand)),
-        "to_return.sh": shell_script(f"{title}: TO RETURN", rollback_commands(hand)),
+        "to_go_on.sh": shell_script(f"{title}: CONTINUE TO THE TARGET", forward_commands(hand)),
+        "to_return.sh": shell_script(f"{title}: RETURN TO THE SOURCE", rollback_commands(hand)),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     written = (
-        f"# Written to {folder}: {', '.join(sorted(texts))}\n# Kafka's tools need source.properties and"
-        " target.properties there (an administrator's login); curl needs CONNECT_USER=name:password.\n"
+        f"# Written to {folder}: {', '.join(sorted(texts))}\n# Put source.properties and target.properties (an"
+        " administrator's login, for Kafka's tools) into this folder, and set CONNECT_USER=name:password for curl.\n"
     )
     return "\n".join([written, texts["to_go_on.sh"], texts["to_return.sh"]])
 
@@ -171,8 +173,8 @@ def hand_of(procedure: Run) -> ManualContext:
     if planning not in done:
         raise Refusal(
             "There is no plan yet",
-            f"{planning.value} is not done; nothing was touched",
-            "Run the procedure to its approval first.",
+            f"{planning.value} is not done; no client was moved",
+            "Run the procedure up to its approval first.",
         )
     plan, topology, reverse = procedure.progress.move().planned, procedure.topology, procedure.reverse_flow
     # By the intents, and as if this procedure continued no other one: a person undoes all that was begun.
@@ -183,7 +185,9 @@ def hand_of(procedure: Run) -> ManualContext:
         positions, local = _positions(procedure, done), _missing_topics(procedure, done)
     except Exception as error:  # noqa: BLE001 (the rollback is printed without positions)
         positions, local = None, ()
-        notes[Step.COMMIT_GROUPS] = f"The positions are not known; print these commands again. Why: {error}"
+        notes[Step.COMMIT_GROUPS] = (
+            f"The positions could not be read. Mend the cause, then print these commands again. Cause: {error}"
+        )
     return ManualContext(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,
@@ -292,14 +296,14 @@ def _notes(procedure: Run, done: frozenset[str]) -> dict[str, str]:
         ]
         notes[Step.REVIEW_TRANSLATION] = " ".join(
             [
-                f"{figures.exact} of {figures.positions} positions are exact; the others may read again, never skip.",
+                f"{figures.exact} of {figures.positions} positions are exact; the others may cause re-reads, no skips.",
                 *loss_lines,
             ]
         )
     if procedure.topology.naming.policy != "identity" and Step.COMMIT_GROUPS not in done:
         notes[Step.SEED_REVERSE_REPLICATION] = (
-            "The topics that clients will write to are made by commit_groups: create them like the source's, and seed"
-            " each partition with one below its end."
+            "commit_groups creates the topics that clients will write to. Create these topics with the settings of the"
+            " source's topics, and seed each partition with its log end minus one."
         )
     return notes
 

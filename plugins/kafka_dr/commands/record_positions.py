@@ -64,7 +64,10 @@ def _run(recording: Recording, ended: threading.Event, failed: threading.Event) 
     try:
         recording.run()
     except Exception:  # noqa: BLE001 (a failed recorder ends all)
-        print(f"ERROR {recording.name}: its recorder failed, and all end:\n{traceback.format_exc()}", flush=True)
+        print(
+            f"ERROR {recording.name}: its recorder failed, and all recorders end:\n{traceback.format_exc()}",
+            flush=True,
+        )
         failed.set()
         ended.set()
 

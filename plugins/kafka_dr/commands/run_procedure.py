@@ -47,19 +47,19 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m kafka_dr.commands.run_procedure", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("dag_id", nargs="?", help="which procedure; not needed with --resume")
+    parser.add_argument("dag_id", nargs="?", help="the DAG id of the procedure; not needed with --resume")
     parser.add_argument("--conf", help="the params, as JSON")
-    parser.add_argument("--as", dest="user", help="your user name; asked for when it is missing")
+    parser.add_argument("--as", dest="user", help="your user name; without it the command asks for the name")
     parser.add_argument(
-        "--resume", metavar="RUN_ID", help="go on with a run (or procedure) that was left in the middle"
+        "--resume", metavar="RUN_ID", help="continue a run that has not ended, by its run id or procedure id"
     )
     parser.add_argument(
         "--own-database",
         metavar="FOLDER",
         type=Path,
-        help="Airflow's database is lost: use one in this folder, with the users of its users.json",
+        help="Airflow's database is lost: use a new database in this folder, with the users of its users.json",
     )
-    parser.add_argument("--anyway", action="store_true", help="run although Airflow's scheduler lives")
+    parser.add_argument("--anyway", action="store_true", help="run although Airflow's scheduler runs")
     return parser
 
 
@@ -68,12 +68,14 @@ def _conf(options: argparse.Namespace) -> dict[str, Any] | None:
         if options.conf:
             raise BadInput(
                 "--conf and --resume exclude each other",
-                "a run keeps the params it was started with",
-                "Leave one of them out.",
+                "a resumed run has the params that it was started with",
+                "Leave out --conf to resume a run, or --resume to start a new run.",
             )
         return None
     if not options.dag_id or not options.conf:
-        raise BadInput("Which procedure, and with which params?", "", "Name a DAG and give --conf, or --resume RUN_ID.")
+        raise BadInput(
+            "The procedure or its params are missing", "", "Name a DAG and give --conf, or give --resume RUN_ID."
+        )
     try:
         conf = read_json(options.conf)
     except ValueError as error:

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.journal:
             problems += changed_journal(_journal(), evidence)
     except (OSError, SwitchbackError) as error:
-        print(f"cannot be verified: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"the evidence cannot be verified: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
     for problem in problems:
         print(problem)
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         len(listed_files(options.folder, step["figures"])) for step in evidence["steps"]
     )
     print(
-        f"{evidence['procedure_id']}: {evidence['outcome']}; {files} files and the page hold, digest"
+        f"{evidence['procedure_id']}: {evidence['outcome']}; {files} files and the page are unchanged, digest"
         f" {evidence['digest']}{against}"
     )
     return 0
@@ -102,9 +102,9 @@ def changed_evidence(raw: bytes, evidence: dict[str, Any]) -> Iterator[str]:
     """Yield a problem if the digest does not fit the other fields, or the bytes are not as this program writes them."""
     digest = digest_of({name: value for name, value in evidence.items() if name != "digest"})
     if digest != evidence["digest"]:
-        yield f"evidence.json was changed: it says digest {quoted_value(evidence['digest'])}, its content has {digest}"
+        yield f"evidence.json was changed: it has digest {quoted_value(evidence['digest'])}, its content has {digest}"
     elif raw != evidence_text(evidence).encode("utf-8", "surrogatepass"):
-        yield "evidence.json was written anew: its content holds, its bytes are others"
+        yield "evidence.json was rewritten: its content is unchanged, its bytes differ"
 
 
 def changed_page(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
@@ -112,7 +112,7 @@ def changed_page(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
     try:
         expected = evidence_page(evidence).encode("utf-8", "surrogatepass")
     except (AttributeError, LookupError, TypeError, ValueError, UndefinedError) as error:
-        yield f"evidence.html cannot be compared: evidence.json makes no page ({type(error).__name__})"
+        yield f"evidence.html cannot be compared: no page can be made from evidence.json ({type(error).__name__})"
         return
     if (folder / "evidence.html").read_bytes() != expected:
         yield "evidence.html was changed, or made by another version of this program"
@@ -159,7 +159,7 @@ def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
         yield from filter(None, (_changed(folder, path, digest) for path, digest in listed.items()))
         list_folders = {path.parent for path in listed if path.parent.is_dir()}
         yield from (
-            f"{path.relative_to(folder)} was never written down"
+            f"{path.relative_to(folder)} is listed in no file of the evidence"
             for list_folder in sorted(list_folders)
             for path in sorted(list_folder.iterdir())
             if path not in listed
@@ -173,7 +173,7 @@ def _changed(folder: Path, path: Path, digest: str) -> str | None:
         return f"{name} is missing"
     digest_now = _sha256(path)
     return (
-        None if digest_now == digest else f"{name} was changed: SHA-256 {digest} was written down, it has {digest_now}"
+        None if digest_now == digest else f"{name} was changed: SHA-256 {digest} is recorded, the file has {digest_now}"
     )
 
 
@@ -189,9 +189,9 @@ def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[s
     entries = journal.entries(evidence["procedure_id"], Step.CLOSE_PROCEDURE, Entry.CLOSED)
     closed = newest_fact(entries, ProcedureClosed)
     if closed is None:
-        yield "the journal does not know that this procedure was closed"
+        yield "the journal has no entry that closes this procedure"
     elif closed.digest != evidence["digest"]:
-        yield f"the journal holds another digest: {closed.digest}"
+        yield f"the journal records another digest: {closed.digest}"
 
 
 def _sha256(path: Path) -> str:

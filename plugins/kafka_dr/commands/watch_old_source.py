@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--own-database",
         metavar="FOLDER",
         type=Path,
-        help="Airflow's database is lost: connections come from this folder, as for run_procedure",
+        help="Airflow's database is lost: read the connections in this folder, as run_procedure does",
     )
     options = parser.parse_args(arguments)
     try:

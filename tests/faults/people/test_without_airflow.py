@@ -51,7 +51,7 @@ def log_in(terminal: OnTerminal, lab: Lab, user: str) -> None:
 
 def approve(terminal: OnTerminal, lab: Lab, user: str, given: str | None = None) -> None:
     """Somebody answers the gate that is asked."""
-    terminal.answer("User name of who answers: ", user, SECONDS)
+    terminal.answer("User name of the person who answers: ", user, SECONDS)
     terminal.answer(f"Password of {user}: ", given if given is not None else password(lab, user))
     if given is None:
         terminal.answer("Choice .*: ", "approve")
@@ -146,11 +146,11 @@ def test_a_failover_by_one_command(bare_lab: Lab, tmp_path: Path) -> None:
     ):
         terminal.answer("Password of operator: ", "not it")
         log_in(terminal, bare_lab, "operator")
-        asked = terminal.wait_for("User name of who answers: ", SECONDS)
+        asked = terminal.wait_for("User name of the person who answers: ", SECONDS)
         assert "Plan digest" in asked and "Move all clients from primary to standby" in asked
         terminal.type("approver")
         terminal.answer("Password of approver: ", password(bare_lab, "operator"))
-        terminal.wait_for("does not let 'approver' in")
+        terminal.wait_for("refuses the login of 'approver'")
         approve(terminal, bare_lab, "operator")
         assert "operator started the run and answered the gate" in terminal.wait_for("answered the gate")
         approve(terminal, bare_lab, "approver")
@@ -175,7 +175,7 @@ def test_the_command_killed_and_resumed(bare_lab: Lab, tmp_path: Path) -> None:
             terminal.kill()
         with command(bare_lab, "--resume", procedure_id, "--as", "operator", *own) as terminal:
             log_in(terminal, bare_lab, "operator")
-            terminal.wait_for("taken over by operator", SECONDS)
+            terminal.wait_for("resumed by operator", SECONDS)
             for victim in (task_process, supervisor_process):
                 terminal.wait_for(r"translate_offsets +running", SECONDS)
                 victim(terminal).kill()
@@ -199,7 +199,7 @@ def test_a_database_lost_after_the_opening(bare_lab: Lab, tmp_path: Path) -> Non
         own = ["--own-database", str(tmp_path / "own")]
         with command(bare_lab, "--resume", procedure_id, "--as", "operator", *own) as terminal:
             log_in(terminal, bare_lab, "operator")
-            terminal.wait_for("taken over by operator", SECONDS)
+            terminal.wait_for("resumed by operator", SECONDS)
             approve(terminal, bare_lab, "approver")
             code, last = terminal.finish(SECONDS)
         assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
@@ -215,7 +215,7 @@ def test_interrupted_killed_and_aborted(bare_lab: Lab, tmp_path: Path) -> None:
     before = world.look()
     with command(bare_lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF), *own) as terminal:
         log_in(terminal, bare_lab, "operator")
-        terminal.wait_for("User name of who answers: ", SECONDS)
+        terminal.wait_for("User name of the person who answers: ", SECONDS)
         terminal.interrupt()
         code, _ = terminal.finish()
         found = re.search(r"run_procedure --resume (\S+) --as operator", terminal.seen)
@@ -239,11 +239,11 @@ def test_a_dead_schedulers_run_is_taken_over(fresh_lab: Callable[..., Path], tmp
     with rehearsal(lab.root, tmp_path) as made:
         with command(lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF)) as terminal:
             code, last = terminal.finish()
-            assert code == 2 and "Airflow's scheduler is alive" in last
+            assert code == 2 and "Airflow's scheduler runs" in last
         run_id = _left_by_scheduler(lab)
         with command(lab, "--resume", run_id, "--as", "operator") as terminal:
             log_in(terminal, lab, "operator")
-            terminal.wait_for("taken over by operator", SECONDS)
+            terminal.wait_for("resumed by operator", SECONDS)
             approve(terminal, lab, "approver")
             code, last = terminal.finish(SECONDS)
         assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
@@ -260,10 +260,10 @@ def test_a_scheduler_that_comes_back_gets_its_run(fresh_lab: Callable[..., Path]
         run_id = _left_by_scheduler(lab)
         with command(lab, "--resume", run_id, "--as", "operator") as terminal:
             log_in(terminal, lab, "operator")
-            terminal.wait_for("User name of who answers: ", SECONDS)
+            terminal.wait_for("User name of the person who answers: ", SECONDS)
             up(lab.root)
             code, last = terminal.finish(SECONDS)
-        assert code == 1 and "Airflow's scheduler is back and goes on with the run" in last, terminal.seen[-3000:]
+        assert code == 1 and "Airflow's scheduler runs again and continues the run" in last, terminal.seen[-3000:]
         assert _end_in_airflow(lab, run_id) == "success"
         checked(made)
 

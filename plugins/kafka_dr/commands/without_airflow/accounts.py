@@ -28,13 +28,15 @@ class Account:
         answer = self._endpoint.attempt("POST", "/auth/token", {"username": username, "password": password}, _SECONDS)
         if answer.status in _FORBIDDEN:
             raise Refusal(
-                f"Airflow does not let {username!a} in",
+                f"Airflow refuses the login of {username!a}",
                 f"HTTP {answer.status}",
                 "Give the right user name and password.",
             )
         if not answer.ok or not isinstance(answer.body, dict):
             # The body may repeat the password: it is not shown.
-            raise self._endpoint.failure("nobody can log in", f"HTTP {answer.status}" if answer.status else answer.text)
+            raise self._endpoint.failure(
+                "Airflow's API gave no token", f"HTTP {answer.status}" if answer.status else answer.text
+            )
         self._headers = {"Authorization": f"Bearer {answer.body['access_token']}"}
 
     def __repr__(self) -> str:
@@ -83,7 +85,9 @@ class Account:
         if answer.status == 400:
             raise BadInput(f"Airflow cannot {what}", answer.seen, "correct the params; nothing was started")
         if 400 < answer.status < 500:
-            raise Refusal(f"Airflow does not let {self.username} {what}", answer.seen, "Log in as somebody who may.")
+            raise Refusal(
+                f"Airflow does not let {self.username} {what}", answer.seen, f"Log in as a user who may {what}."
+            )
         return self._endpoint.accept(answer, what) or {}
 
 

@@ -100,16 +100,16 @@ class Conductor:
             self._terminal.say(f"nothing was begun: {type(error).__name__}: {error}")
             return 2
         except KeyboardInterrupt:
-            self._terminal.say("stopped before any step was begun")
+            self._terminal.say("stopped before any step began")
             return _INTERRUPTED
 
     def _refuse_without_users(self) -> None:
         if airflow_conf.get("core", "auth_manager") != SIMPLE:
             raise Refusal(
-                "Nobody can log in to a fresh database",
+                "No user can log in to the new database",
                 f"there is no {USERS} in {self._folder}",
-                f'Write {USERS} there: {{"user name": "password", ...}} for who starts, who approves, and the login'
-                f" of {self._topology.airflow_api.connection}; chmod 600.",
+                f'Write {self._folder / USERS} as {{"user name": "password", ...}}: the user who starts, the user who'
+                f" approves, and the login of {self._topology.airflow_api.connection}. Then run chmod 600 on the file.",
             )
 
     def _requested_run(self, conf: dict[str, Any] | None) -> RequestedRun:
@@ -171,7 +171,7 @@ class Conductor:
         answer = self._terminal.ask(question, lambda: True, secret)
         if answer is None:
             raise BadInput(
-                "Nobody answers",
+                "No answer was given",
                 f"standard input ended at: {question.strip()}",
                 "Run the command on a terminal, or give the answers line by line.",
             )
@@ -198,8 +198,8 @@ class Conductor:
         write_run(self._home, run, after_gates)
         self._after_gates = after_gates
         self._terminal.say(
-            f"{run.dag_id} {run.run_id} taken over by {account.username}; the journal knows what was done, approvals"
-            " are asked for again"
+            f"{run.dag_id} {run.run_id} resumed by {account.username}; no step that is done in the journal is"
+            " repeated, approvals are asked for again"
             if self._options.resume
             else f"{run.dag_id} {run.run_id} started by {account.username}"
         )
@@ -211,7 +211,7 @@ class Conductor:
         account.pause(run.dag_id, paused=False)
         if self._api.dag_run(run.dag_id, run.run_id).state in _ENDED:
             account.clear_failed(run.dag_id, run.run_id)
-        self._terminal.say(f"{run.dag_id} {run.run_id} taken over by {account.username}")
+        self._terminal.say(f"{run.dag_id} {run.run_id} resumed by {account.username}")
 
     def _observed_procedure(self) -> Run | None:
         """Return the procedure whose journal is shown; for abort_procedure the aborted one, None if unknown."""
@@ -310,12 +310,12 @@ class Conductor:
     # -- ending --------------------------------------------------------------------------------------------------
 
     def _hand_over(self) -> int:
-        self._terminal.say("Airflow's scheduler is back; the step that runs here is waited for")
+        self._terminal.say("Airflow's scheduler runs again; this command waits for the step that it runs")
         self._account.pause(self._run.dag_id, paused=True)
         while any(task.state in ("queued", "running") for task in self._look()[1]):
             time.sleep(_LOOK_SECONDS)
         self._terminal.say(
-            "outcome=failed failing_step=- reason=not ended here: Airflow's scheduler is back and goes on with the run"
+            "outcome=failed failing_step=- reason=not ended here: Airflow's scheduler runs again and continues the run"
         )
         return 1
 
@@ -333,10 +333,13 @@ class Conductor:
         )
         if fenced:
             self._terminal.say(
-                "CLIENTS MAY BE FENCED, and nothing returns by itself while no command and no Airflow runs"
+                "CLIENTS MAY BE FENCED. While neither this command nor Airflow runs, the procedure does not return to"
+                " the source by itself"
             )
-        self._terminal.say(f"Go on with: python -m kafka_dr.commands.run_procedure {self._resume_with}")
-        self._terminal.say("outcome=failed failing_step=- reason=the command was stopped; nothing is lost")
+        self._terminal.say(f"Continue with: python -m kafka_dr.commands.run_procedure {self._resume_with}")
+        self._terminal.say(
+            "outcome=failed failing_step=- reason=the command was stopped; the journal has what was done"
+        )
         return 1
 
     def _evidence_id(self) -> str | None:
@@ -345,7 +348,8 @@ class Conductor:
     def _say_ending(self, ending: Ending) -> int:
         if ending.outcome == "failed" and self._run.dag_id != _ABORT:
             self._terminal.say(
-                f"When what stopped it is put right: python -m kafka_dr.commands.run_procedure {self._resume_with}"
+                "When the cause is mended, continue with: python -m kafka_dr.commands.run_procedure"
+                f" {self._resume_with}"
             )
         self._terminal.write(
             f"outcome={ending.outcome} failing_step={ending.step or '-'} reason={ending.reason or '-'}\n"
@@ -392,6 +396,6 @@ def _one_command_only(procedure_id: str) -> int:
         raise Refusal(
             "Another command already runs this procedure",
             f"{path} is locked",
-            "Go on there, or end that command first.",
+            "Continue on the terminal of that command, or end that command first.",
         ) from None
     return file

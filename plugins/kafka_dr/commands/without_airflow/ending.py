@@ -40,11 +40,11 @@ def ending_of(
     if evidence is None:
         good = run_state == "success"
         return Ending(
-            str(green if good else Outcome.FAILED), failed, "" if good else "the run failed and left no evidence", good
+            str(green if good else Outcome.FAILED), failed, "" if good else "the run failed and wrote no evidence", good
         )
     outcome = str(evidence.get("outcome") or Outcome.FAILED)
     if outcome == green and run_state != "success":
-        return Ending(str(Outcome.FAILED), failed, f"the evidence says {outcome}, but the run failed", False)
+        return Ending(str(Outcome.FAILED), failed, f"the evidence states {outcome}, but the run failed", False)
     return Ending(
         outcome,
         str(evidence.get("failing_step") or ""),

@@ -57,12 +57,14 @@ def _private(file: Path) -> dict[str, Any]:
     """Return the JSON object in a file; BadInput if there is none, or if others than its owner may read the file."""
     if file.stat().st_mode & 0o077:
         raise BadInput(
-            f"{file} holds secrets and others may read it", f"mode {file.stat().st_mode & 0o777:o}", f"chmod 600 {file}"
+            f"{file} holds secrets, and other users may read the file",
+            f"mode {file.stat().st_mode & 0o777:o}",
+            f"chmod 600 {file}",
         )
     try:
         document = read_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         document = None
     if not isinstance(document, dict) or not document:
-        raise BadInput(f"{file} cannot be read", "it is no JSON object", 'Write it as {"name": ...}.')
+        raise BadInput(f"{file} cannot be read", "the file is no JSON object", 'Write the file as {"name": ...}.')
     return document

@@ -97,7 +97,9 @@ class PrivateAirflow:
         end_processes(self._folder)
 
     def _ended(self, seen: str) -> HookUnavailable:
-        return HookUnavailable("Airflow for this command has ended", seen, f"See the logs in {self._folder}.")
+        return HookUnavailable(
+            "The private Airflow of this command has ended", seen, f"Read the logs in {self._folder}."
+        )
 
 
 def free_url() -> str:
@@ -120,9 +122,9 @@ def point_to(url: str, topology: Topology) -> None:
     )
     if connections.login(name)[0] != url:
         raise BadInput(
-            f"The connection {name} cannot be pointed to the command's own API",
-            "a secrets backend answers before the environment",
-            f"Let that backend say host={url} for it, or take it out there.",
+            f"The connection {name} does not lead to this command's own Airflow",
+            "a secrets backend overrides the environment variable of the connection",
+            f"Set host={url} for {name} in that backend, or remove {name} from the backend.",
         )
 
 
@@ -146,7 +148,7 @@ def database_unavailable(output: str) -> SystemUnavailable:
     return SystemUnavailable(
         "Airflow's metadata database does not answer",
         (output.strip().splitlines() or [""])[-1][:500],
-        "Bring it back, or run with --own-database FOLDER.",
+        "Restore the database, or run with --own-database FOLDER.",
     )
 
 

@@ -45,7 +45,7 @@ class GateAsker:
         return detail.options
 
     def _asked_once(self, gate: str, options: tuple[str, ...], still_waits: Callable[[], bool]) -> bool:
-        user = self._terminal.ask("User name of who answers: ", still_waits)
+        user = self._terminal.ask("User name of the person who answers: ", still_waits)
         password = self._terminal.ask(f"Password of {user}: ", still_waits, secret=True) if user else None
         if not user or password is None:
             return False
@@ -59,7 +59,7 @@ class GateAsker:
             self._terminal.say(str(error))
             return False
         self._terminal.say(
-            f"{gate}: {user} answered {option}" if accepted else f"{gate}: somebody else has just answered"
+            f"{gate}: {user} answered {option}" if accepted else f"{gate}: another person has just answered"
         )
         return True
 
@@ -72,4 +72,4 @@ class GateAsker:
             option_given = next((option for option in options if option.lower() == given.lower()), None)
             if option_given is not None:
                 return option_given
-            self._terminal.say(f"{given!a} is no choice")
+            self._terminal.say(f"{given!a} is not one of the choices")

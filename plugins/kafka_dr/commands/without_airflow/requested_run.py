@@ -79,8 +79,8 @@ def begun_run(name: str, journal: Journal, topology: Topology, folder: Path) -> 
             return run
     raise BadInput(
         f"There is no run {name!a}",
-        f"neither the journal nor {folder} knows it",
-        "See the ids of procedures in the evidence folder; of a run that is not there nothing was done.",
+        f"neither the journal nor {folder} has this id",
+        "Take the procedure id from the evidence folder. A run that the journal does not have has changed nothing.",
     )
 
 
@@ -100,7 +100,7 @@ def _refuse_if_closed(journal: Journal, procedure_id: str) -> None:
         raise Refusal(
             f"{procedure_id} has ended",
             f"outcome {lease.outcome if lease and lease.holder == procedure_id else 'unknown'}",
-            "See its evidence; start a new procedure.",
+            f"Read the evidence of {procedure_id}, then start a new run.",
         )
 
 
@@ -114,7 +114,7 @@ def refuse_unknown_params(run: RequestedRun) -> None:
         raise BadInput(
             f"{', '.join(map(quoted_value, unknown))}: no such param",
             f"params of this DAG: {', '.join(sorted(params))}",
-            "Correct --conf; nothing was touched.",
+            "Correct --conf; nothing was started.",
         )
 
 

@@ -37,13 +37,13 @@ class SchedulerCheck:
         began, limit = time.monotonic(), conf.getint("scheduler", "scheduler_health_check_threshold")
         if not _was_alive(limit):
             return
-        say(f"Airflow's scheduler was alive a moment ago: looking for up to {limit} s whether it still is")
+        say(f"Airflow's scheduler sent a heartbeat a moment ago: waiting up to {limit} s for another heartbeat")
         while (elapsed := time.monotonic() - began) < limit:
             if _was_alive(max(1, int(elapsed))):
                 raise Refusal(
-                    "Airflow's scheduler is alive",
-                    "its heartbeat goes on",
-                    "Use Airflow: trigger or clear the run there. (--anyway runs beside it.)",
+                    "Airflow's scheduler runs",
+                    "the scheduler sent another heartbeat",
+                    "Trigger or clear the run in Airflow. To run this command beside the scheduler, add --anyway.",
                 )
 
     def is_back(self) -> bool:

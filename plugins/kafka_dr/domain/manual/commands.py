@@ -41,7 +41,7 @@ def _approve_loss(context: ManualContext) -> ManualStep:
     return ManualStep(
         Step.APPROVE_DATA_LOSS,
         (
-            "A second person reads what is lost, and agrees to it. This prints it:",
+            "A second person reads the loss and approves the loss. This command prints the loss:",
             f"  python -m kafka_dr.commands.plan {context.procedure_id}",
         ),
     )
@@ -52,7 +52,7 @@ def _fence_lost_source(_: ManualContext) -> ManualStep:
         Step.FENCE_SOURCE,
         (
             (
-                "The source was given up: no command can fence what does not answer. Keep clients from it by its"
+                "The source was declared lost: no command here fences the source. Keep clients from the source by its"
                 " network, its storage or its power."
             ),
             _NOT_WATCHED_TEXT,
@@ -61,24 +61,24 @@ def _fence_lost_source(_: ManualContext) -> ManualStep:
 
 
 _NOT_WATCHED_TEXT = (
-    "A source that is not fenced yet is watched by nobody while Airflow is down: when it comes back it accepts writes,"
-    " and nobody lists them."
+    "While neither Airflow nor `python -m kafka_dr.commands.watch_old_source` runs, no process watches a source that is"
+    " not fenced: if the source answers again, the source accepts writes, and no process lists the writes."
 )
 
 
 def _stop_without_source(context: ManualContext) -> ManualStep:
     says: tuple[str, ...] = (
         (
-            "A worker that does not answer is left alone: it may have died with the source. What counts are the"
-            " target's log ends, which must stand still."
+            "A Connect worker that does not answer is skipped: the worker may be lost with the source. The target's log"
+            " ends must be stable: `diff` prints nothing."
         ),
     )
     if context.flow is None:
-        says += ("MirrorMaker 2 runs in dedicated mode: end its processes, and keep them from being started again.",)
+        says += ("MirrorMaker 2 runs in dedicated mode: end its processes, and prevent their restart.",)
     stop = (
         [
             f"{context.flow.ask('PUT', name, '/stop', _CURL_TIMEOUT)} || echo"
-            f" {quote(f'{name} was not stopped: its worker does not do it')}"
+            f" {quote(f'{name} was not stopped: its Connect worker refused or did not answer')}"
             for name in (context.flow.source, context.flow.checkpoint)
         ]
         if context.flow
@@ -96,7 +96,7 @@ _CURL_TIMEOUT = " --max-time 20"
 def _fence(context: ManualContext) -> ManualStep:
     drain_request = [tell_application(context, "drain")] if context.drain else []
     topic_entries = [e for e in context.fence if e.resource_type == "topic"]
-    says = ("Clients are refused to write on the source. Its log ends must stand still: `diff` prints nothing.",)
+    says = ("Refuse clients' writes on the source. The source's log ends must be stable: `diff` prints nothing.",)
     return ManualStep(
         Step.FENCE_PRODUCERS,
         says,
@@ -110,7 +110,7 @@ def _fence(context: ManualContext) -> ManualStep:
 
 def _drain(context: ManualContext) -> ManualStep:
     group_entries = [e for e in context.fence if e.resource_type == "group"]
-    says = ("Stop the consumers, then refuse their reads. No group of groups.txt may have members:",)
+    says = ("Stop the consumers, then refuse their reads on the source. No group of groups.txt may have members:",)
     list_members = f"{context.source.tool('kafka-consumer-groups.sh')} --describe --all-groups --members"
     return ManualStep(
         Step.DRAIN_CONSUMERS, says, (list_members, *acl_commands(context.source, "add", group_entries), list_members)
@@ -120,10 +120,10 @@ def _drain(context: ManualContext) -> ManualStep:
 def _wait_for_zero_lag(context: ManualContext) -> ManualStep:
     says = (
         (
-            "MirrorMaker 2 must have replicated up to one below each line of cut_off.txt; after transactions it may"
-            " stay some below,"
+            "MirrorMaker 2 must have replicated each partition up to its offset in cut_off.txt minus one; after"
+            " transactions MirrorMaker 2 may stay a few offsets lower."
         ),
-        "then read the last record of both partitions and compare.",
+        "Then read the last record of each partition on the source and on the target, and compare the records.",
     )
     return ManualStep(Step.WAIT_FOR_ZERO_LAG, says, (context.forward.ask("GET", context.forward.source, "/offsets"),))
 
@@ -138,7 +138,7 @@ def _stop(context: ManualContext) -> ManualStep:
     ]
     return ManualStep(
         Step.STOP_MIRROR_MAKER,
-        ("The target's log ends must stand still.",),
+        ("The target's log ends must be stable: `diff` prints nothing.",),
         (*stop, *_stable_ends(context.target, "target_partitions.txt", "boundary.txt")),
     )
 
@@ -146,13 +146,13 @@ def _stop(context: ManualContext) -> ManualStep:
 def _translate(context: ManualContext) -> ManualStep:
     says = (
         (
-            "No shell command makes such positions: this step reads records"
-            f" {'of the target' if context.given_up else 'on both sides'}. Run the procedure on:"
+            "No shell command computes the positions: this step reads records"
+            f" {'of the target' if context.given_up else 'of both clusters'}. Continue the procedure with:"
         ),
         f"  python -m kafka_dr.commands.run_procedure --resume {context.procedure_id}",
         (
-            "Print these commands again when it is done. Without it there are only MirrorMaker 2's checkpoints, which"
-            " make groups read again."
+            "Print these commands again when translate_offsets is done. Without translate_offsets only MirrorMaker 2's"
+            " checkpoints exist, which make groups read records again."
         ),
     )
     return ManualStep(Step.TRANSLATE_OFFSETS, says, ("exit 1",))
@@ -167,21 +167,18 @@ def _review(context: ManualContext) -> ManualStep:
 
 def _commit(context: ManualContext) -> ManualStep:
     says: tuple[str, ...] = (
-        (
-            "Every group of the files must be without members on the target. Each line of the output is a position as"
-            " it was set."
-        ),
+        ("No group of the files may have members on the target. Each line of the output is a position that was set."),
     )
     create_topics = [
         f"{context.target.tool('kafka-topics.sh')} --create --if-not-exists --topic {quote(topic)} --partitions {count}"
         for topic, count in context.local_topics
     ]
-    whose = "the mirrored topics'" if context.given_up else "the source's"
+    whose = "its mirrored topic" if context.given_up else "the source's topic"
     says += (
         (
             (
-                f"Topics that clients will write to are made first; give them {whose} settings (kafka-configs.sh) where"
-                " they have any."
+                "The first commands create the topics that clients will write to. Give each new topic the settings of"
+                f" {whose} (kafka-configs.sh)."
             ),
         )
         if create_topics
@@ -199,13 +196,18 @@ def _seed(context: ManualContext) -> ManualStep:
     if context.reverse is None or not context.seeds:
         return ManualStep(
             Step.SEED_REVERSE_REPLICATION,
-            (context.notes.get(Step.SEED_REVERSE_REPLICATION, "The topology has no reverse flow: nothing to do."),),
+            (
+                context.notes.get(
+                    Step.SEED_REVERSE_REPLICATION,
+                    "Nothing to do: the topology has no reverse flow, or the reverse flow has no partition.",
+                ),
+            ),
         )
     flow = context.reverse
     says = (
         (
-            f"{flow.source} must be STOPPED without tasks; what it keeps afterwards must be what reverse_offsets.json"
-            " says."
+            f"{flow.source} must be STOPPED without tasks. The offsets that the last command prints must be those of"
+            " reverse_offsets.json."
         ),
     )
     send = flow.ask(
@@ -219,9 +221,9 @@ def _seed(context: ManualContext) -> ManualStep:
 
 
 def _open(context: ManualContext) -> ManualStep:
-    whose = "target's logs" if context.given_up else "logs of both sides"
+    whose = "log ends of the target" if context.given_up else "log ends of both clusters"
     says = (
-        f"THE POINT OF NO RETURN. The {whose} must be as they were left: `diff` prints nothing, else stop here.",
+        f"THE POINT OF NO RETURN. The {whose} must be unchanged: if `diff` prints a line, stop here.",
         *([_NOT_WATCHED_TEXT] if context.given_up else []),
     )
     compare_ends = [
@@ -242,9 +244,9 @@ def _open(context: ManualContext) -> ManualStep:
 def _redirect(context: ManualContext) -> ManualStep:
     resume_request = [tell_application(context, "resume")] if context.drain else []
     says = (
-        ("Clients look up the target.",)
+        ("This command makes the target the cluster that clients connect to.",)
         if context.routing
-        else ("Change where clients connect: routing.json says to what.",)
+        else ("Connect the clients to the cluster that routing.json names.",)
     )
     return ManualStep(Step.REDIRECT_CLIENTS, says, (*([context.routing] if context.routing else []), *resume_request))
 
@@ -252,21 +254,23 @@ def _redirect(context: ManualContext) -> ManualStep:
 def _verify(context: ManualContext) -> ManualStep:
     return ManualStep(
         Step.VERIFY_CLIENTS,
-        ("Groups that were active come to life on the target.",),
+        ("Groups that were active on the source must become active on the target.",),
         (f"{context.target.tool('kafka-consumer-groups.sh')} --describe --all-groups --state",),
     )
 
 
 def _start_reverse(context: ManualContext) -> ManualStep:
     if not context.start_reverse or context.reverse is None:
-        return ManualStep(Step.START_REVERSE_REPLICATION, ("Not asked for.",))
+        return ManualStep(Step.START_REVERSE_REPLICATION, ("Nothing to do: this run does not start the reverse flow.",))
     flow, forward = context.reverse, context.forward
     lines = [
         f"{forward.ask('GET', forward.source, '/status')} | grep -q {quote(READ_STOPPED)}",
         flow.ask("PUT", flow.source, "/resume"),
         flow.ask("PUT", flow.checkpoint, "/resume"),
     ]
-    return ManualStep(Step.START_REVERSE_REPLICATION, ("Only while the other direction is STOPPED.",), tuple(lines))
+    return ManualStep(
+        Step.START_REVERSE_REPLICATION, (f"Run these commands only while {forward.source} is STOPPED.",), tuple(lines)
+    )
 
 
 READ_STOPPED = '"connector":{"state":"STOPPED"'
@@ -310,8 +314,8 @@ def tell_application(context: ManualContext, what: str) -> str:
     """Return the command that requests `what` of the drain hook; if it fails, it prints what to do by hand."""
     body = json.dumps({"procedure_id": context.procedure_id})
     return (
-        f"{post_to_hook(f'{context.drain}/{what}', body)} || echo 'the drain hook does not answer: tell the application"
-        f" to {what}'"
+        f"{post_to_hook(f'{context.drain}/{what}', body)} || echo 'the drain hook refused or did not answer:"
+        f" {what} the application yourself'"
     )
 
 

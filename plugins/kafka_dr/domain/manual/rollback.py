@@ -19,11 +19,13 @@ def rollback_commands(context: ManualContext) -> list[ManualStep]:
     if Step.OPEN_TARGET in context.done:
         return [
             ManualStep(
-                Step.RETURN_TO_SOURCE, ("The target is open: there is only forward, or a failback later.",), ("exit 1",)
+                Step.RETURN_TO_SOURCE,
+                ("The target is open: continue with to_go_on.sh, or run failback later.",),
+                ("exit 1",),
             )
         ]
     if (Step.FENCE_SOURCE if context.given_up else Step.FENCE_PRODUCERS) not in context.begun_steps:
-        return [ManualStep(Step.RETURN_TO_SOURCE, ("Nothing was touched: there is nothing to return.",))]
+        return [ManualStep(Step.RETURN_TO_SOURCE, ("This run has not fenced clients: nothing is to be undone.",))]
     resume_request = [tell_application(context, "resume")] if context.drain else []
     commands = [
         *_close_target(context),
@@ -35,10 +37,13 @@ def rollback_commands(context: ManualContext) -> list[ManualStep]:
     ]
     says = (
         (
-            "The fence is lifted exactly as it was laid, the applications are told, MirrorMaker 2 goes on. When "
-            "Airflow is back, clear"
+            "These commands lift the fence exactly as it was set, tell the applications to resume, and resume"
+            " MirrorMaker 2, as far as the run changed them."
         ),
-        "return_to_source: it looks at everything again, and closes the procedure.",
+        (
+            "When Airflow runs again, clear return_to_source with its downstream tasks, which check the return and"
+            " close the procedure."
+        ),
     )
     return [ManualStep(Step.RETURN_TO_SOURCE, (*says, *_lost_source_remarks(context)), tuple(commands))]
 
@@ -48,19 +53,22 @@ def _lost_source_remarks(context: ManualContext) -> list[str]:
     if not context.given_up:
         return []
     on_source = (
-        "Entries were added on the source: they can be removed only while it answers."
+        "The run added ACL entries on the source: the entries can be removed only while the source answers."
         if context.added
-        else "Nothing was added on the source: no command here needs it."
+        else "The run added no ACL entry on the source: no command here needs the source."
     )
     on_mirror_maker = (
-        "MirrorMaker 2 comes last: where a worker does not answer the script stops there, and it is left as it is."
+        "MirrorMaker 2 is resumed last: if a Connect worker does not answer, the script stops."
         if context.flow
-        else "MirrorMaker 2 runs in dedicated mode: nothing here can start its processes."
+        else "MirrorMaker 2 runs in dedicated mode: no command here starts its processes. Start them yourself."
     )
     return [
         on_source,
         on_mirror_maker,
-        "From now on nobody fences the source any more when it comes back: it is its clients' again.",
+        (
+            "From now on watch_old_source does not fence the source when the source answers again: clients may use the"
+            " source."
+        ),
     ]
 
 
@@ -72,7 +80,7 @@ def _lift_fence_hook(context: ManualContext) -> list[str]:
     return [
         (
             f"{post_to_hook(f'{context.fence_hook}/unfence', body)} || echo"
-            f" {quote(f'the fence hook does not do it: have it let clients in to {context.source.alias}')}"
+            f" {quote(f'the fence hook refused or did not answer: let clients in to {context.source.alias} yourself')}"
         )
     ]
 

@@ -57,7 +57,11 @@ def test_by_its_clusters(bench: Any, run: Any) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [((), "Which procedure?"), (("nobody",), "knows no procedure"), (("nobody", "--commands"), "knows no procedure")],
+    [
+        ((), "No procedure is named"),
+        (("nobody",), "The journal has no procedure"),
+        (("nobody", "--commands"), "The journal has no procedure"),
+    ],
 )
 def test_what_is_unknown_is_refused(bench: Any, run: Any, arguments: tuple[str, ...], said: str) -> None:
     """With what to do."""
@@ -126,7 +130,7 @@ def test_opened_by_hand_is_read_back_before_it_is_noted(bench: Any, run: Any) ->
     assert run(ID, "--by-hand", "opened", "--as", "carol")[0] == 2, "the opening was never begun"
     assert run(ID, "--by-hand", "opening", "--as", "carol")[0] == 0
     code, text = run(ID, "--by-hand", "opened", "--as", "carol")
-    assert code == 2 and "still there" in text and figures_of(bench.procedure(), Step.OPEN_TARGET) is None
+    assert code == 2 and "still on the target" in text and figures_of(bench.procedure(), Step.OPEN_TARGET) is None
     bench.clusters["standby"].acls.discard(TARGET_FENCE)
     assert run(ID, "--by-hand", "opened", "--as", "carol")[0] == 0
     assert figures_of(bench.procedure(), Step.OPEN_TARGET)["by_hand"] == "carol"
@@ -162,7 +166,9 @@ def test_a_position_that_is_not_there_is_not_noted(bench: Any, run: Any) -> None
         positions=(("billing", "orders", 0, 7),),
     )
     record_manual_action(bench.procedure(), hand, "opening", "carol")
-    with pytest.raises(ReadBackFailed, match="not what it was to become") as failed:
+    with pytest.raises(
+        ReadBackFailed, match="The target differs from the plan; open_target was not recorded as done"
+    ) as failed:
         record_manual_action(bench.procedure(), hand, "opened", "carol")
     assert "billing on orders-0 is at None, not at 7" in failed.value.seen
     bench.clusters["standby"].committed["billing"] = {ORDERS: Position(7)}
@@ -267,7 +273,9 @@ def test_commands_without_the_source(make_lost_run: Any, run: Any, tmp_path: Pat
     assert "--group billing" in on and "--remove --force --deny-principal 'User:*'" in on
     assert "1 of 1 positions are exact" in on
     assert "kafka_primary" not in text and "reverse" not in on
-    assert "kafka-acls.sh" not in back and "p.source/resume" in back and "Nothing was added on the source" in back
+    assert (
+        "kafka-acls.sh" not in back and "p.source/resume" in back and "The run added no ACL entry on the source" in back
+    )
 
 
 def test_commands_under_default_naming(make_lost_run: Any, run: Any, tmp_path: Path) -> None:
@@ -326,7 +334,7 @@ def test_opened_by_hand_without_the_source(make_lost_run: Any, run: Any) -> None
     code, text = run(LOST, "--by-hand", "opened", "--as", "carol")
     assert code == 2 and "billing on orders-0 is at None, not at 7" in text
     target.committed["billing"] = {ORDERS: Position(7)}
-    assert "still there" in run(LOST, "--by-hand", "opened", "--as", "carol")[1]
+    assert "still on the target" in run(LOST, "--by-hand", "opened", "--as", "carol")[1]
     target.acls.discard(TARGET_FENCE)
     assert run(LOST, "--by-hand", "opened", "--as", "carol")[0] == 0
     assert bench.entries(Step.SEED_REVERSE_REPLICATION) == []

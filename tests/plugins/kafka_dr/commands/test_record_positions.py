@@ -81,7 +81,7 @@ def test_a_recorder_that_fails_ends_all() -> None:
     """With an exit code, and with what happened: a flow must not go unrecorded while another one's recorder runs on."""
     process = started("a->b", "broken")
     told = output(process)
-    assert process.returncode == 1 and "ERROR broken: its recorder failed, and all end" in told
+    assert process.returncode == 1 and "ERROR broken: its recorder failed, and all recorders end" in told
     assert "KeyError: 'of nobody'" in told
 
 

@@ -26,8 +26,8 @@ from kafka_dr.vocabulary import Entry, Step
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["planned_failover"], "Which procedure"),
-        (["--conf", "{}"], "Which procedure"),
+        (["planned_failover"], "The procedure or its params are missing"),
+        (["--conf", "{}"], "The procedure or its params are missing"),
         (["planned_failover", "--conf", "{"], "no JSON"),
         (["planned_failover", "--conf", "[]"], "no JSON object"),
         (["--resume", "r", "--conf", "{}"], "exclude each other"),
@@ -231,7 +231,11 @@ def test_a_folder_becomes_airflows_home(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "mode", "said"),
-    [('{"a": "b"}', 0o644, "others may read it"), ("[]", 0o600, "no JSON object"), ("{", 0o600, "no JSON object")],
+    [
+        ('{"a": "b"}', 0o644, "other users may read the file"),
+        ("[]", 0o600, "no JSON object"),
+        ("{", 0o600, "no JSON object"),
+    ],
 )
 def test_secrets_that_others_may_read_are_refused(tmp_path: Path, text: str, mode: int, said: str) -> None:
     """And so is what is no list of users."""

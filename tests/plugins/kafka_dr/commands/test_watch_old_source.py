@@ -40,4 +40,4 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path, capsys: pytest.
     (tmp_path / "users.json").write_text("{}")
     (tmp_path / "users.json").chmod(0o644)
     assert watch_old_source.main(["--own-database", str(tmp_path)]) == 2
-    assert "holds secrets and others may read it" in capsys.readouterr().err
+    assert "holds secrets, and other users may read the file" in capsys.readouterr().err

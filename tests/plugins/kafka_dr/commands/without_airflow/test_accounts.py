@@ -60,7 +60,7 @@ def server() -> Iterator[Server]:
 
 def test_a_wrong_password_is_refused_and_never_repeated(server: Server) -> None:
     """The answer's body may hold what was sent."""
-    with pytest.raises(Refusal, match="does not let 'alice' in") as refused:
+    with pytest.raises(Refusal, match="refuses the login of 'alice'") as refused:
         Account(server.url, "alice", "hunter2")
     assert "hunter2" not in str(refused.value)
 

@@ -172,7 +172,7 @@ def test_back_without_a_stop_resumes_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"begun_steps": frozenset()}, "Nothing was touched"),
+        ({"begun_steps": frozenset()}, "This run has not fenced clients"),
         ({"done": frozenset({Step.OPEN_TARGET})}, "The target is open"),
     ],
 )
@@ -300,8 +300,8 @@ def test_onwards_without_the_source_asks_nothing_of_it() -> None:
         part for part in ("e:9092", "source.properties", "cut_off", "reverse_offsets", "connectors") if part in text
     ]
     opening = next(b for b in blocks if b.step == Step.OPEN_TARGET)
-    assert "nobody lists them" in " ".join(opening.says)
-    assert "The target's logs must be as they were left" in opening.says[0]
+    assert "no process lists the writes" in " ".join(opening.says)
+    assert "The log ends of the target must be unchanged" in opening.says[0]
 
 
 def test_before_the_stop_a_dead_worker_is_left_alone() -> None:
@@ -311,7 +311,7 @@ def test_before_the_stop_a_dead_worker_is_left_alone() -> None:
     blocks = forward_commands(given_up(done=frozenset(), begun_steps=frozenset(), positions=None))
     approve, fence, stop, translate = blocks
     assert "kafka_dr.commands.plan p-1" in approve.says[1] and not approve.commands
-    assert "no command can fence what does not answer" in fence.says[0] and not fence.commands
+    assert "no command here fences the source" in fence.says[0] and not fence.commands
     asked = [line for line in stop.commands if "/stop" in line]
     assert len(asked) == 2 and all("--max-time 20" in line and "|| echo" in line for line in asked)
     assert "until" not in commands([stop])
@@ -351,13 +351,15 @@ def test_in_dedicated_mode_the_processes_are_ended_elsewhere() -> None:
     )
     (back,) = rollback_commands(given_up(flow=None))
     assert "connectors" not in commands([stop, back]) and "end its processes" in stop.says[1]
-    assert "nothing here can start its processes" in " ".join(back.says)
+    assert "no command here starts its processes" in " ".join(back.says)
 
 
 def test_local_topics_get_the_settings_of_their_copies() -> None:
     """Those of the source nobody can read."""
     (commit,) = (b for b in forward_commands(given_up(local_topics=(("orders", 3),))) if b.step == Step.COMMIT_GROUPS)
-    assert "the mirrored topics' settings" in commit.says[1] and "--topic orders --partitions 3" in commit.commands[0]
+    assert (
+        "the settings of its mirrored topic" in commit.says[1] and "--topic orders --partitions 3" in commit.commands[0]
+    )
 
 
 def test_back_to_a_source_on_which_nothing_was_added_needs_no_source() -> None:
@@ -372,7 +374,11 @@ def test_back_to_a_source_on_which_nothing_was_added_needs_no_source() -> None:
         "e-%3Ew.checkpoint/resume",
     ]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
-    assert "e:9092" not in text and "Nothing was added on the source" in " ".join(back.says) and "/unfence" not in text
+    assert (
+        "e:9092" not in text
+        and "The run added no ACL entry on the source" in " ".join(back.says)
+        and "/unfence" not in text
+    )
 
 
 def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
@@ -380,7 +386,7 @@ def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
     (back,) = rollback_commands(given_up(added=(DENY,), fence_hook="http://net", stopped=()))
     text = commands([back])
     assert text.index("mark returning") < text.index("--remove") < text.index("http://net/unfence")
-    assert "only while it answers" in " ".join(back.says)
+    assert "only while the source answers" in " ".join(back.says)
     found = shlex.split(next(line for line in back.commands if "/unfence" in line))[7]
     assert found == '{"procedure_id": "p-1", "cluster": "east"}'
     assert "connectors" not in text, "MirrorMaker 2 was not stopped"
@@ -389,7 +395,7 @@ def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"begun_steps": frozenset({Step.APPROVE_DATA_LOSS})}, "Nothing was touched"),
+        ({"begun_steps": frozenset({Step.APPROVE_DATA_LOSS})}, "This run has not fenced clients"),
         ({"done": frozenset({Step.OPEN_TARGET})}, "The target is open"),
     ],
 )
