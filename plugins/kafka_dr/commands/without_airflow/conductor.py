@@ -333,8 +333,7 @@ class Conductor:
         )
         if fenced:
             self._terminal.say(
-                "CLIENTS MAY BE FENCED. While neither this command nor Airflow runs, the procedure does not return to"
-                " the source by itself"
+                "CLIENTS MAY BE FENCED, and no process returns them while no command and no Airflow runs"
             )
         self._terminal.say(f"Continue with: python -m kafka_dr.commands.run_procedure {self._resume_with}")
         self._terminal.say(
