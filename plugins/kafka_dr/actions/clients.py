@@ -40,9 +40,10 @@ def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[st
     unplanned = sorted({str(e) for e in denials} - set(procedure.progress.move().planned.opening))
     if unplanned:
         raise Refusal(
-            "Somebody denied clients something on the target after the forecast",
+            "The target has DENY entries for clients that the plan does not list",
             first_few(unplanned),
-            "The procedure returns; find out why, then start a new one.",
+            "The procedure returns to the source by itself. Find out whether the target still needs these ACL entries;"
+            " then start a new run, whose plan lists all DENY entries that the run removes.",
         )
     return denials
 
@@ -66,9 +67,10 @@ def remove_denials(
     ]
     if any(e in rules.entries for e in denials):
         raise ReadBackFailed(
-            "The target's fence is still there",
+            "DENY entries are still on the target",
             first_few(denials),
-            "Clear open_target: it goes on from here.",
+            "Find out which user or program restores these ACL entries. Wait for return_to_source; if return_to_source"
+            " fails because clients already wrote on the target, clear open_target.",
         )
     return refused
 
@@ -85,15 +87,19 @@ def write_canary(procedure: Run) -> dict[str, Any]:
     )
     if not isinstance(answer, WriteAccepted):
         raise ReadBackFailed(
-            "The target did not take a record", str(answer), "Look at the target's brokers; clear open_target to go on."
+            "The target did not accept the canary record",
+            str(answer),
+            "Check the target's brokers. Wait for return_to_source; if return_to_source fails because clients already"
+            " wrote on the target, clear open_target.",
         )
     tp = TopicPartition(CANARY_TOPIC, 0)
     read_back = procedure.systems.reader(procedure.request.target).range(tp, answer.offset, answer.offset + 1)
     if [record.key for record in read_back] != [procedure.id.encode()]:
         raise ReadBackFailed(
-            "The canary could not be read back",
+            "The canary record could not be read back",
             f"offset {answer.offset} of {CANARY_TOPIC}",
-            "Look at the target's brokers; clear open_target to go on.",
+            "Check the target's brokers. Wait for return_to_source; if return_to_source fails because clients already"
+            " wrote on the target, clear open_target.",
         )
     return {"topic": CANARY_TOPIC, "offset": answer.offset}
 

@@ -143,7 +143,7 @@ def close_run_with_bad_params(context: Any, error: BadInput) -> str:
         return refused
     journal = procedure.journal
     if procedure.progress.opened is not None:
-        return f"failed: the procedure was opened, and what it was given cannot be used any more: {error}"
+        return f"failed: the procedure was opened, and its params or the topology cannot be used any more: {error}"
     if journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
         return refused
     if journal.last(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL) is None:

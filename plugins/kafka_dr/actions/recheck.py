@@ -67,7 +67,10 @@ def source_still_fenced(procedure: Run) -> None:
     still_open = [principal for scope in scopes for principal in still_allowed(rules, scope, exempt)]
     if still_open:
         raise FenceNotProven(
-            "The source's fence is not what it was", first_few(still_open), "The procedure returns to the source."
+            "The fence on the source no longer covers all clients",
+            first_few(still_open),
+            "The procedure returns to the source by itself. Check the ACL entries of these principals on the source;"
+            " then start a new run.",
         )
     let_in = {
         broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)
@@ -75,8 +78,9 @@ def source_still_fenced(procedure: Run) -> None:
     if let_in:
         raise FenceNotProven(
             "The source may accept writes again",
-            f"the probe's write was not refused for want of rights: {let_in}",
-            "The procedure returns to the source.",
+            f"brokers did not refuse the probe's write with an authorization error: {let_in}",
+            "The procedure returns to the source by itself. Check these brokers and the ACL entries of the probe's"
+            " topic; then start a new run.",
         )
 
 
@@ -93,14 +97,16 @@ def source_ends_are_cut_off(procedure: Run) -> None:
         raise Contradiction(
             "Log ends of the source lie before the cut-off",
             first_few(shrunk),
-            "A topic was recreated or cut; the procedure returns to the source.",
+            "The procedure returns to the source by itself. Find out whether a topic was recreated or its log was"
+            " truncated; then start a new run.",
         )
     written = newest_records(procedure, {tp: cut_off[tp] for tp in cut_off if ends[tp] > cut_off[tp]})
     if written:
         raise FenceNotProven(
-            "Somebody wrote on the source after the cut-off",
+            "The source has records after the cut-off",
             first_few(written, separator="; "),
-            "Find the writer (a super user passes every ACL); the procedure returns to the source.",
+            "The procedure returns to the source by itself. Find out which client wrote these records, and stop that"
+            " client; then start a new run. No ACL entry stops a super user.",
         )
 
 
@@ -118,18 +124,20 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
         active = active_groups(cluster, groups)
         if active:
             raise FenceNotProven(
-                f"Groups came alive on {cluster.alias}",
+                f"Groups have members on {cluster.alias}",
                 first_few(sorted(active)),
-                "Stop those consumers; the procedure returns to the source.",
+                "The procedure returns to the source by itself. Find out which consumers joined these groups on"
+                f" {cluster.alias}, and stop these consumers; then start a new run.",
             )
     drained = procedure.progress.require(ConsumersDrained)
     frozen = procedure.artifacts.load(drained.positions)
     proof = still_held(procedure, groups, frozen, drained.commits_end)
     if proof is None:
         raise FenceNotProven(
-            "Committed positions on the source are not the frozen ones",
-            f"{len(frozen)} were frozen",
-            "The procedure returns to the source.",
+            "Committed positions on the source changed after drain_consumers",
+            f"{len(frozen)} positions were frozen",
+            "The procedure returns to the source by itself. Find out which client committed positions of these groups;"
+            " then start a new run.",
         )
     return proof
 
@@ -150,7 +158,8 @@ def running_again(status: ConnectorStatus) -> Refusal:
     return Refusal(
         f"{status.name} runs again",
         f"{status.state} with {len(status.tasks)} tasks",
-        "Find who resumed it; the procedure returns to the source.",
+        f"The procedure returns to the source by itself. Find out which user or program started {status.name} again;"
+        " then start a new run.",
     )
 
 
@@ -202,9 +211,10 @@ def target_ends_are_boundary(procedure: Run) -> None:
     moved = boundary_moved(procedure)
     if moved:
         raise Refusal(
-            "Somebody wrote on the target before it was opened",
+            "Log ends of the target moved before open_target had begun",
             first_few(moved),
-            "Find the writer; the procedure returns to the source.",
+            "The procedure returns to the source by itself. Find out which client or connector wrote to these"
+            " partitions, and stop that writer; then start a new run.",
         )
 
 
@@ -228,11 +238,12 @@ def group_sync_stopped(procedure: Run, step: str) -> None:
             raise running_again(status)
         if time.time() >= since + limit:
             raise DeadlinePassed(
-                f"{name} does not stand still {limit:.0f} s after it was asked to stop",
+                f"{name} still runs {limit:.0f} s after the request to stop",
                 str(status),
-                "It could move groups: look at the worker's log, or end the worker; the procedure returns to the"
-                " source.",
+                f"{name} could overwrite positions of groups. The procedure returns to the source by itself. Read the"
+                " log of the Connect worker (dedicated mode: of the process), and end the worker or process if it"
+                " hangs; then start a new run.",
             )
-        raise NotYet(f"{name} was asked to stop and still has to: {status}")
+        raise NotYet(f"{name} was asked to stop and still runs: {status}")
 
-    procedure.progress.wait(step, "The checkpoint connector standing still", stopped, limit)
+    procedure.progress.wait(step, "Stop of the checkpoint connector", stopped, limit)

@@ -73,10 +73,10 @@ def _refuse_illegal_topics(frame: pd.DataFrame) -> None:
         for name in sorted(set(frame[column].dropna())) if column in frame else ():
             if problem := topic_problem(name):
                 raise Contradiction(
-                    "A cluster names a topic that Kafka does not allow",
+                    "A topic has a name that Kafka does not allow",
                     f"{name[:LONGEST_TOPIC]!a}: {problem}",
-                    "Find out what answers under the cluster's address: no broker makes such a topic. Then start a new"
-                    " run.",
+                    "Find out which server answers at the addresses of the clusters: no Kafka broker creates such a"
+                    " topic. Then start a new run.",
                 )
 
 
@@ -140,13 +140,14 @@ def submit_job(
         if killed.is_set():
             raise SparkFailed(
                 failure_reason,
-                f"it had not ended after {limit:.0f} s, and was killed",
-                "Look at the task's log for what Spark waited for; where it was at work, raise `spark_seconds`.",
+                f"the Spark job had not ended after {limit:.0f} s, and was killed",
+                "Read in the task's log what Spark waited for; if the Spark job was still working, raise"
+                " `spark_seconds`.",
             ) from None
         # The error of spark-submit holds the whole command line: show only the exit code.
         code = re.search(r"Error code is: (-?\d+)", str(error))
         exit_text = f"spark-submit ended with {code.group(1)}" if code else str(error)[:200]
-        raise SparkFailed(failure_reason, exit_text, "Look at the ERROR lines in the task's log.") from None
+        raise SparkFailed(failure_reason, exit_text, "Read the ERROR lines in the task's log.") from None
 
 
 @contextmanager

@@ -122,7 +122,12 @@ def close_target(procedure: Run, denials: list[AclEntry]) -> None:
         Refusal: open_target is done, or clients have written on the target; then there is no rollback.
     """
     if procedure.progress.done(TargetOpened) is not None:
-        raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
+        raise Refusal(
+            "The target is open",
+            "open_target is done",
+            "Do not clear return_to_source: clear the failed step after open_target, or move clients back later with"
+            " failback.",
+        )
     procedure.authority.hold()
     procedure.systems.target_acls.add(denials)
     missing = procedure.systems.target_acls.missing(denials)
@@ -130,13 +135,17 @@ def close_target(procedure: Run, denials: list[AclEntry]) -> None:
         raise ReadBackFailed(
             "The target could not be fenced again",
             first_few(missing),
-            "Clear return_to_source: it goes on from here.",
+            "Find out which user or program removes these DENY entries from the target; then clear return_to_source.",
         )
     # Brokers apply an ACL within moments; records that they accepted before that are in the log after this wait.
     time.sleep(procedure.request.deadlines.stable_seconds)
     moved = boundary_moved(procedure)
     if moved:
-        raise Refusal("Clients already wrote on the target", first_few(moved), "Go on forward: clear open_target.")
+        raise Refusal(
+            "Clients already wrote on the target",
+            first_few(moved),
+            "Clear open_target, so that the procedure continues to the target: a return would strand these records.",
+        )
 
 
 def resume_replication(procedure: Run, names: list[str]) -> dict[str, Any]:
@@ -187,8 +196,8 @@ def lift_source_fence(procedure: Run, step: str, fence: list[AclEntry]) -> int:
     remaining = [str(e) for e in source_rules(procedure).entries & frozenset(fence)]
     if remaining:
         raise ReadBackFailed(
-            "The source's fence is still there",
+            "ACL entries of the fence are still on the source",
             first_few(remaining),
-            "Clear return_to_source: it goes on from here.",
+            "Find out which user or program restores these ACL entries; then clear return_to_source.",
         )
     return len(fence)

@@ -63,7 +63,8 @@ class JournaledStep:
             self._try_to_record(
                 procedure,
                 SwitchbackError(
-                    f"{type(error).__name__} in {self.task_id}", next_step="See the task's log; it is tried again."
+                    f"{type(error).__name__} in {self.task_id}",
+                    next_step="Read the task's log. Airflow tries the task again while tries remain.",
                 ),
             )
             raise
@@ -156,7 +157,7 @@ def bounded_by_fence(procedure: Run) -> Iterator[None]:
         raise DeadlinePassed(
             "Clients have been fenced for as long as allowed",
             "the step was interrupted",
-            "The procedure returns to the source.",
+            "The procedure returns to the source by itself.",
         )
 
     previous_handler = signal.signal(signal.SIGALRM, interrupt)

@@ -105,7 +105,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
                 raise Refusal(
                     f"{self.task_id} was not answered in time",
                     f"{event.get('error_type')}",
-                    "Start the procedure anew when an approver is there.",
+                    "Start a new run when an approver is available.",
                 )
             chosen = event.get("chosen_options") or []
             if chosen != self.options[:1]:
@@ -113,7 +113,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
                 raise Refusal(
                     f"{self.task_id} was rejected",
                     f"{by} chose {', '.join(chosen)}",
-                    "Talk to the approver; start the procedure anew.",
+                    "Ask the approver for the reason; then start a new run.",
                 )
             approval = self._approval(procedure, self.digest(procedure) or "", context)
             record_fact(procedure.authority, self.task_id, ApprovalGiven(**vars(approval)))
@@ -128,8 +128,8 @@ class ProcedureGate(JournaledStep, HITLOperator):
             record_fact(procedure.authority, self.task_id, AnswerIgnored(answer_ignored=error.seen))
             if getattr(context.get("ti"), "try_number", 1) > self.retries:
                 raise Refusal(
-                    f"No answer to {self.task_id} counted",
+                    f"No valid answer to {self.task_id}",
                     f"asked {self.retries + 1} times; the last answer: {error.seen}",
-                    "Start a new procedure when somebody who may approve is there.",
+                    "Start a new run when a person who may approve is available.",
                 ) from error
-            raise AirflowException(f"The answer counts for nothing: {error.seen}. Asking again.") from error
+            raise AirflowException(f"The answer is not valid: {error.seen}. {self.task_id} asks again.") from error

@@ -383,7 +383,7 @@ def test_aborting_is_refused_where_it_could_not_be_done(stage: Stage) -> None:
     denied = acl("User:orchestrator", "WRITE", "*", kind="TRANSACTIONAL_ID", permission="DENY")
     stage.allow(denied, aliases=["primary"])
     procedure = stage.procedure("unable", abort_open_transactions=True)
-    with pytest.raises(Refusal, match="could not be aborted") as error:
+    with pytest.raises(Refusal, match="transaction tool cannot abort open transactions") as error:
         stage.run(procedure, *BEFORE_THE_FENCE)
     assert "transactional ID authorization failure" in str(error.value)
     assert not [password for password in stage.lab.load().passwords.values() if password in str(error.value)]
@@ -446,5 +446,5 @@ def test_a_group_of_a_super_user_fails_with_the_way_out(stage: Stage) -> None:
         polling.join()
         consumer.close()
     assert "reports: stubborn at" in error.value.seen
-    assert 'exclude_groups={"reports": "why it is not waited for"}' in error.value.next_step
+    assert 'exclude_groups={"reports": "reason"}' in error.value.next_step
     stage.give_back(procedure)

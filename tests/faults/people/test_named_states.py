@@ -69,7 +69,9 @@ def test_standby_broker_away_during_the_commit(scene: Scene) -> None:
     scene.driver.whole(
         run, commit_groups={"freeze_before": COMMITTING, "meanwhile": lambda: scene.kill("broker", TARGET)}
     )
-    scene.returned(run, "commit_groups", f"{TARGET}|positions are not what was committed|{FENCED_FOR_LONG}")
+    scene.returned(
+        run, "commit_groups", f"{TARGET}|positions on the target differ from the committed positions|{FENCED_FOR_LONG}"
+    )
 
 
 def test_connect_worker_killed_during_the_stop(scene: Scene) -> None:

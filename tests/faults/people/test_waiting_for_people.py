@@ -61,7 +61,7 @@ def test_a_super_user_writes_on_the_source(scene: Scene) -> None:
     """A record behind the cut-off would be lost: refused at the opening."""
     waiting = Waiting(scene)
     waiting.at_the_review(lambda: scene.write(SOURCE, "admin", scene.client_topics[0]))
-    waiting.ends("open_target", f"Somebody wrote on the source after the cut-off.*{scene.client_topics[0]}")
+    waiting.ends("open_target", f"The source has records after the cut-off.*{scene.client_topics[0]}")
     assert waiting.asked == 1
 
 
@@ -69,14 +69,14 @@ def test_a_group_comes_alive_on_the_source(scene: Scene) -> None:
     """Its position may move: refused at the opening."""
     waiting = Waiting(scene)
     waiting.at_the_review(lambda: waiting.comes_alive(SOURCE))
-    waiting.ends("open_target", f"Groups came alive on {SOURCE}.*LATE")
+    waiting.ends("open_target", f"Groups have members on {SOURCE}.*LATE")
 
 
 def test_a_position_moves_on_the_source(scene: Scene) -> None:
     """An administrator commits for a frozen group: refused at the opening."""
     waiting = Waiting(scene)
     waiting.at_the_review(lambda: scene.commit(waiting.late, scene.client_topics[0], 2))
-    waiting.ends("open_target", "Committed positions on the source are not the frozen ones")
+    waiting.ends("open_target", "Committed positions on the source changed after drain_consumers")
 
 
 def test_a_group_comes_alive_on_the_target(scene: Scene) -> None:
@@ -90,21 +90,21 @@ def test_a_group_comes_alive_on_the_target_after_the_commit(scene: Scene) -> Non
     """It may have read on already: refused at the opening."""
     waiting = Waiting(scene)
     waiting.before_opening(lambda: waiting.comes_alive(TARGET))
-    waiting.ends("open_target", f"Groups came alive on {TARGET}.*LATE")
+    waiting.ends("open_target", f"Groups have members on {TARGET}.*LATE")
 
 
 def test_target_ends_move(scene: Scene) -> None:
     """Somebody else's record on the target: refused at the opening."""
     name, waiting = scene.topic(), Waiting(scene)
     waiting.at_the_review(lambda: scene.write(TARGET, "admin", name))
-    waiting.ends("open_target", f"Somebody wrote on the target before it was opened.*{name}-0: 3 -> 4")
+    waiting.ends("open_target", f"Log ends of the target moved before open_target had begun.*{name}-0: 3 -> 4")
 
 
 def test_a_right_appears_on_the_source(scene: Scene) -> None:
     """Somebody takes one entry of the fence away: refused at the opening, and given back as it was found."""
     waiting = Waiting(scene)
     waiting.at_the_review(scene.lift_one_denial)
-    waiting.ends("open_target", "The source's fence is not what it was")
+    waiting.ends("open_target", "The fence on the source no longer covers all clients")
 
 
 def test_the_approval_gets_too_old(scene: Scene) -> None:

@@ -94,7 +94,7 @@ def test_a_hook_that_only_says_so_is_found_out(fresh_lab: Callable[..., Path], t
         print(why, flush=True)
         assert scene.lab.processes.pid(DEDICATED) is not None and hook.asked == [FLOW]
         assert (evidence["outcome"], evidence["failing_step"]) == ("returned", "stop_mirror_maker"), why
-        assert "something still writes to the target" in why
+        assert "log ends of the target still move" in why
         assert json.loads(scene.lab.routing.read_text())["cluster"] == SOURCE
     # It cannot be told to go on, either: a person has to start what the hook has ended.
     assert WITHOUT_REST in figures_of(evidence, "return_to_source")["replication_left_stopped"]

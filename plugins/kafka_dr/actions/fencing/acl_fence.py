@@ -46,7 +46,8 @@ def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
         raise FenceNotProven(
             "Clients may still act on the source",
             first_few(still_open),
-            "Look at the ACLs of these principals; a super user cannot be fenced by ACL.",
+            "Check the ACL entries of these principals: the DENY entries of the fence do not cover all rights. Then"
+            " start a new run.",
         )
     return added_entries(procedure)
 
@@ -93,7 +94,7 @@ def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
         answers = probe_answers(procedure)
         let_in = {broker: answer for broker, answer in (answers or {}).items() if not refused_by_rights(answer)}
         if let_in:
-            raise NotYet(f"the probe's write was not refused for want of rights: {let_in}")
+            raise NotYet(f"brokers did not refuse the probe's write with an authorization error: {let_in}")
         return None if answers is None else sorted(answers)
 
     return procedure.progress.wait(
@@ -138,7 +139,8 @@ def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
         raise FenceNotProven(
             "Some brokers lead no partition of the probe's topic",
             f"brokers {unproven}",
-            f"Delete {PROBE_TOPIC} on {cluster.alias}: it is made anew with a partition on each broker.",
+            f"Delete the topic {PROBE_TOPIC} on {cluster.alias}; then start a new run, or clear return_to_source if"
+            " that step failed. The topic is created again with a partition on each broker.",
         )
     return led
 

@@ -47,8 +47,8 @@ def lift_fence_hook(procedure: Run) -> FenceHookAnswer | None:
     answer = hook.state(source)
     if answer.fenced:
         raise ReadBackFailed(
-            "The fence hook still keeps clients from the source",
+            "The fence hook still reports the source as fenced",
             answer.by,
-            "Clear return_to_source: it goes on from here.",
+            "Repair the fence hook, or lift its fence on the source manually; then clear return_to_source.",
         )
     return FenceHookAnswer(**vars(answer))

@@ -174,7 +174,8 @@ class OpenTransactions:
             return
         if not sees_all and any(transaction.transactional_id is None for transaction in due):
             self._reports.append(
-                "one that no coordinator shows is ended only when we may DESCRIBE every transactional id"
+                "a transaction that no coordinator lists is aborted only if the orchestrator may DESCRIBE every"
+                " transactional id"
             )
 
     def _record_intent(self, to_abort: list[OpenTransaction]) -> None:
@@ -249,7 +250,8 @@ def transactions_can_be_ended(procedure: Run) -> None:
             tool.check()
     except SwitchbackError as error:
         raise NotReady(
-            "Open transactions could not be aborted",
+            "Kafka's transaction tool cannot abort open transactions",
             str(error),
-            "Mend this, or leave abort_open_transactions out: they are then waited for.",
+            "Repair what the message names and start a new run, or start a new run without abort_open_transactions:"
+            " that run waits until open transactions end.",
         ) from None

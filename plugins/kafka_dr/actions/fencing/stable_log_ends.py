@@ -31,7 +31,7 @@ def wait_for_stable_ends(
     deadlines = procedure.request.deadlines
     # In `look`, arriving records and open transactions have earlier deadlines of their own; this one is their sum.
     stable_ends = procedure.progress.wait(
-        step, "Still log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds
+        step, "Stable log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds
     )
     # The step's clock, because a deferred step is resumed many times and each time continues the same wait.
     return stable_ends, time.time() - procedure.progress.clock(step)
@@ -63,7 +63,8 @@ class StableLogEnds:
                 deadlines.fence_seconds,
                 "Writes still get through on the source",
                 writes_text,
-                "A super user passes every ACL: stop this writer, then start a new procedure.",
+                "The procedure returns to the source by itself. Find out which client writes these records, and stop"
+                " that client; then start a new run. No ACL entry stops a super user.",
             )
         waiting = {tp: stable[tp] for tp in self._partitions if stable[tp] != after[tp]}
         if waiting:
@@ -75,7 +76,7 @@ class StableLogEnds:
                 _TRANSACTION_REMEDIES,
             )
         if moving:
-            raise NotYet(f"only the ends of transactions were added on {len(moving)} partitions")
+            raise NotYet(f"{len(moving)} partitions got transaction markers, but no records")
         return after
 
     def _not_yet(self, seconds: float, reason: str, observed: str, next_step: str) -> Exception:
@@ -85,8 +86,9 @@ class StableLogEnds:
 
 
 _TRANSACTION_REMEDIES = (
-    "Have the application commit or abort, or wait until the broker ends them, or start a new procedure with a longer"
-    " transaction_seconds, or with abort_open_transactions to have Kafka's own tool end them."
+    "The procedure returns to the source by itself. Have the application commit or abort these transactions, or wait"
+    " until the broker ends these transactions; then start a new run. Or start a new run with a longer"
+    " transaction_seconds, or with abort_open_transactions: Kafka's own tool then aborts open transactions."
 )
 
 

@@ -71,10 +71,11 @@ def wait_until_empty(procedure: Run, step: str, groups: list[str]) -> None:
 
 
 def _remedy(remaining: list[str]) -> str:
-    names = json.dumps(dict.fromkeys(remaining[:3], "why it is not waited for"))
+    names = json.dumps(dict.fromkeys(remaining[:3], "reason"))
     return (
-        f"Stop these consumers and start a new procedure, or start it with exclude_groups={names}: such a group is not"
-        " waited for, its position is left to its policy, and the approver sees both."
+        "The procedure returns to the source by itself. Stop these consumers and start a new run, or start a new run"
+        f" with exclude_groups={names}: that run does not wait for excluded groups, the policy of each group decides"
+        " its position, and the approver sees groups and reasons."
     )
 
 
@@ -105,9 +106,13 @@ def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since
         since: as of `commits_end`, read before `positions`.
     """
     if len(positions) > READ_AGAIN_UP_TO and any(since.values()) and commits_end(procedure) == since:
-        return "no commit since"
+        return "no commit since drain_consumers"
     reread = positions_frame(procedure, groups)
-    return "read again" if positions.drop(columns="position_at").equals(reread.drop(columns="position_at")) else None
+    return (
+        "read again, unchanged"
+        if positions.drop(columns="position_at").equals(reread.drop(columns="position_at"))
+        else None
+    )
 
 
 def positions_frame(procedure: Run, groups: list[str]) -> pd.DataFrame:

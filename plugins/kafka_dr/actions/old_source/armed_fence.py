@@ -29,7 +29,9 @@ def arm_fence(procedure: Run, step: str, topics: Iterable[str]) -> WatchedSource
     record_fact(procedure.authority, step, FenceToArm(arms_fence=source))
     armed = watched_sources(telling_entries(procedure.journal)).get(procedure.id)
     if armed is None:
-        raise ReadBackFailed("The armed fence is not in the journal", procedure.id, "Look at the journal's database.")
+        raise ReadBackFailed(
+            "The armed fence is not in the journal", procedure.id, "Check the journal's database; then start a new run."
+        )
     return armed
 
 
@@ -42,17 +44,18 @@ def watcher_seen(procedure: Run) -> str:
     last, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), datetime.now(UTC)
     if last is None or (now - last).total_seconds() > _SILENT_SECONDS:
         sign_text = (
-            "it never showed life"
+            "the journal has no heartbeat of watch_old_source"
             if last is None
             else (
-                f"it showed life last at {last.isoformat(timespec='seconds')}, {(now - last).total_seconds():.0f} s ago"
+                f"the last heartbeat of watch_old_source was at {last.isoformat(timespec='seconds')},"
+                f" {(now - last).total_seconds():.0f} s ago"
             )
         )
         raise NotReady(
-            "Nobody watches for the old source: watch_old_source does not run",
+            "No process watches the old source: watch_old_source does not run",
             sign_text,
-            "Unpause that DAG, or run `python -m kafka_dr.commands.watch_old_source`; then start a new run. A fence"
-            " hook that keeps clients from the source does without it.",
+            "Unpause the DAG watch_old_source, or run `python -m kafka_dr.commands.watch_old_source`; then start a new"
+            " run. A fence hook that fences the source needs no watch_old_source.",
         )
     return last.isoformat()
 

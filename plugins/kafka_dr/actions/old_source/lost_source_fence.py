@@ -58,7 +58,9 @@ class TimedFenceAttempt:
     def _refuse_abandoned(self) -> None:
         if self._abandoned:
             raise Superseded(
-                "This attempt to fence the source was given up", "its time was over", "Nothing: the step has gone on."
+                "This attempt to fence the source was given up",
+                "the time of the attempt was over",
+                "Do nothing: the step continued without this attempt.",
             )
 
 
@@ -77,8 +79,9 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
     authority.give_up()
     raise DeadlinePassed(
         f"The source answered and was not fenced within {seconds:.0f} s",
-        "it stopped answering in the middle, or is too slow",
-        "Look at its brokers, or keep clients from it by a fence hook; then start a new run.",
+        "the source stopped answering during the attempt, or answers too slowly",
+        "The procedure returns to the source by itself. Check the brokers of the source, or have a fence hook fence the"
+        " source; then start a new run.",
     )
 
 

@@ -141,7 +141,7 @@ def view_from_here(procedure: Run, seconds: float) -> Look:
             return replace(
                 look,
                 sight=Sight.UNKNOWN,
-                words="the target did not answer either: it may be our own network that is broken",
+                words="the target did not answer either: the orchestrator's own network may be broken",
             )
     return look
 
@@ -156,9 +156,9 @@ def _see_from_here(procedure: Run, seconds: float, tell: Tell) -> None:
         return
     took = time.monotonic() - began
     if took > limit:
-        tell(Sight.SLOW, f"it described itself after {took:.1f} s")
+        tell(Sight.SLOW, f"the source sent metadata after {took:.1f} s")
         return
-    tell(Sight.ANSWERS, "it described itself; there was no time to try a write")
+    tell(Sight.ANSWERS, "the source sent metadata; the time was too short to try a write")
     partitions = _probe_partitions(cluster, metadata, (seconds - took) / 4)
     _try_write(
         procedure.systems.writer(procedure.request.source), partitions, began + seconds - time.monotonic(), limit, tell
@@ -199,12 +199,12 @@ def _try_write(
     if not partitions:
         tell(
             Sight.ANSWERS,
-            f"it described itself; no write was tried, as {PROBE_TOPIC} is not there and could not be made",
+            f"the source sent metadata; no write was tried, as the topic {PROBE_TOPIC} could not be created",
         )
     elif not led:
-        tell(Sight.REFUSES_WRITES, f"it described itself, but no partition of {PROBE_TOPIC} has a leader")
+        tell(Sight.REFUSES_WRITES, f"the source sent metadata, but no partition of {PROBE_TOPIC} has a leader")
     else:
-        tell(Sight.REFUSES_WRITES, f"it described itself, but acknowledged no write within {seconds:.1f} s")
+        tell(Sight.REFUSES_WRITES, f"the source sent metadata, but acknowledged no write within {seconds:.1f} s")
         tell(*_judge_writes(_write_probes(writer, led, seconds), limit))
 
 
@@ -231,15 +231,15 @@ def _judge_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) ->
         errors = sorted({answer.error for answer, _ in answers if not isinstance(answer, WriteAccepted)})
         return (
             Sight.REFUSES_WRITES,
-            f"it described itself, but acknowledged no write: {', '.join(errors) or 'no answer in time'}",
+            f"the source sent metadata, but acknowledged no write: {', '.join(errors) or 'no answer in time'}",
         )
     seconds, answer = min(living, key=lambda pair: pair[0])
     result_text = (
-        "took a write"
+        "accepted a write"
         if isinstance(answer, WriteAccepted)
-        else "refused a write for want of rights, as only a living broker does,"
+        else "refused a write with an authorization error, as only a running broker does,"
     )
-    return (Sight.SLOW if seconds > limit else Sight.ANSWERS), f"it {result_text} after {seconds:.1f} s"
+    return (Sight.SLOW if seconds > limit else Sight.ANSWERS), f"the source {result_text} after {seconds:.1f} s"
 
 
 # -- from the target's Connect worker ----------------------------------------------------------------------------
@@ -270,14 +270,14 @@ def _see_from_connect(procedure: Run, seconds: float, tell: Tell) -> None:
         else None
     )
     if status and "RUNNING" not in status.tasks.values():
-        tell(Sight.UNKNOWN, f"no task reads the source: {status}")
+        tell(Sight.UNKNOWN, f"no task of MirrorMaker 2 reads the source: {status}")
         return
     tell(Sight.UNKNOWN, "the heartbeats on the target could not be read in time")
     heartbeats = newest_heartbeats(procedure, seconds)
     while heartbeats and (remaining := ends_at - time.monotonic()) > 0:
         time.sleep(min(_BEAT_SECONDS, remaining))
         if max(newest_heartbeats(procedure, seconds), default=0) > heartbeats[-1]:
-            tell(Sight.ANSWERS, "MirrorMaker 2 mirrored a heartbeat that was written on it a moment ago")
+            tell(Sight.ANSWERS, "MirrorMaker 2 mirrored a heartbeat that was written on the source a moment ago")
             return
     tell(*_judge_silence(heartbeats, seconds, status))
 
@@ -286,17 +286,17 @@ def _judge_silence(heartbeats: Sequence[int], seconds: float, status: ConnectorS
     if len(heartbeats) < 2 or heartbeats[-1] - heartbeats[-2] > 1000 * seconds:
         return (
             Sight.UNKNOWN,
-            f"heartbeats come too rarely to tell, and a running connector proves nothing: {status or 'dedicated mode'}",
+            f"heartbeats are too rare, and a running connector proves nothing: {status or 'dedicated mode'}",
         )
     since = datetime.fromtimestamp(heartbeats[-1] / 1000, UTC).isoformat(timespec="seconds")
     if status is None:
         return (
             Sight.UNKNOWN,
-            f"no heartbeat since {since}, and in dedicated mode nobody tells whether a task reads the source",
+            f"no heartbeat since {since}, and in dedicated mode the states of tasks are unknown",
         )
     if not status.running:
         return Sight.UNKNOWN, f"no heartbeat since {since}, but not all tasks run: {status}"
-    return Sight.GONE, f"no heartbeat was mirrored since the one of {since}"
+    return Sight.GONE, f"no heartbeat was mirrored since {since}"
 
 
 def newest_heartbeats(procedure: Run, seconds: float) -> list[int]:
@@ -329,10 +329,10 @@ def _see_from_application(procedure: Run, seconds: float, tell: Tell) -> None:
         tell(Sight.UNKNOWN, "the topology names no source_probe")
         return
     view = probe.view(seconds)
-    detail_text = "" if view.detail is None else f", and says: {probe.shown(view.detail)}"
+    detail_text = "" if view.detail is None else f", and reports: {probe.shown(view.detail)}"
     if not view.reachable:
-        tell(Sight.GONE, f"it does not reach the source{detail_text}")
+        tell(Sight.GONE, f"the application does not reach the source{detail_text}")
     elif view.writable is False:
-        tell(Sight.REFUSES_WRITES, f"it reaches the source and cannot write{detail_text}")
+        tell(Sight.REFUSES_WRITES, f"the application reaches the source and cannot write{detail_text}")
     else:
-        tell(Sight.ANSWERS, f"it {'writes to' if view.writable else 'reaches'} the source{detail_text}")
+        tell(Sight.ANSWERS, f"the application {'writes to' if view.writable else 'reaches'} the source{detail_text}")

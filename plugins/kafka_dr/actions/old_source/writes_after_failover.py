@@ -24,7 +24,7 @@ _NAMED = 10
 #: Kafka's transaction tool takes a second or two per partition.
 _MOST_PARTITIONS_ASKED = 3
 #: Added to the list of writers if the cluster lets every principal use topics without ACL entries.
-_EVERY_PRINCIPAL = "anybody, where a topic had no entries"
+_EVERY_PRINCIPAL = "every principal, on topics without ACL entries"
 
 
 def known_ends(procedure: Run) -> dict[TopicPartition, int]:
@@ -130,7 +130,8 @@ def _stable_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]
     raise FenceNotProven(
         "Writes still get through on the old source",
         first_few(moved),
-        "A super user passes every ACL: stop this writer; the watcher looks again by itself.",
+        "Find out which client writes to these partitions, and stop that client; no ACL entry stops a super user. The"
+        " watcher tries again by itself; if fence_source failed, start a new run.",
     )
 
 

@@ -48,7 +48,8 @@ def refuse_loop(procedure: Run) -> None:
         raise Refusal(
             f"{flow.connectors.source} is not STOPPED",
             str(status),
-            "Stop it first: both directions at once copy records in a circle.",
+            f"Stop {flow.connectors.source}: two flows in opposite directions copy records in a circle. Then clear"
+            " return_to_source if that step failed, or start a new run.",
         )
 
 
@@ -139,9 +140,10 @@ class ReverseCopies:
         wrong = [f"{tp} -> {self._copy[tp]}" for tp in differing if tp not in cleaned]
         if wrong:
             raise Contradiction(
-                "The reverse flow copies other records than those written since the opening",
+                "The reverse flow copies records other than those that clients wrote after open_target",
                 first_few(wrong),
-                "It was stopped again; look at its offsets before resuming it.",
+                "The source connector of the reverse flow was stopped again. Check the connector's offsets in Connect"
+                " before you resume the connector.",
             )
         waiting = [str(tp) for tp in firsts if self._copy[tp] not in first_copies]
         if waiting:

@@ -155,9 +155,9 @@ def wait_for_stable_target_ends(
         after = procedure.systems.target.ends(watched)
         moving = [str(tp) for tp in watched if after[tp] != before[tp]]
         if moving:
-            raise NotYet(f"something still writes to the target: {first_few(moving)}")
+            raise NotYet(f"log ends of the target still move: {first_few(moving)}")
         return after
 
     return procedure.progress.wait(
-        step, "Still log ends on the target", still, procedure.request.deadlines.stop_seconds
+        step, "Stable log ends on the target", still, procedure.request.deadlines.stop_seconds
     )

@@ -39,7 +39,7 @@ class AbortProcedure(AbortedStep):
             raise BadInput(
                 "the params cannot be used",
                 f"{', '.join(unusable_params)}: this procedure does not take it",
-                "leave it out and trigger the DAG again; nothing was aborted",
+                "trigger the DAG again without these params; nothing was aborted",
             )
         return super().procedure(context)
 
@@ -51,7 +51,7 @@ class AbortProcedure(AbortedStep):
                 raise Refusal(
                     f"{procedure.id} has passed the point of no return",
                     "open_target had begun",
-                    "Go on forward: clear its failed step, or fail back later.",
+                    f"Clear the failed step of {procedure.id}, or move clients back later with failback.",
                 )
             run = context["dag_run"]
             reason, at = str(context["params"]["reason"]), procedure.now()

@@ -29,8 +29,8 @@ class RecordPositions(BaseOperator):
         if topology.recorder is None:
             raise BadInput(
                 "The topology has no recorder",
-                "no `recorder` in it",
-                "Name an archive under `recorder`, or pause record_positions.",
+                "`recorder` is missing",
+                "Name an archive under `recorder` in the topology, or pause the DAG record_positions.",
             )
         self._process = subprocess.Popen(
             [sys.executable, "-m", "kafka_dr.commands.record_positions"],
@@ -41,7 +41,9 @@ class RecordPositions(BaseOperator):
         for line in self._process.stdout or ():
             self.log.info(line.rstrip())
         raise SystemUnavailable(
-            "The recorder ended", f"exit code {self._process.wait()}", "Its last lines say why; it is started again."
+            "The recorder ended",
+            f"exit code {self._process.wait()}",
+            "Read the recorder's last lines in the task's log. Airflow starts the recorder again.",
         )
 
     def on_kill(self) -> None:

@@ -29,7 +29,7 @@ class CheckReadiness(ProcedureStep):
             record_fact(procedure.authority, self.task_id, ReadinessBlocked(blockers=[b.as_dict() for b in blockers]))
             listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in blockers)
             raise NotReady(
-                f"{len(blockers)} readiness gates are closed",
+                f"{len(blockers)} readiness checks failed",
                 listed,
                 " ".join(dict.fromkeys(b.next_step for b in blockers)),
             )

@@ -38,7 +38,8 @@ class CommitGroups(RecheckedStep):
             raise Refusal(
                 "Groups have members on the target",
                 first_few(sorted(active)),
-                "Stop those consumers; positions of a living group are never touched.",
+                "The procedure returns to the source by itself. Stop the consumers of these groups on the target, then"
+                " start a new run; positions of a group with members are never changed.",
             )
         before = held_positions(procedure, to_commit.groups)
         snapshot = self._snapshot(procedure, before)
@@ -54,9 +55,10 @@ class CommitGroups(RecheckedStep):
         wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
         if len(wrong):
             raise ReadBackFailed(
-                f"{len(wrong)} of {len(wanted)} positions are not what was committed",
+                f"{len(wrong)} of {len(wanted)} positions on the target differ from the committed positions",
                 str(wrong.head(5).to_dict("records")),
-                "The procedure returns by itself; the ledger names every position. Start a new one.",
+                "The procedure returns to the source by itself. Check the target's brokers and the ledger, which lists"
+                " every position; then start a new run.",
             )
         local = procedure.systems.target.ends(list(local_partitions(procedure)))
         return GroupsCommitted(

@@ -61,7 +61,7 @@ class DrainConsumers(ProcedureStep):
             if active and time.time() < began + limit:
                 raise NotYet(f"{len(active)} groups still have members: {first_few(sorted(active))}")
 
-        procedure.progress.wait(self.task_id, "Consumers leaving", require_empty, limit + 5)
+        procedure.progress.wait(self.task_id, "Consumers leaving their groups", require_empty, limit + 5)
 
     def _frozen_positions(self, procedure: Run, groups: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
         """Positions that stand still, and the log ends of __consumer_offsets from just before they were read."""
@@ -76,5 +76,8 @@ class DrainConsumers(ProcedureStep):
         # The step's clock runs from its beginning: the waits above may have used up their own deadlines.
         limits = procedure.request.deadlines
         return procedure.progress.wait(
-            self.task_id, "Positions at rest", read_frozen, limits.drain_seconds + 2 * limits.fence_seconds
+            self.task_id,
+            "Unchanged positions on the source",
+            read_frozen,
+            limits.drain_seconds + 2 * limits.fence_seconds,
         )

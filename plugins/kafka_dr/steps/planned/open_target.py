@@ -68,9 +68,9 @@ class OpenTarget(ProcedureStep):
         """
         if source_reopened(procedure):
             raise Refusal(
-                "The source was given back to its clients",
-                "return_to_source had begun",
-                "Clear return_to_source until it is done; then start a new procedure.",
+                "The procedure already returns to the source",
+                "return_to_source has begun to lift the fence on the source",
+                "Wait for return_to_source, or clear return_to_source if that step failed; then start a new run.",
             )
         source_still_fenced(procedure)
         source_ends_are_cut_off(procedure)

@@ -33,7 +33,8 @@ class SeedReverseReplication(RecheckedStep):
             raise Refusal(
                 f"{name} is not STOPPED",
                 f"{status.state} with {len(status.tasks)} tasks",
-                "Stop it: it would copy records in a circle.",
+                f"Stop {name}: two flows in opposite directions copy records in a circle. Then clear return_to_source"
+                " if that step failed, and start a new run.",
             )
         seeds = {tp: end - 1 if end > 0 else None for tp, end in ends_at_opening(procedure).items()}
         record_fact(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(seeds)))

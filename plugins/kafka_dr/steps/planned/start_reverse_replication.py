@@ -37,7 +37,8 @@ class StartReverseReplication(ProcedureStep):
             raise Refusal(
                 f"{procedure.flow.connectors.source} is not STOPPED",
                 f"{forward.state} with {len(forward.tasks)} tasks",
-                "Stop it first: both directions at once copy records in a circle.",
+                f"Stop {procedure.flow.connectors.source}: two flows in opposite directions copy records in a circle."
+                " Then clear start_reverse_replication.",
             )
         seeded = procedure.progress.require(ReverseFlowSeeded).seeded
         copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None
@@ -46,7 +47,7 @@ class StartReverseReplication(ProcedureStep):
             procedure.authority.hold()
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
         if copies is None:
-            note = "it ran before and was not seeded: nothing to prove"
+            note = "the reverse flow was not seeded: its first records were not compared"
             return FlowStarted(started=True, connectors=connectors, note=note)
         try:
             flowing = procedure.progress.wait(

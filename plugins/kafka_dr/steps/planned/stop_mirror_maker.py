@@ -38,7 +38,7 @@ class StopMirrorMaker(RecheckedStep):
             checkpoint.result()
         proofs = procedure.progress.wait(
             self.task_id,
-            "Still drained after the stop",
+            "Drained partitions after the stop",
             Drain(procedure).look,
             procedure.request.deadlines.zero_lag_seconds,
         )

@@ -12,8 +12,8 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 
 _ACKNOWLEDGE = (
-    "or, if this cannot wait, start a new run that says why in acknowledge_cool_down: the second person who approves it"
-    " sees it"
+    "or, if the move cannot wait, start a new run with the reason in acknowledge_cool_down, which the second person who"
+    " approves the run sees"
 )
 
 
@@ -29,8 +29,8 @@ class OpenProcedure(ProcedureStep):
             if procedure.progress.done(ProcedureClosed) is not None:
                 raise Refusal(
                     "This run has ended",
-                    "the journal says that it was closed",
-                    "Start a new run; clearing an ended one moves nobody.",
+                    "the journal records that the run was closed",
+                    "Start a new run; clearing tasks of an ended run moves no client.",
                 )
             epoch = _take_lease(procedure)
             outcome = LeaseTaken(epoch=epoch, pair=procedure.pair)

@@ -68,7 +68,7 @@ class ReturnToSource(ProcedureStep):
                 raise NotYet(str(error)) from None
 
         return procedure.progress.wait(
-            self.task_id, "Everything as it was found", try_to_return, procedure.request.deadlines.return_seconds
+            self.task_id, "The rollback", try_to_return, procedure.request.deadlines.return_seconds
         )
 
     def _give_back(self, procedure: Run) -> SourceReturned:

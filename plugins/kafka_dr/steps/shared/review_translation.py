@@ -46,7 +46,7 @@ class ReviewTranslation(ProcedureGate):
                 f"{_count(result.holes)} records below the cut-off were not found on the target.",
                 (f"{_count(result.cut)} unread records have already been deleted from the target by its retention."),
                 (
-                    f"{len(new_groups)} groups were born after the forecast and move too:"
+                    f"{len(new_groups)} groups were created after the forecast and move too:"
                     f" {table_cell(first_few(new_groups, 20)) or 'none'}."
                 ),
                 "",
@@ -72,11 +72,11 @@ class ReviewTranslation(ProcedureGate):
 
 def _describe_rereads(translated: OffsetsTranslated) -> str:
     """Say how many records one position reads again at most, and how many positions may be newer than known."""
-    largest = "of some nobody knows how many" if translated.bound is None else f"at most {translated.bound}"
+    largest = "unknown for some positions" if translated.bound is None else f"at most {translated.bound}"
     moved = translated.may_have_moved
     moved_note = (
-        f" {moved} positions are of groups that may have gone on since they were seen: they are taken to have read all"
-        " that the target holds."
+        f" {moved} positions are of groups that may have read on after the last sample: these groups are assumed to"
+        " have read all records on the target."
         if moved
         else ""
     )

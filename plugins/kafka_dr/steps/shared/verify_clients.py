@@ -25,7 +25,7 @@ class VerifyClients(ProcedureStep):
         expected = list(procedure.progress.move().active_groups)
         procedure.progress.wait(
             self.task_id,
-            "Groups on the target",
+            "Active groups on the target",
             lambda: self._require_arrived(procedure, expected),
             procedure.request.deadlines.verify_seconds,
         )
@@ -33,7 +33,7 @@ class VerifyClients(ProcedureStep):
             expected_groups=len(expected),
             left_on_source=None if procedure.progress.without_source else 0,
             records_since_opening=self._count_written(procedure),
-            note=None if expected else "no group was active at the forecast: nothing to wait for",
+            note=None if expected else "no group was active when the plan was made: verify_clients waited for no group",
         )
 
     def _require_arrived(self, procedure: Run, expected: list[str]) -> None:
@@ -43,7 +43,9 @@ class VerifyClients(ProcedureStep):
             else sorted(active_groups(procedure.systems.source, groups_of(procedure)))
         )
         if still_on_source:
-            raise NotYet(f"{len(still_on_source)} groups are still on the source: {first_few(still_on_source)}")
+            raise NotYet(
+                f"{len(still_on_source)} groups still have members on the source: {first_few(still_on_source)}"
+            )
         missing = sorted(set(expected) - set(active_groups(procedure.systems.target, expected)))
         if missing:
             raise NotYet(

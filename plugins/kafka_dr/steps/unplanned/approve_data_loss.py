@@ -19,7 +19,7 @@ class ApproveDataLoss(ProcedureGate):
         move = procedure.progress.move()
         plan = move.planned
         return Question(
-            f"Give up {plan.source}, lose {plan.inventory['certain']} records or more, and go on with {plan.target}?"
+            f"Give up {plan.source}, lose {plan.inventory['certain']} records or more, and continue on {plan.target}?"
             " Plan",
             loss_markdown(move.plan, move.plan_digest),
         )

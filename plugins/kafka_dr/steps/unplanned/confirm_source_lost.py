@@ -16,8 +16,8 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 
 _OVERRIDE = (
-    "If it must be left all the same, start a new run that says why in override_source_lost: the second person who"
-    " approves the loss sees it."
+    "To leave the source all the same, start a new run with the reason in override_source_lost, which the second person"
+    " who approves the loss sees."
 )
 
 
@@ -62,20 +62,23 @@ def refusal_of(verdict: LossVerdict) -> SourceNotLost:
         return SourceNotLost(
             "The source still answers",
             str(verdict),
-            f"planned_failover is the right procedure: it loses nothing. {_OVERRIDE}",
+            f"Start planned_failover, which loses no records. {_OVERRIDE}",
         )
     if verdict.state is SourceState.REFUSES_WRITES:
         return SourceNotLost(
             "The source answers, but accepts no writes",
             str(verdict),
-            f"It may accept them again at any moment: mend it. {_OVERRIDE}",
+            f"Repair the source, which may accept writes again at any moment. {_OVERRIDE}",
         )
     if verdict.state is SourceState.SLOW:
         return SourceNotLost(
-            "The source is slow", str(verdict), f"It may be as it was in a moment: find out why. {_OVERRIDE}"
+            "The source is slow",
+            str(verdict),
+            f"Find out why the source is slow; the source may recover at any moment. {_OVERRIDE}",
         )
     return SourceNotLost(
-        "Nobody can tell whether the source is lost",
+        "It is unknown whether the source is lost",
         str(verdict),
-        f"Start a new run when the views named here can look. {_OVERRIDE}",
+        "Check that the orchestrator reaches the target, and that TLS to the source works; then start a new run."
+        f" {_OVERRIDE}",
     )

@@ -46,12 +46,12 @@ class FenceSource(ProcedureStep):
                     return fenced
                 unproven = FenceNotProven(
                     "The source answers and has no authorizer",
-                    "nothing but an ACL can fence it from here",
-                    "Keep clients from it by a fence hook, or by other means until it does not answer; then start a new"
-                    " run.",
+                    "without an authorizer no ACL entry can fence the source",
+                    "The procedure returns to the source by itself. Have a fence hook fence the source, or disconnect"
+                    " the source from its network; then start a new run.",
                 )
         except KafkaUnavailable as error:
-            self.log.info("The source is out of reach: %s", error)
+            self.log.info("The source does not answer: %s", error)
         except (FenceNotProven, DeadlinePassed) as error:
             unproven = error
         return self._fence_without_acls(procedure, topics, approval, unproven)

@@ -29,9 +29,9 @@ class OpenWithoutSource(OpenTarget):
         """Recheck as OpenTarget does, without asking the source; return why positions on it need no check."""
         if source_reopened(procedure):
             raise Refusal(
-                "The source was given back to its clients",
-                "return_to_source had begun",
-                "Clear return_to_source until it is done; then start a new procedure.",
+                "The procedure already returns to the source",
+                "return_to_source has begun to lift the fence on the source",
+                "Wait for return_to_source, or clear return_to_source if that step failed; then start a new run.",
             )
         mirror_maker_still_stopped(procedure)
         group_sync_stopped(procedure, self.task_id)
@@ -42,7 +42,7 @@ class OpenWithoutSource(OpenTarget):
                 watcher_seen(procedure)
             # Checked last: only stable target ends show that a connector that is still stopping writes nothing.
             target_ends_are_boundary(procedure)
-        return "the source was given up"
+        return "not checked: the source was given up"
 
     def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
         """Operations to allow on the target, each with the principals that have the right there, denied or not."""
@@ -59,7 +59,8 @@ def refuse_living_groups(procedure: Run) -> None:
     active = active_groups(procedure.systems.target, groups_of(procedure))
     if active:
         raise Refusal(
-            f"Groups came alive on {procedure.request.target}",
+            f"Groups have members on {procedure.request.target}",
             first_few(sorted(active)),
-            "Stop those consumers; the procedure returns to the source.",
+            "The procedure returns to the source by itself. Find out which consumers joined these groups on"
+            f" {procedure.request.target}, and stop these consumers; then start a new run.",
         )

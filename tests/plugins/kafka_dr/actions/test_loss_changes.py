@@ -232,7 +232,7 @@ def test_an_answer_to_an_earlier_loss_is_asked_again(ready: Any) -> None:
     gate, subject = ReviewTranslation(task_id=REVIEW.value), question(ready)[0]
     accepted(ready, 400)
     ready.api.answer(REVIEW, subject)
-    with pytest.raises(Exception, match="counts for nothing.*does not name digest"):
+    with pytest.raises(Exception, match="The answer is not valid.*does not name digest"):
         gate.execute_complete(
             ready.context(), {"chosen_options": ["Approve"], "responded_by_user": {"id": "bob", "name": "bob"}}
         )

@@ -15,7 +15,7 @@ from kafka_dr.errors import Contradiction
 def test_a_topic_that_kafka_would_not_make_is_refused(column: str, name: str, tmp_path: Path) -> None:
     """Whoever answers in a cluster's place could else choose where a job writes."""
     frame = pd.DataFrame({"topic": ["orders", "orders"], "target_topic": ["orders", None], column: ["orders", name]})
-    with pytest.raises(Contradiction, match="A cluster names a topic that Kafka does not allow") as refused:
+    with pytest.raises(Contradiction, match="A topic has a name that Kafka does not allow") as refused:
         write_frame(tmp_path, "bounds", frame)
     assert repr(name)[:20] in refused.value.seen and refused.value.next_step and not list(tmp_path.iterdir())
 

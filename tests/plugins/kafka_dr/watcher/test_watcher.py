@@ -245,7 +245,7 @@ def test_the_window_begins_with_the_first_answer(watch: Watch, monkeypatch: pyte
     watch.bench.probe_answers[0] = WriteAccepted(1, 1)
     monkeypatch.setattr(Progress, "wait", lambda self, step, what, look, seconds: look())
     watch.back()
-    assert watch.outcomes == [] and watch.armed == 1 and "was not refused" in watch.lines[0]
+    assert watch.outcomes == [] and watch.armed == 1 and "brokers did not refuse the probe's write" in watch.lines[0]
     (first,) = armed_fences(telling_entries(watch.bench.journal))
     watch.bench.probe_answers.clear()
     watch.another().look()

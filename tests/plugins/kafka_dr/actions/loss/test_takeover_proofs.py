@@ -212,7 +212,7 @@ def test_a_return_that_waits_for_the_dead_source_takes_nothing_away(died: Any) -
     died.topology.write_text(
         died.topology.read_text().replace('"stable_seconds"', '"return_seconds": 0.3, "stable_seconds"')
     )
-    with pytest.raises(AirflowFailException, match="Everything as it was found: not within"):
+    with pytest.raises(AirflowFailException, match="The rollback: not within"):
         ReturnToSource(task_id="return_to_source").execute(died.context("r1"))
     assert [e.payload for e in died.journal.entries(EARLIER, Step.RETURN_TO_SOURCE, Entry.INTENT)] == [{"try": 1}]
     figures = assess(died)

@@ -335,7 +335,7 @@ def test_a_copy_of_something_old_stops_it_again(bench: Any, monkeypatch: pytest.
     monkeypatch.setattr(
         way.worker, "resume", lambda name, **more: (resume(name, **more), way.write("primary", 10, "old"))
     )
-    with pytest.raises(AirflowFailException, match="copies other records"):
+    with pytest.raises(AirflowFailException, match="copies records other than those that clients wrote"):
         start(way)
     assert way.worker.states[BACK] == "STOPPED"
 

@@ -112,7 +112,7 @@ def test_what_was_not_kept_is_named(bench: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(
         bench.clusters["standby"], "commit_many", lambda positions: {g: dict.fromkeys(at, "ok") for g, at in positions}
     )
-    with pytest.raises(ReadBackFailed, match="1 of 1 positions are not what was committed"):
+    with pytest.raises(ReadBackFailed, match="1 of 1 positions on the target differ from the committed positions"):
         commit(bench, procedure)
     assert len(list(procedure.artifacts.folder.glob("ledger-*.parquet"))) == 1
 

@@ -73,7 +73,7 @@ def test_a_copy_of_an_old_record_stops_the_flow(bench: Any) -> None:
     write(bench, "standby", 10, "new")
     StartReverseReplication(task_id=STEP)._ends_before(procedure, procedure.reverse_flow)
     write(bench, "primary", 10, "old")
-    with pytest.raises(Contradiction, match="other records than those written since the opening.*orders-0"):
+    with pytest.raises(Contradiction, match="records other than those that clients wrote after open_target.*orders-0"):
         start(bench, procedure)
     assert bench.workers["primary"].asked[-1] == ("stop", "s.source")
 

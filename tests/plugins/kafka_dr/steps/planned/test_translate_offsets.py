@@ -172,7 +172,10 @@ def test_a_spark_job_that_does_not_end_is_killed_and_tried_again(
     with pytest.raises(AirflowException, match="Spark did not translate") as error:
         TranslateOffsets(task_id="translate_offsets").execute(bench.context())
     assert time.monotonic() - began < 30 and not isinstance(error.value, AirflowFailException)
-    assert bench.entries("translate_offsets")[-1].payload["seen"] == "it had not ended after 2 s, and was killed"
+    assert (
+        bench.entries("translate_offsets")[-1].payload["seen"]
+        == "the Spark job had not ended after 2 s, and was killed"
+    )
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 

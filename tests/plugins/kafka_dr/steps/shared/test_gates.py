@@ -199,7 +199,7 @@ def test_the_last_answer_that_counts_for_nothing_ends_the_gate(bench: Any) -> No
     """Asked as often as it may be; the evidence says why, not that a process ended."""
     digest = forecast(bench)
     bench.api.answer(GATE, f"Plan {digest}", responded_by_id="alice", responded_by_name="alice")
-    with pytest.raises(AirflowFailException, match="No answer to approve_failover counted.*alice started the run"):
+    with pytest.raises(AirflowFailException, match="No valid answer to approve_failover.*alice started the run"):
         gate().execute_complete(bench.context(attempt=6), APPROVED)
     assert bench.kinds(GATE)[-2:] == [Entry.NOTE, Entry.REFUSAL]
 

@@ -110,7 +110,7 @@ def test_a_cool_down_is_refused(cooling: Any) -> None:
         AirflowFailException, match=rf"a cool-down runs.*{cooling.dag_id}-r1 ended as completed at .*, in (900|899) s"
     ) as refused:
         open_(cooling, "r2")
-    assert "start a new run that says why in acknowledge_cool_down" in str(refused.value)
+    assert "start a new run with the reason in acknowledge_cool_down" in str(refused.value)
     assert cooling.kinds(STEP, "r2") == [Entry.REFUSAL]
     assert cooling.entries(STEP, "r2")[0].payload["error"] == "NotReady"
     assert cooling.journal.lease("primary+standby").epoch == 1

@@ -274,7 +274,7 @@ def test_a_return_that_began_to_reopen_forbids_opening(bench: Any) -> None:
     bench.workers["standby"].resume = killed
     with pytest.raises(MemoryError):
         return_(bench)
-    with pytest.raises(AirflowFailException, match="given back"):
+    with pytest.raises(AirflowFailException, match="already returns to the source"):
         OpenTarget(task_id=Step.OPEN_TARGET.value).execute(bench.context())
     bench.workers["standby"].resume = resume
     return_(bench)

@@ -68,10 +68,10 @@ def test_a_lost_source_lets_the_procedure_go_on(run: Callable[..., Any]) -> None
 
 
 @pytest.mark.parametrize(("verdict", "reason", "advice"), [
-    (ANSWERS, "The source still answers", "planned_failover is the right procedure"),
-    (REFUSES, "The source answers, but accepts no writes", "mend it"),
-    (SLOW, "The source is slow", "find out why"),
-    (UNDECIDED, "Nobody can tell whether the source is lost", "Start a new run"),
+    (ANSWERS, "The source still answers", "Start planned_failover, which loses no records"),
+    (REFUSES, "The source answers, but accepts no writes", "Repair the source"),
+    (SLOW, "The source is slow", "Find out why the source is slow"),
+    (UNDECIDED, "It is unknown whether the source is lost", "Check that the orchestrator reaches the target"),
 ])  # fmt: skip
 def test_any_other_source_is_not_left(run: Callable[..., Any], verdict: LossVerdict, reason: str, advice: str) -> None:
     """The refusal says what was seen, what to do, and how to leave it all the same; who saw what stands in the
@@ -107,8 +107,8 @@ def test_a_lost_source_that_nobody_watches_for_is_not_left(run: Callable[..., An
     with pytest.raises(
         AirflowFailException,
         match=(
-            "Nobody watches for the old source: watch_old_source does not run. Seen: it showed life last at .*, 120 s"
-            " ago. Next: Unpause that DAG"
+            "No process watches the old source: watch_old_source does not run. Seen: the last heartbeat of"
+            " watch_old_source was at .*, 120 s ago. Next: Unpause the DAG watch_old_source"
         ),
     ):
         run(LOST, watched=False)

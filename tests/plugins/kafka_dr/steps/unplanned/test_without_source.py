@@ -158,7 +158,7 @@ def test_while_the_target_moves_nothing_goes_on(lost: Any, monkeypatch: pytest.M
     lost.workers["standby"].away = away
     moving(lost, monkeypatch, looks=10**6)
     monkeypatch.setattr("kafka_dr.procedure.progress.Progress.clock", lambda self, step: 0.0)
-    with pytest.raises(AirflowFailException, match="something still writes to the target: orders-0"):
+    with pytest.raises(AirflowFailException, match="log ends of the target still move: orders-0"):
         execute(lost, STOP)
     assert Entry.OUTCOME not in lost.kinds(STOP)
 
@@ -377,7 +377,7 @@ def test_the_way_back_waits_for_a_source_on_which_something_was_changed(lost: An
     lost.topology.write_text(
         lost.topology.read_text().replace('"stable_seconds"', '"return_seconds": 0.5, "stable_seconds"')
     )
-    with pytest.raises(AirflowFailException, match="Everything as it was found: not within.*asking primary failed"):
+    with pytest.raises(AirflowFailException, match="The rollback: not within.*asking primary failed"):
         execute(lost, Step.RETURN_TO_SOURCE)
     assert Entry.OUTCOME not in lost.kinds(Step.RETURN_TO_SOURCE)
 
