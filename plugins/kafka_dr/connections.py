@@ -59,11 +59,11 @@ class Connections:
         if any(kind in f"{connection.conn_type} {master}" for kind in ("yarn", "k8s", "kubernetes")):
             raise BadInput(
                 f"Connection {connection_id} would show secrets",
-                f"the master is {master}: spark-submit takes the clusters' logins on its command line there",
+                f"with the master {master}, spark-submit takes the clusters' logins on its command line",
                 advice,
             )
         if mode == "cluster":
-            raise BadInput(f"Connection {connection_id} hands no secrets on", "its deploy mode is cluster", advice)
+            raise BadInput(f"Connection {connection_id} does not pass secrets on", "deploy mode cluster", advice)
 
     def journal_url(self, connection_id: str) -> str:
         """SQLAlchemy URL of the journal: `url` in the connection's extra, or the connection's own URI."""

@@ -82,7 +82,7 @@ def _text(name: str, longest: int, description: str, shortest: int = 1) -> Field
 
 def _seconds(name: str, description: str) -> Field:
     schema = {"type": ["null", "number"], "exclusiveMinimum": 0, "maximum": 86_400}
-    return Field(name, schema, f"{description}; empty = the topology's.")
+    return Field(name, schema, f"{description}; empty = the topology's value.")
 
 
 def _switch(name: str, description: str) -> Field:
@@ -105,26 +105,28 @@ _ENDS = (
     Field(
         "reason",
         {"type": "string", "minLength": 1, "maxLength": 500},
-        "Why; it stands in the evidence.",
+        "Why this run is made; the evidence states this reason.",
         required=True,
     ),
 )
 _COOL_DOWN = _text(
     "acknowledge_cool_down",
     500,
-    "Why this run cannot wait for the end of the cool-down after the last one; empty = it must have ended. The second"
-    " person who approves sees it.",
+    "Why this run cannot wait for the end of the cool-down after the last run; empty = the cool-down must have ended."
+    " The second person who approves sees this reason.",
 )
-_APPROVAL_WAIT = _seconds("approval_wait_seconds", "How long an answer is waited for")
+_APPROVAL_WAIT = _seconds("approval_wait_seconds", "How long a gate waits for an answer")
 _COMMON = (
     *_ENDS,
     _text("topics", 10_000, _PATTERNS, shortest=0),
     _text("groups", 10_000, _PATTERNS, shortest=0),
     _COOL_DOWN,
     _APPROVAL_WAIT,
-    _seconds("verify_seconds", "How long groups are waited for on the target"),
+    _seconds("verify_seconds", "How long verify_clients waits for groups on the target"),
 )
-_START_REVERSE = _switch("start_reverse_replication", "Give the new primary a standby at the end.")
+_START_REVERSE = _switch(
+    "start_reverse_replication", "Start the reverse flow at the end, so that the target has a standby."
+)
 _FENCED = (
     _switch(
         "acknowledge_recreated_topics",
@@ -133,68 +135,73 @@ _FENCED = (
     _map(
         "exclude_groups",
         {"minLength": 1, "maxLength": 500},
-        'Groups that are not waited for, each with the reason: {"group": "why"}. Their positions are left to their'
-        " policies.",
+        'Groups for which the run does not wait, each with the reason: {"group": "why"}. The policies of these groups'
+        " decide their positions.",
     ),
     _switch(
         "abort_open_transactions",
-        "Transactions that stay open behind the fence are aborted by Kafka's own tool; otherwise they are waited for.",
+        "Abort transactions that stay open after the fence, with Kafka's own tool; otherwise the run waits for them to"
+        " end.",
     ),
     _START_REVERSE,
-    _seconds("max_fence_seconds", "Clients are fenced no longer than this"),
-    _seconds("transaction_seconds", "How long open transactions are waited for behind the fence"),
-    _seconds("drain_seconds", "How long consumers are given to leave by themselves"),
-    _seconds("zero_lag_seconds", "Deadline of the drain"),
+    _seconds("max_fence_seconds", "How long clients may be fenced before the run returns to the source"),
+    _seconds("transaction_seconds", "How long the run waits for open transactions after the fence"),
+    _seconds("drain_seconds", "How long consumers may take to leave their groups by themselves"),
+    _seconds("zero_lag_seconds", "How long wait_for_zero_lag may take"),
 )
 _RETURNED = (
     _choice(
         "mode",
         ("append", "recreate"),
-        "append: the returned cluster's logs stay, only what is new is added. recreate: its topics are deleted and"
-        " mirrored whole.",
+        "append: the returned cluster's logs stay, and only new records are added. recreate: the returned cluster's"
+        " topics are deleted and mirrored from their beginnings.",
     ),
     _map(
         "stranded",
         {"enum": ["keep", "replay", "quarantine", "discard"]},
-        'What becomes of records that were never replicated, by topic: {"regular expression": "keep"}. Empty = they are'
-        " kept in place. All are exported before.",
+        'What is done with stranded records (never replicated), by topic: {"regular expression": "keep"}. Empty ='
+        " stranded records stay in place. All stranded records are exported first.",
     ),
     _choice(
         "compare",
         ("proven", "whole"),
-        "proven: the logs are compared from where they were last proven alike. whole: from their beginnings.",
+        "proven: two logs are compared from the offsets up to which they were last proven alike. whole: from their"
+        " beginnings.",
     ),
     replace(
         _START_REVERSE,
         default=True,
-        description="Give the new primary a standby at the end: the flow as it was before the first failover.",
+        description="Start the flow target->source at the end, as it was before the first failover: then the target has"
+        " a standby.",
     ),
-    _seconds("catch_up_seconds", "How long the flow back is given to copy what clients wrote since the failover"),
+    _seconds("catch_up_seconds", "How long the flow back may take to copy what clients wrote since the failover"),
 )
 _LOST = (
     _text(
         "override_source_lost",
         500,
-        "Why the source is left although it was not seen lost; empty = it must be. The second person who approves the"
-        " loss sees it.",
+        "Why clients leave the source although it was not shown to be lost; empty = the source must be shown to be"
+        " lost. The second person who approves the loss sees this reason.",
     ),
     _text(
         "continue_procedure",
         300,
-        "A planned failover in whose middle the source died: its procedure id. What it had proven is taken over.",
+        "Id of a planned failover during which the source was lost. This run continues it, and uses what it has"
+        " proven.",
     ),
-    _seconds("confirm_seconds", "How long the source must be seen lost"),
-    _seconds("slow_seconds", "A source that answers later than this is slow"),
+    _seconds("confirm_seconds", "How long the source must be observed to be lost"),
+    _seconds("slow_seconds", "How long an answer of the source may take; a source that takes longer is slow"),
 )
 _UNDONE = (
     _text(
         "undo_procedure",
         300,
-        "The procedure whose commit is undone, by its id; empty = the last one from source to target that committed.",
+        "Id of the procedure whose commit is undone; empty = the last procedure from source to target that committed"
+        " positions.",
     ),
     _switch(
         "overwrite_later_commits",
-        "Positions that somebody changed since that commit are put back, too; otherwise they are left as they are, and"
+        "Restore also positions that were changed since that commit; otherwise these positions stay unchanged and are"
         " named.",
     ),
 )

@@ -47,11 +47,11 @@ def common_options(about: str) -> argparse.ArgumentParser:
     """Return a command line parser with the options of all jobs; ``about`` begins with the job's description."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--input", required=True, type=Path, help="folder with the job's input")
-    parser.add_argument("--output", required=True, type=Path, help="folder to be made")
+    parser.add_argument("--output", required=True, type=Path, help="folder that the job creates")
     parser.add_argument(
         "--wait-for-input", type=float, default=0.0, help="seconds to wait for job.json, which is written last"
     )
-    parser.add_argument("--rows-per-read", type=int, help="records taken from a consumer at once")
+    parser.add_argument("--rows-per-read", type=int, help="records that one read takes from a consumer")
     parser.add_argument("--content-limit", type=int, help="most records to read per partition and side")
     parser.add_argument("--source-config", help="private JSON file with the source's client settings")
     parser.add_argument("--target-config", help="private JSON file with the target's client settings")

@@ -30,7 +30,7 @@ class Worker:
     def answer(self) -> None:
         """Fail where the worker is away."""
         if self.away:
-            raise ConnectUnavailable("Connect did not do GET /connectors", "no connection", "look at Connect")
+            raise ConnectUnavailable("the request GET /connectors to Connect failed", "no connection", "check Connect")
 
     def worker(self, timeout: float = 30.0) -> Any:
         """Its version; it stands beside the standby."""

@@ -27,7 +27,7 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def _checked_reason(text: str) -> str:
-    if problem := "say in words why" if not text.strip() else _reason_problem(text, ""):
+    if problem := "state the reason" if not text.strip() else _reason_problem(text, ""):
         raise ValueError(problem)
     return text.strip()
 
@@ -38,7 +38,7 @@ Reason = Annotated[str, AfterValidator(_checked_reason)]
 
 def _checked_procedure_id(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,300}", text):
-        raise ValueError("a procedure's id, as its evidence folder is called")
+        raise ValueError("expected a procedure id, the name of that procedure's evidence folder")
     return text
 
 
@@ -120,7 +120,9 @@ def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collect
     problems += deadline_problems + choice_problems
     if problems:
         raise bad_input(
-            "the params cannot be used", problems, "correct them and trigger the DAG again; nothing was touched"
+            "the params cannot be used",
+            problems,
+            "correct the params and start a new run; this attempt changed nothing",
         )
     plain_params = {key: given[key] for key in ("source", "target", *_SWITCHES) if key in given}
     excluded = {group: why.strip() for group, why in sorted(given.get("exclude_groups", {}).items())}
@@ -161,14 +163,14 @@ def _ends(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
             problem = f"{quoted_value(given[end])} is not a cluster" if end in given else "missing"
             yield f"{end}: {problem}; clusters of the topology: {', '.join(topology.aliases)}"
     if both_known and given["source"] == given["target"]:
-        yield f"target: the same cluster as the source, {quoted_value(given['source'])}; name two different ones"
+        yield f"target: the same cluster as the source, {quoted_value(given['source'])}; name two different clusters"
     elif both_known and topology.find_flow(given["source"], given["target"]) is None:
         flows = ", ".join(f"{flow.source}->{flow.target}" for flow in topology.flows)
         yield f"target: no flow replicates {given['source']}->{given['target']}; flows: {flows}"
 
 
 def _reason(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
-    if problem := _reason_problem(given.get("reason"), "say in words why this run is made"):
+    if problem := _reason_problem(given.get("reason"), "state why this run is made"):
         yield f"reason: {problem}"
 
 
@@ -178,11 +180,7 @@ def _reason_problem(reason: Any, instruction: str) -> str | None:
     if len(reason) > LONGEST_REASON:
         return f"{len(reason)} characters; at most {LONGEST_REASON}"
     odd = _invisible(reason)
-    return (
-        f"holds the control or invisible character {odd!a}; write it on one line, in visible characters"
-        if odd
-        else None
-    )
+    return f"contains the control or invisible character {odd!a}; write one line of visible characters" if odd else None
 
 
 def _invisible(text: str) -> str | None:
@@ -196,13 +194,16 @@ def _parts(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
         text = given.get(key, ALL)
         if not isinstance(text, str) or not text.strip():
             given_text = quoted_value(text)
-            yield f"{key}: {given_text}; regular expressions, parted by commas; leave it out for all of the flow"
+            yield (
+                f"{key}: {given_text}; expected regular expressions, separated by commas; leave {key} out to move all"
+                " of the flow"
+            )
         elif problem := pattern_problem(text, kind):
             yield f"{key}: {problem}"
         elif not _all_of_flow(text, key, flow):
             yield (
                 f"{key}: {quoted_value(text)} is narrower than the flow. Moving one application alone needs its topics"
-                f" taken out of the running flow; that is not built yet. Leave {key} out to move all of the flow"
+                f" taken out of the running flow, which is not built yet. Leave {key} out to move all of the flow"
             )
 
 
@@ -219,15 +220,16 @@ def _flow(topology: Topology, given: Mapping[str, Any]) -> Flow | None:
 def _switches(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     for key in _SWITCHES:
         if not isinstance(given.get(key, False), bool):
-            yield f"{key}: {quoted_value(given[key])}; true or false"
+            yield f"{key}: {quoted_value(given[key])}; expected true or false"
 
 
 def _tools(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     if given.get("abort_open_transactions") is True and topology.kafka_tools is None:
         yield (
-            "abort_open_transactions: needs Kafka's own tool, and the topology does not say where it is; set"
-            " `kafka_tools` there to the folder of Kafka's jars, or leave the param out: open transactions are then"
-            " waited for"
+            "abort_open_transactions: needs Kafka's own tool, but the topology does not name its folder; set"
+            " `kafka_tools` in the topology to the folder of Kafka's jars, or leave the param out: the run then waits"
+            " for"
+            " open transactions"
         )
 
 
@@ -235,24 +237,24 @@ def _excluded(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     excluded = given.get("exclude_groups", {})
     if not isinstance(excluded, Mapping):
         yield (
-            f'exclude_groups: {quoted_value(excluded)}; a map of group to reason, such as {{"reports": "its owner is on'
-            ' holiday"}'
+            f'exclude_groups: {quoted_value(excluded)}; expected a map of group to reason, such as {{"reports": "its'
+            ' owner is on holiday"}'
         )
         return
     if len(excluded) > MOST_EXCLUDED:
         yield f"exclude_groups: {len(excluded)} groups; at most {MOST_EXCLUDED}"
     for group, reason in list(excluded.items())[:MOST_EXCLUDED]:
-        problem = _group_problem(group) or _reason_problem(reason, "say in words why this group is not waited for")
+        problem = _group_problem(group) or _reason_problem(reason, "state why the run does not wait for this group")
         if problem:
             yield f"exclude_groups[{quoted_value(group)}]: {problem}"
 
 
 def _group_problem(group: Any) -> str | None:
     if not isinstance(group, str) or not group.strip() or len(group) > LONGEST_GROUP:
-        return f"no name of a group; 1 to {LONGEST_GROUP} characters"
+        return f"not a group name; expected 1 to {LONGEST_GROUP} characters"
     if "*" in group:
-        return "one group by its whole name, no wildcard"
-    return f"holds the control or invisible character {odd!a}" if (odd := _invisible(group)) else None
+        return "expected one group by its whole name, no wildcard"
+    return f"contains the control or invisible character {odd!a}" if (odd := _invisible(group)) else None
 
 
 def _deadlines(stated: Deadlines, given: Mapping[str, Any]) -> tuple[Deadlines, list[str]]:
@@ -261,7 +263,7 @@ def _deadlines(stated: Deadlines, given: Mapping[str, Any]) -> tuple[Deadlines, 
         return Deadlines(**(stated.model_dump() | overrides)), []
     except ValidationError as error:
         return stated, [
-            f"{key}: {quoted_value(overrides[key])}; {_expected(fault)}, in seconds"
+            f"{key}: {quoted_value(overrides[key])}; expected seconds: {_expected(fault)}"
             for fault in error.errors()
             for key in map(str, fault["loc"][:1])
         ]

@@ -63,13 +63,15 @@ def check_topology(data: Mapping[str, Any], name: str) -> Topology:
 
 def _topology_from(document: Document, name: str) -> Topology:
     if not isinstance(document.data, Mapping):
-        raise BadInput(f"{name} is no map of settings", type(document.data).__name__, "begin it with `clusters:`")
+        raise BadInput(
+            f"{name} is not a map of settings", type(document.data).__name__, "begin the file with `clusters:`"
+        )
     data = without_secrets(document.data)
     topology, faults = _validated(data)
     problems = [*document.problems, *problems_in(document.data), *faults]
     if problems or topology is None:
         lines = [_line(document, place, text) for place, text in _in_file_order(document, problems)]
-        raise bad_input(f"{name} cannot be used", lines, "correct the file; nothing was touched")
+        raise bad_input(f"{name} cannot be used", lines, "correct the file; this attempt changed nothing")
     return topology
 
 
@@ -83,10 +85,12 @@ def _validated(data: Mapping[str, Any]) -> tuple[Topology | None, list[tuple[Pla
 def _fault(fault: Mapping[str, Any], data: Any) -> tuple[Place, str]:
     place = _place(fault["loc"], data)
     if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return place, f"unknown key; allowed here: {', '.join(_allowed_at(place[:-1])) or 'none'}"
+        return place, f"unknown key; allowed keys: {', '.join(_allowed_at(place[:-1])) or 'none'}"
     if fault["type"] in ("missing", "missing_argument"):
         return place, "missing"
-    message = fault["msg"].removeprefix("Value error, ").replace("Input should", "it should").replace("tuple", "list")
+    message = (
+        fault["msg"].removeprefix("Value error, ").replace("Input should", "the value should").replace("tuple", "list")
+    )
     return place, f"{_value(fault.get('input'))}: {message}"
 
 

@@ -78,16 +78,18 @@ def read_text(path: Path, wanted: str, encoding: str = "UTF-8") -> str:
     try:
         if not path.is_file():
             # is_file() is false for devices and pipes, too: reading one might never end.
-            raise BadInput(f"{path} is no file", next_step=f"name {wanted}")
+            raise BadInput(f"{path} is not a file", next_step=f"name {wanted}")
         with path.open("rb") as file:
             raw = file.read(LARGEST_FILE + 1)
         text = raw.decode(encoding)
     except (OSError, ValueError) as error:
         raise BadInput(
-            f"{path} cannot be read", type(error).__name__, f"check its rights, and that it is {encoding} text"
+            f"{path} cannot be read",
+            type(error).__name__,
+            f"check the file's permissions, and that the file is {encoding} text",
         ) from None
     if len(raw) > LARGEST_FILE:
-        raise BadInput(f"{path} has more than {LARGEST_FILE} bytes", next_step="is this the right file?")
+        raise BadInput(f"{path} has more than {LARGEST_FILE} bytes", next_step="check that this is the right file")
     return text
 
 
@@ -99,13 +101,17 @@ def _refuse_expansion(path: Path, text: str) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise BadInput(
-                f"{path} uses a YAML anchor or alias", f"line {line}", "write the value out where it is needed"
+                f"{path} uses a YAML anchor or alias",
+                f"line {line}",
+                "write the value itself in the place of the alias",
             )
         if getattr(event, "tag", None):
             raise BadInput(f"{path} uses a YAML tag", f"line {line}", "remove the text that begins with `!`")
         if depth > DEEPEST:
             raise BadInput(
-                f"{path} is nested deeper than {DEEPEST} levels", f"line {line}", "a topology needs four or five"
+                f"{path} is nested deeper than {DEEPEST} levels",
+                f"line {line}",
+                "use fewer levels: a topology needs four or five",
             )
 
 
@@ -126,9 +132,9 @@ def _walk_mapping(node: yaml.MappingNode, place: Place) -> Iterator[tuple[Place,
         yield from _walk(child, (*place, name))
         problem = None
         if name in first:
-            problem = f"the key stands here twice: lines {first[name]} and {line}; YAML would silently keep the last"
+            problem = f"the key occurs twice, in lines {first[name]} and {line}; YAML would silently use the last value"
         elif key.tag != "tag:yaml.org,2002:str":
-            problem = "YAML reads this key as something else than text; put it in quotes"
+            problem = "YAML does not read this key as text; put the key in quotes"
         first.setdefault(name, line)
         yield (*place, name), line, problem
 

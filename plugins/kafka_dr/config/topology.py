@@ -38,7 +38,7 @@ Alias = Annotated[
     _text(
         r"[A-Za-z0-9][A-Za-z0-9._-]*",
         100,
-        "an alias begins with a letter or digit and has only those, dots, hyphens and underscores",
+        "an alias has letters, digits, dots, hyphens and underscores, and begins with a letter or digit",
     ),
 ]
 Connection = Annotated[
@@ -46,13 +46,15 @@ Connection = Annotated[
     _text(
         r"[A-Za-z0-9_][A-Za-z0-9_.-]*",
         200,
-        "the name (not the address) of an Airflow connection: letters, digits, dots, hyphens, underscores",
+        "expected the name (not the address) of an Airflow connection: letters, digits, dots, hyphens, underscores",
     ),
 ]
 ConnectorName = Annotated[
     str,
     _text(
-        r"[A-Za-z0-9_][A-Za-z0-9_. >-]*", 200, "a connector's name: letters, digits, dots, hyphens, underscores, `->`"
+        r"[A-Za-z0-9_][A-Za-z0-9_. >-]*",
+        200,
+        "expected a connector's name: letters, digits, dots, hyphens, underscores, `->`",
     ),
 ]
 Principal = Annotated[
@@ -60,11 +62,13 @@ Principal = Annotated[
     _text(
         r"[A-Za-z]+:[^*\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*",
         500,
-        "one principal such as User:mm2; a wildcard would exempt everybody",
+        "expected one principal such as User:mm2; a wildcard would exempt every user",
     ),
 ]
-Folder = Annotated[str, _text(r"/[^\x00-\x1f\x7f]+", 1000, "the absolute path of a folder, without control characters")]
-FilePath = Annotated[str, _text(r"[^\x00-\x1f\x7f]+", 1000, "a path without control characters, not empty")]
+Folder = Annotated[
+    str, _text(r"/[^\x00-\x1f\x7f]+", 1000, "expected the absolute path of a folder, without control characters")
+]
+FilePath = Annotated[str, _text(r"[^\x00-\x1f\x7f]+", 1000, "expected a path without control characters, not empty")]
 
 
 def _as_setting(value: object) -> object:
@@ -142,8 +146,8 @@ class Flow(Model):
     def _has_one_handle(self) -> Flow:
         if (self.connect is None) == (self.stop_hook is None):
             raise ValueError(
-                "a flow has either `connect`, its Connect worker, or `stop_hook`, where MirrorMaker 2 runs in dedicated"
-                " mode; name one of them"
+                "a flow has either `connect`, its Connect worker, or `stop_hook`, for MirrorMaker 2 in dedicated mode;"
+                " name one of the two"
             )
         return self
 
@@ -153,9 +157,9 @@ class Flow(Model):
         if self.connect is None:
             raise BadInput(
                 f"MirrorMaker 2 of {self.source}->{self.target} runs in dedicated mode, without a REST API",
-                "its connectors' states, configurations and offsets can neither be read nor set; its stop hook can only"
-                " stop it",
-                "run its connectors in a Connect worker, and name that under `connect` in the topology",
+                "its connectors cannot be resumed, and their offsets cannot be set; its stop hook can only stop"
+                " MirrorMaker 2",
+                "run its connectors in a Connect worker, and name the worker under `connect` in the topology",
             )
         return self.connect
 
@@ -324,7 +328,7 @@ class Topology(Model):
         """Return the key of a pair of clusters, under which its lease is kept; the order of aliases does not matter."""
         self.cluster(one), self.cluster(other)
         if one == other:
-            raise BadInput(f"{one!a} is no pair of clusters", next_step="name two different clusters")
+            raise BadInput(f"source and target are the same cluster {one!a}", next_step="name two different clusters")
         return "+".join(sorted((one, other)))
 
     def policy_of(self, group: str) -> Policy:

@@ -63,12 +63,15 @@ def find_secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
             yield (
                 here,
                 (
-                    f"looks like {forbidden} (its value is not shown); put it in the Airflow connection that"
+                    f"looks like {forbidden} (the value is not shown); move the value to the Airflow connection that"
                     " `connection` names"
                 ),
             )
         elif isinstance(value, str) and re.search(r"://[^/\s]*@|LoginModule|BEGIN [A-Z ]*KEY", value):
-            yield here, "the value holds a secret (not shown); put it in the Airflow connection that `connection` names"
+            yield (
+                here,
+                "the value contains a secret (not shown); move it to the Airflow connection that `connection` names",
+            )
         else:
             yield from find_secrets(value, here)
 
@@ -88,7 +91,7 @@ def flows_join_known_clusters(data: Mapping[str, Any]) -> Iterator[Problem]:
                     f"{alias!a} is not a cluster of this file; clusters: {', '.join(map(ascii, aliases))}",
                 )
         if isinstance(flow.get("source"), str) and flow.get("source") == flow.get("target"):
-            yield ("flows", index, "target"), "source and target are the same cluster; a flow joins two"
+            yield ("flows", index, "target"), "source and target are the same cluster; a flow needs two clusters"
 
 
 def one_flow_per_direction(data: Mapping[str, Any]) -> Iterator[Problem]:
@@ -150,7 +153,7 @@ def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:
                     other,
                     "connection",
                 ),
-                f"{name!a} is the connection of {one!a} too; an alias means one cluster",
+                f"{name!a} is already the connection of {one!a}; two aliases cannot mean the same cluster",
             )
 
 
@@ -173,9 +176,9 @@ def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
             yield (
                 ("clusters", alias),
                 (
-                    f"the alias contains the separator {spec.separator!a}: MirrorMaker 2 takes what stands before the"
-                    " first one for the source, and would neither know its own topics nor stop a loop; use another"
-                    " alias or separator"
+                    f"the alias contains the separator {spec.separator!a}: MirrorMaker 2 takes the text before the"
+                    " first separator for the source's alias, so that it neither recognizes its own topics nor stops a"
+                    " loop; use another alias or separator"
                 ),
             )
 
@@ -186,7 +189,10 @@ def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
         for key, value in _mapping(flow.get("mirror_maker")).items():
             here = ("flows", index, "mirror_maker", str(key))
             if not _SETTING.match(str(key)):
-                yield here, "not the name of a MirrorMaker 2 setting: small letters, digits, dots and hyphens"
+                yield (
+                    here,
+                    "not the name of a MirrorMaker 2 setting: expected lower-case letters, digits, dots and hyphens",
+                )
             elif (
                 key in PATTERN_KEYS
                 and isinstance(value, str)
@@ -196,7 +202,7 @@ def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
             elif key in ("source.cluster.alias", "target.cluster.alias") and value != flow.get(key.split(".")[0]):
                 yield here, f"contradicts the flow's own {key.split('.')[0]} {flow.get(key.split('.')[0])!a}"
             elif key == "offset-syncs.topic.location" and value not in ("source", "target"):
-                yield here, f"{value!a} is no location; allowed: source, target"
+                yield here, f"{value!a} is not a location; allowed: source, target"
 
 
 def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
@@ -206,7 +212,7 @@ def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
     for index, group in enumerate(groups if isinstance(groups, list) else ()):
         pattern = _mapping(group).get("pattern")
         if isinstance(pattern, str) and (first := first_index.setdefault(pattern, index)) != index:
-            yield ("groups", index, "pattern"), f"the same pattern as groups[{first}], which always comes first"
+            yield ("groups", index, "pattern"), f"the same pattern as groups[{first}], whose policy always applies"
 
 
 CHECKS: tuple[Check, ...] = (

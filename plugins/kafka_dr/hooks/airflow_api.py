@@ -136,12 +136,12 @@ class AirflowApi:
         if not answer.ok or not isinstance(answer.body, dict) or not answer.body.get("access_token"):
             # The body of a refused login may repeat the credentials (422 does), so no error shows the body.
             seen = f"HTTP {answer.status}" if answer.status else answer.text
-            raise self._endpoint.failure(f"Airflow gives user {self._username!r} no token", seen)
+            raise self._endpoint.failure(f"Airflow's API issued no token to user {self._username!r}", seen)
         return str(answer.body["access_token"])
 
     def _require_object(self, document: Any, what: str) -> dict[str, Any]:
         if not isinstance(document, dict):
-            raise self._endpoint.failure(f"Airflow's API answered something that is not {what}", document)
+            raise self._endpoint.failure(f"the answer of Airflow's API is not the JSON object of {what}", document)
         return document
 
     def _gate(self, details: dict[str, Any]) -> HitlAnswer:

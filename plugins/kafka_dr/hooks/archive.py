@@ -220,7 +220,7 @@ class Archive:
             raise ArchiveUnavailable(
                 f"{what} in the archive failed",
                 f"{where}: {type(error).__name__}",
-                "Look at the archive's file system and its credentials.",
+                "Check the archive's file system and its credentials.",
             ) from error
 
 

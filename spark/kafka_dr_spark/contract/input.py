@@ -59,7 +59,7 @@ def await_input(folder: Path, seconds: float) -> None:
     ends_at = time.monotonic() + seconds
     while not (folder / "job.json").exists():
         if (folder / "failed").exists():
-            raise ContractBroken(f"the input in {folder} could not be written: its writer says why")
+            raise ContractBroken(f"the input in {folder} could not be written: the log of the step states why")
         if time.monotonic() > ends_at:
             raise ContractBroken(f"job.json: still missing in {folder} after {seconds:g} s")
         time.sleep(0.05)
@@ -92,7 +92,7 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
     table = open_dataset(folder, "bounds").to_table(columns=column_names("bounds"))
     check_values("bounds", table)
     if source_readable and (table["source_start"].null_count or table["cut_off"].null_count):
-        raise ContractBroken("bounds: source_start and cut_off must be known where the source is readable")
+        raise ContractBroken("bounds: source_start and cut_off must be given if the source is readable")
     bounds = {(row["topic"], row["partition"]): LogBounds(**row) for row in table.to_pylist()}
     if len(bounds) != len(table):
         raise ContractBroken(f"bounds: {len(table) - len(bounds)} partitions have more than one row")
@@ -112,7 +112,7 @@ def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
     for topic, partition, number, *offsets in zip(*(table[name].to_pylist() for name in column_names("segments"))):
         numbered_segments.setdefault((topic, partition), {})[number] = Segment(*offsets)
     if sum(map(len, numbered_segments.values())) != len(table):
-        raise ContractBroken("segments: a partition has two of one number")
+        raise ContractBroken("segments: a partition has two segments with the same number")
     return {key: in_order(key, numbered) for key, numbered in numbered_segments.items()}
 
 
@@ -303,7 +303,9 @@ def _private_text(path: Path) -> str:
     try:
         mode = path.stat().st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise ContractBroken(f"{path}: others may read it (mode {stat.S_IMODE(mode):04o}); set it to 0600")
+            raise ContractBroken(
+                f"{path}: other users may read the file (mode {stat.S_IMODE(mode):04o}); set the mode to 0600"
+            )
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ContractBroken(f"{path}: {error.strerror}") from None

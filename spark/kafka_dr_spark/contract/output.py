@@ -34,11 +34,11 @@ def is_done(output: Path, input_digest: str) -> bool:
         present_digest = json.loads((output / "summary.json").read_text(encoding="utf-8"))["input_digest"]
     except (OSError, ValueError, KeyError, TypeError):
         raise AlreadyThere(
-            f"{output} exists and is no finished translation; move it away or choose another --output"
+            f"{output} exists, but is not the finished output of a job; move {output} away or choose another --output"
         ) from None
     if present_digest != input_digest:
         raise AlreadyThere(
-            f"{output} holds the translation of another input (digest {present_digest[:12]}, not {input_digest[:12]})"
+            f"{output} holds the output of another input (digest {present_digest[:12]}, not {input_digest[:12]})"
         )
     return True
 

@@ -107,14 +107,15 @@ def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
             case.bounds.source_start or 0,
             None,
             case.bounds.cut_off,
-            "offset syncs speak of an older log on the target, and nobody recorded what went with it",
+            "the offset syncs belong to an older log on the target, and no sample of the recorder shows what was in"
+            " that log",
         )
     pairs, stored_offset = plausible_pairs(case), -1 if seen is None or seen.replicated is None else seen.replicated
     least = Loss(
         max(highest_confirmed(pairs), stored_offset) + 1,
         None,
         case.bounds.cut_off,
-        "up to what MirrorMaker 2 said that it replicated",
+        "up to the last record that MirrorMaker 2 stated as replicated",
     )
     if seen is None or seen.source_end is None or not len(pairs):
         return least
@@ -226,7 +227,9 @@ def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
     return LossClaims(
         stated,
         LossClaim(
-            stored_offset + 1, count, f"{count} records followed on the target once Connect had kept {stored_offset}"
+            stored_offset + 1,
+            count,
+            f"{count} records followed on the target after Connect had stored offset {stored_offset}",
         ),
         below,
     )
@@ -270,13 +273,18 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
         )
         + 1
     )
-    least = Loss(first, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
+    least = Loss(first, None, case.bounds.cut_off, "up to the last record that MirrorMaker 2 stated as replicated")
     start, lowest = where_copies_begin(case, first)
     if start is None or not both_known(case) or not case.may_read(TARGET, case.bounds.boundary - start):
         return least
     (copies,) = yield from case.fetch(case.window(TARGET, start, case.bounds.boundary))
     if copies is None or not copies.size():
-        return Loss(first, case.bounds.cut_off, case.bounds.cut_off, "nothing on the target that could come from above")
+        return Loss(
+            first,
+            case.bounds.cut_off,
+            case.bounds.cut_off,
+            f"the target has no record that can be a copy of a source record from offset {first} on",
+        )
     originals = yield from _source_records(case, lowest, first, copies.size())
     return least if originals is None else _loss_by_content(case, originals, copies, first)
 
@@ -332,8 +340,8 @@ def _loss_by_content(case: Case, originals: Records, copies: Records, first: int
     ):
         return Loss(first, None, case.bounds.cut_off, "the target does not hold the source's records in their order")
     begin = int(offsets[least_mirrored - 1]) + 1 if least_mirrored else first
-    evidence = f"{least_mirrored} records above what MirrorMaker 2 said were found on the target" + (
-        "" if least_mirrored == most_mirrored else f"; {most_mirrored - least_mirrored} more may be there"
+    evidence = f"{least_mirrored} records beyond those that MirrorMaker 2 stated as replicated are on the target" + (
+        "" if least_mirrored == most_mirrored else f"; {most_mirrored - least_mirrored} more may be on the target"
     )
     return Loss(begin, case.bounds.cut_off if least_mirrored == most_mirrored else None, case.bounds.cut_off, evidence)
 

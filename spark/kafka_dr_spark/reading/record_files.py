@@ -237,7 +237,9 @@ def name_of(topic: str, partition: int) -> str:
         ContractBroken: Kafka does not allow this topic name; it could be a path out of the folder.
     """
     if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
-        raise ContractBroken(f"{topic!a} is no topic that Kafka allows: find out what answers in the cluster's place")
+        raise ContractBroken(
+            f"{topic!a} is not a topic name that Kafka allows: find out which system answers in the cluster's place"
+        )
     short = topic if len(topic) <= _LONGEST else f"{topic[:100]}~{sha256(topic.encode()).hexdigest()}"
     return f"{short}-{partition}.parquet"
 

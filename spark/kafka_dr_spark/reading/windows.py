@@ -281,7 +281,10 @@ class WindowReader:
                 (topic, partition) for topic, metadata in topics.items() for partition in metadata.partitions
             }
         for topic, partition in sorted(names - self._partitions[side]):
-            raise WindowUnreadable(f"{side} {topic}-{partition}: no such partition, or no right to see it")
+            raise WindowUnreadable(
+                f"{side} {topic}-{partition}: the partition does not exist, or the connection has no right to describe"
+                " it"
+            )
 
     def _check_progress(self, side: str, pending: dict[tuple[str, int], OpenWindow]) -> None:
         for (topic, partition), window in pending.items():

@@ -141,7 +141,7 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
     return replace(
         stranded,
         older=np.append(np.asarray(stranded.older, np.int64), older),
-        evidence=f"{stranded.evidence}; behind it {reason}",
+        evidence=f"{stranded.evidence}; above source offset {bounds.cut_off}: {reason}",
     )
 
 
@@ -149,12 +149,13 @@ def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
     """Return the stranded records of the part of the source's log from before the reverse flow wrote to it."""
     begin = min(max(case.bounds.source_start, known.source_from, known.decided_to), case.bounds.cut_off)
     if not both_known(case):
-        return StrandedRecords(begin, evidence="the target has no such partition")
+        return StrandedRecords(begin, evidence="the target does not have this partition")
     bounds = case.bounds
     proven = known.proven_end if known.proven_end is not None and known.proven_end <= bounds.cut_off else None
     if proven is not None and not whole:
         return StrandedRecords(
-            max(begin, proven), evidence="everything below was proven to be on the target when clients left"
+            max(begin, proven),
+            evidence="all records below were proven to be on the target when clients left the source",
         )
     stated = max(begin, stated_by_others(case, known) if proven is None else proven)
     certain = Certain(begin if proven is None else max(begin, proven), stated)
@@ -184,13 +185,13 @@ def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) 
     if not case.may_read(SOURCE, copies[1] - copies[0]) or not case.may_read(
         TARGET, max(originals[1] - originals[0], 0)
     ):
-        return range(*copies), "copies of the other cluster's topic: too much to compare"
+        return range(*copies), "copies of the other cluster's topic: too many records to compare"
     ours, theirs = yield from case.fetch(case.window(SOURCE, *copies), case.window(TARGET, *originals))
     both = ComparedRecords(ours or no_records(), theirs or no_records())
     unmatched = both.missing(both.ours.size())
     return (
         both.ours.offsets[unmatched],
-        f"copies of the other cluster's topic: it holds all but {int(unmatched.sum())} of {both.ours.size()}",
+        f"copies of the other cluster's topic, which holds all but {int(unmatched.sum())} of {both.ours.size()}",
     )
 
 
@@ -202,11 +203,11 @@ def _uncompared(case: Case, certain: Certain) -> Search:
     """
     index = yield from proven_floor(case, case.pairs, len(case.pairs) - 1)
     confirmed = 0 if index < 0 else int(case.pairs.upstream[index]) + 1
-    start = f"sync {case.pairs.name(index)}" if index >= 0 else "where the log begins"
+    start = f"sync {case.pairs.name(index)}" if index >= 0 else "the beginning of the log"
     return StrandedRecords(
         max(certain.proven, min(certain.stated, confirmed)),
         exact=False,
-        evidence=f"too much to compare: from {start} on",
+        evidence=f"too many records to compare: from {start} on",
     )
 
 
@@ -284,7 +285,7 @@ def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, 
         rest=None if committed else len(offsets) - replicated_count,
         settled=not (lost_on_source.any() or missing.any() or both.alike(certain_count)),
         evidence=_comparison_evidence(both, certain_count, replicated_count)
-        + (f"; {int(left_in_place.sum())} were left there by an earlier failback" if left_in_place.any() else ""),
+        + (f"; {int(left_in_place.sum())} were left in place by an earlier failback" if left_in_place.any() else ""),
     )
 
 
@@ -318,9 +319,14 @@ def _places(case: Case, span: LogSpan, both: ComparedRecords) -> Places:
 
 def _comparison_evidence(both: ComparedRecords, certain: int, replicated: int) -> str:
     doubt = (
-        f"; {replicated - certain} of them are like others, and may be repeats of those" if replicated > certain else ""
+        f"; {replicated - certain} of these equal other records, and may be repeats of them"
+        if replicated > certain
+        else ""
     )
-    return f"{replicated} of {both.ours.size()} records were replicated, by comparison with {both.theirs.size()}{doubt}"
+    return (
+        f"{replicated} of {both.ours.size()} records were replicated, by comparison with {both.theirs.size()} records"
+        f"{doubt}"
+    )
 
 
 def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing: Mask) -> Search:

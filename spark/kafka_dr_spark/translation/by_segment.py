@@ -42,7 +42,8 @@ def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segmen
     segments = tuple(numbered[number] for number in sorted(numbered))
     if sorted(numbered) != list(range(len(segments))) or segments[-1].closed or segments[-1].copied_back:
         raise ContractBroken(
-            f"segments: those of {key[0]}-{key[1]} must be numbered from 0, and the last one must be open and copied"
+            f"segments: the segments of {key[0]}-{key[1]} must be numbered from 0, and the last one must be open and"
+            " copied"
             " from the source"
         )
     ends = (0, 0)
@@ -193,15 +194,15 @@ class Partition:
         ):
             if end is not None and begin > end:
                 return (
-                    f"the newest segment begins at {side} offset {begin}, beyond that log's end {end}: what is known of"
-                    " the logs' turns is not of these"
+                    f"the newest segment begins at {side} offset {begin}, beyond that log's end {end}: the"
+                    " recorded segments are not those of these logs"
                 )
         return None
 
     def _below_all(self, bounds: TargetBounds) -> Answer:
         first = self.parts[0].segment
         size = bounds.boundary - bounds.target_start
-        note = f"nothing is known to be on the target of what lies below source offset {first.source_from}"
+        note = f"no record below source offset {first.source_from} is proven to be on the target"
         return Answer(
             bounds.target_start,
             "NEAREST",

@@ -64,10 +64,12 @@ def by_policy(policy: str, bounds: LogBounds) -> Answer:
     start, end = bounds.target_start, bounds.boundary
     if policy == "earliest" and start is not None and end is not None:
         size = end - start
-        return Answer(start, "POLICY", size == 0, size, "policy earliest: no sync and no readable source")
+        return Answer(
+            start, "POLICY", size == 0, size, "policy earliest: no offset sync, and the source cannot be read"
+        )
     if policy == "boundary" and end is not None:
-        return Answer(end, "POLICY", False, None, "policy boundary: no sync and no readable source")
-    return refused_answer(f"policy {policy}: no sync and no readable source")
+        return Answer(end, "POLICY", False, None, "policy boundary: no offset sync, and the source cannot be read")
+    return refused_answer(f"policy {policy}: no offset sync, and the source cannot be read")
 
 
 @dataclass

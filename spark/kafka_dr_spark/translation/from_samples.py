@@ -69,7 +69,7 @@ def _placed(case: TargetCase, index: int, copy: int | None, position: int) -> tu
     if copy is not None and paired >= floored:
         return paired, f"{'pair' if copy == case.pairs.downstream[index] else 'first copy of'} {case.pairs.name(index)}"
     if floored > bounds.target_start:
-        return floored, f"the target's end when the source's was below {position}"
+        return floored, f"the target's log end in a sample in which the source's log end was below {position}"
     return bounds.target_start, f"the target's log start {bounds.target_start}"
 
 

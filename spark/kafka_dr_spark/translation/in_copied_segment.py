@@ -193,7 +193,7 @@ class _Counted:
             np.where(
                 (paired >= counted) & (target_offsets == paired),
                 "the highest pair below",
-                "counted down from what lies above",
+                "counted down from the records above",
             ),
         )
         rows = zip(target_offsets.tolist(), self._bounds(positions, target_offsets).tolist(), names.tolist())

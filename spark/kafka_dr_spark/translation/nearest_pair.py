@@ -30,9 +30,9 @@ def nearest_pairs(case: TargetCase, positions: Ints) -> Search:
     All positions are refused if the partition is not drained.
     """
     if not case.bounds.drained:
-        return [refused_answer("not drained, and too much to read: nothing proves what is on the target")] * len(
-            positions
-        )
+        return [
+            refused_answer("not drained, and too many records to read: which records are on the target is not proven")
+        ] * len(positions)
     below = pair_below(case.pairs, positions)
     proven = {}
     for index in np.unique(below):

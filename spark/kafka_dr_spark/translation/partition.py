@@ -37,7 +37,7 @@ def answer_without_reading(case: Case, position: int) -> Answer | None:
     """Return the answer that bounds alone give to a position, None if records or pairs must be examined."""
     bounds = case.bounds
     if bounds.recreated:
-        return refused_answer("the topic was recreated: its syncs speak of another log")
+        return refused_answer("the topic was recreated: its offset syncs belong to the older log")
     if position < 0:
         return refused_answer(f"position {position} is not an offset")
     if bounds.cut_off is not None and position > bounds.cut_off:
@@ -63,7 +63,7 @@ def answers_without_reading(case: Case, positions: Ints) -> dict[int, Answer | N
 def _without_target(case: Case) -> Answer:
     bounds = case.bounds
     if bounds.cut_off is not None and bounds.source_start == bounds.cut_off:
-        return Answer(0, "END", True, 0, "source partition holds nothing and the target partition does not exist")
+        return Answer(0, "END", True, 0, "the source partition is empty, and the target partition does not exist")
     return refused_answer(
         f"target partition {bounds.target_topic}-{bounds.partition} does not exist while the source has records"
     )

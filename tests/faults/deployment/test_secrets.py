@@ -183,7 +183,7 @@ BROKEN = {
     "a wrong password": (SOURCE, "kafka_wrong", "uthenticat"),
     "Java's settings": (SOURCE, "kafka_java", "sasl.jaas.config: not allowed"),
     "an extra that is no JSON": (SOURCE, "kafka_text", "names no cluster"),
-    "a broken private key": (TARGET, "kafka_pem", "making a client"),
+    "a broken private key": (TARGET, "kafka_pem", "creating a Kafka client"),
     "a login in an address": (CONNECT, "connect_userinfo", "user or password"),
     "Connect that repeats the login": (CONNECT, "connect_parrot", "HTTP 403"),
     "a stack trace with a JAAS line": (CONNECT, "connect_telling", "Invalid value ScramLoginModule"),

@@ -34,7 +34,7 @@ def test_a_driver_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         "AIRFLOW_CONN_SPARK_X",
         json.dumps({"conn_type": "spark", "host": "spark://m:7077", "extra": {"deploy-mode": "cluster"}}),
     )
-    with pytest.raises(BadInput, match="hands no secrets on"):
+    with pytest.raises(BadInput, match="does not pass secrets on"):
         Connections().check_spark("spark_x")
 
 

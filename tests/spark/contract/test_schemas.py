@@ -96,7 +96,7 @@ def test_bounds_must_be_known_and_single(tmp_path: Path) -> None:
     with pytest.raises(ContractBroken, match="1 partitions have more than one row"):
         sources.load_bounds(twice, True)
     unknown = write_input(tmp_path / "unknown", [], [], [bounds_row("t", 0, 10, 10) | {"cut_off": None}])
-    with pytest.raises(ContractBroken, match="must be known where the source is readable"):
+    with pytest.raises(ContractBroken, match="must be given if the source is readable"):
         sources.load_bounds(unknown, True)
     assert sources.load_bounds(unknown, False)["t", 0].cut_off is None
 
@@ -136,7 +136,7 @@ def test_settings_files_must_be_private(tmp_path: Path, monkeypatch: pytest.Monk
     file = tmp_path / "source.json"
     file.write_text(json.dumps({"bootstrap.servers": "x:1", "sasl.password": "hunter2"}))
     file.chmod(0o640)
-    with pytest.raises(ContractBroken, match="others may read it"):
+    with pytest.raises(ContractBroken, match="other users may read the file"):
         sources.kafka_settings("source", str(file))
     file.chmod(0o600)
     assert sources.kafka_settings("source", str(file))["sasl.password"] == "hunter2"

@@ -104,7 +104,7 @@ def test_spark_starts_while_its_input_is_written(
     (tmp_path / "nothing" / "failed").touch()
     refused = run_here(JOB, tmp_path / "nothing", tmp_path / "none", *clusters, more=("--wait-for-input", "120"))
     assert refused.returncode != 0
-    assert refused.stdout.strip().splitlines()[-1].endswith("could not be written: its writer says why")
+    assert refused.stdout.strip().splitlines()[-1].endswith("could not be written: the log of the step states why")
     assert not (tmp_path / "none").exists()
 
 
@@ -132,14 +132,16 @@ def test_a_finished_output_is_left_alone(
     output.mkdir()
     refused = run_plain(JOB, folder, output, *clusters)
     assert refused.returncode == 2
-    assert refused.stderr.strip().endswith("is no finished translation; move it away or choose another --output")
+    assert refused.stderr.strip().endswith(
+        f"is not the finished output of a job; move {output} away or choose another --output"
+    )
     digest = input_digest(folder, vars(sources.load_limits(folder, None, None)))
     (output / "summary.json").write_text(json.dumps({"input_digest": digest}))
     assert run_plain(JOB, folder, output, *clusters).returncode == 0
     (folder / "job.json").write_text('{"isolation": "read_committed", "source_readable": true}')
     other = run_plain(JOB, folder, output, *clusters)
     assert other.returncode == 2
-    assert "holds the translation of another input" in other.stderr
+    assert "holds the output of another input" in other.stderr
 
 
 def test_input_that_breaks_the_contract_ends_before_spark_starts(

@@ -353,7 +353,7 @@ def test_what_an_earlier_failback_left_in_its_place_is_told_by_its_own_offsets()
     )
     assert (without.missing.tolist(), without.from_offset) == ([0, 1], 7)
     assert (told.missing.tolist(), told.from_offset, told.lacking) == ([3, 4], 7, 0)
-    assert "2 were left there by an earlier failback" in told.evidence
+    assert "2 were left in place by an earlier failback" in told.evidence
 
 
 @given(st.lists(st.integers(0, 3), max_size=20), st.data())

@@ -154,7 +154,7 @@ def test_what_is_too_much_to_compare_is_listed_as_far_as_nothing_shows_that_it_w
     """Nothing is forgotten, and it says so."""
     row = searched(clusters, tmp_path, {0: {"replicated": 110}}, content_limit=100)[0]
     assert (row["frontier"], row["records"], row["exact"]) == (0, 200, False)
-    assert "too much to compare" in row["evidence"]
+    assert "too many records to compare" in row["evidence"]
 
 
 def test_figures_are_sums_and_their_digest_knows_no_files(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_below_the_first_segment_nothing_is_known() -> None:
     answers = world.translate([2, 5, 6])
     found = (answers[2].target_position, answers[2].class_, answers[2].exact, answers[2].bound)
     assert found == (0, "NEAREST", False, 6)
-    assert answers[2].clamped == "nothing is known to be on the target of what lies below source offset 5"
+    assert answers[2].clamped == "no record below source offset 5 is proven to be on the target"
     assert (answers[5].target_position, answers[6].target_position) == (3, 4)
 
 
@@ -301,7 +301,7 @@ def test_segments_are_read_in_their_order(tmp_path: Path) -> None:
         (rows_of(STAYED.segments[1], Segment(6, None, 5, None)), "number 1 of t-0 does not follow"),
         (rows_of(STAYED.segments[1], Segment(7, None, 4, None)), "number 1 of t-0 does not follow"),
         (rows_of(Segment(5, 4, 0, 0, False), STAYED.segments[-1]), "number 0 of t-0 does not follow"),
-        (rows_of(WHOLE) * 2, "two of one number"),
+        (rows_of(WHOLE) * 2, "two segments with the same number"),
     ],
 )
 def test_segments_that_do_not_follow_each_other_are_refused(tmp_path: Path, rows: list[dict], message: str) -> None:

@@ -63,7 +63,7 @@ def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
         extra["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"] or "none"
     _stores(java, extra, notes)
     notes += [
-        f"{key} has no counterpart in librdkafka; see whether the connection needs one"
+        f"{key} has no counterpart in librdkafka; check whether the connection needs another setting"
         for key in java
         if not _known(key)
     ]
@@ -94,7 +94,8 @@ def _stores(java: Mapping[str, str], extra: dict[str, str], notes: list[str]) ->
             extra["ssl.ca.location"] = location
         else:
             notes.append(
-                "ssl.truststore.location is no PEM file; export its certificates with keytool and set ssl.ca.location"
+                "ssl.truststore.location is not a PEM file; export its certificates with keytool and set"
+                " ssl.ca.location"
             )
     if location := java.get("ssl.keystore.location"):
         kind = java.get("ssl.keystore.type", "JKS").upper()
@@ -104,7 +105,8 @@ def _stores(java: Mapping[str, str], extra: dict[str, str], notes: list[str]) ->
             extra |= {"ssl.certificate.location": location, "ssl.key.location": location}
         else:
             notes.append(
-                "ssl.keystore.location is neither PEM nor PKCS12; convert it with keytool and set ssl.keystore.location"
+                "ssl.keystore.location is neither PEM nor PKCS12; convert the keystore with keytool and set"
+                " ssl.keystore.location"
             )
 
 

@@ -31,7 +31,7 @@ def for_java(config: Mapping[str, Any]) -> dict[str, str]:
         BadInput: the connection uses a setting that Java clients do not have. The error shows no secret.
     """
     if "ssl.crl.location" in config:
-        raise _unsupported("ssl.crl.location", "revoked certificates cannot be named to a Java client")
+        raise _unsupported("ssl.crl.location", "a Java client has no setting for revoked certificates")
     protocol = str(config.get("security.protocol", "plaintext")).upper()
     java = {"security.protocol": protocol}
     if protocol.startswith("SASL"):
@@ -50,7 +50,7 @@ def for_java(config: Mapping[str, Any]) -> dict[str, str]:
 def _login(config: Mapping[str, Any]) -> dict[str, str]:
     mechanism = str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI")
     if mechanism not in _LOGIN_MODULES:
-        raise _unsupported("sasl.mechanism", f"{mechanism!a} is none of {', '.join(_LOGIN_MODULES)}")
+        raise _unsupported("sasl.mechanism", f"{mechanism!a} is not supported; supported: {', '.join(_LOGIN_MODULES)}")
     options = {"username": config.get("sasl.username", ""), "password": config.get("sasl.password", "")}
     if mechanism == "GSSAPI":
         options = {
@@ -71,7 +71,9 @@ def _quoted(value: str) -> str:
 
 def _pem(key: str, text: str) -> str:
     if key == "ssl.key.pem" and "BEGIN PRIVATE KEY" not in text and "BEGIN ENCRYPTED PRIVATE KEY" not in text:
-        raise _unsupported("the private key", "a Java client reads only PKCS#8; convert it with `openssl pkcs8 -topk8`")
+        raise _unsupported(
+            "the private key", "a Java client reads only PKCS#8; convert the key with `openssl pkcs8 -topk8`"
+        )
     return text
 
 
@@ -84,7 +86,7 @@ def _store_types(java: Mapping[str, str]) -> dict[str, str]:
 
 def _unsupported(key: str, why: str) -> BadInput:
     return BadInput(
-        f"Kafka's own tools cannot be told {key} of the connection",
+        f"Kafka's own tools cannot use {key} of the connection",
         why,
         "change the connection, or leave abort_open_transactions out",
     )

@@ -35,7 +35,7 @@ def read_properties(text: str) -> list[Property]:
             line += len(re.findall(r"\r\n|\r|\n", element.source))
     except javaproperties.InvalidUEscapeError:
         raise BadInput(
-            f"line {line} holds a \\u without four hexadecimal digits",
+            f"line {line} contains a \\u without four hexadecimal digits",
             next_step="correct the escape, or double the backslash",
         ) from None
     return entries

@@ -37,33 +37,33 @@ NAMING_SETTING = re.compile(r"replication\.policy\.(class|separator|internal\.to
 NOT_NEEDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(shape), reason)
     for shape, reason in (
-        (r"enabled", "the direction is not enabled, so it is no flow"),
+        (r"enabled", "the direction is not enabled, so the topology has no such flow"),
         (
             r"(bootstrap|security|sasl|ssl)\..*",
             (
-                "connects one direction only; the connection is made of the cluster's own settings (its value is not"
-                " shown)"
+                "connection setting of one direction only; the Airflow connection is made of the cluster's own settings"
+                " (the value is not shown)"
             ),
         ),
         # Must precede the tuning pattern below, which matches these keys, too.
         (
             r"(source|target)?\.?(cluster\.)?(producer|consumer|admin)\.(override\.)?(sasl|ssl|security|bootstrap)\..*",
             (
-                "how one of MirrorMaker 2's own clients connects; the connection made here is the orchestrator's (its"
+                "connection setting of MirrorMaker 2's own clients; the Airflow connection is for the orchestrator (the"
                 " value is not shown)"
             ),
         ),
         (
             r"(dedicated\.mode\..*|listeners|rest\..*|admin\.listeners.*)",
-            "concerns the worker's REST interface; the `connect` connection says where that is",
+            "concerns the worker's REST interface; the connection under `connect` has its address",
         ),
         (
             r"(.*\.)?(producer|consumer|admin)\..*",
-            "tunes MirrorMaker 2's own clients; it stays in the worker and changes no step of a procedure",
+            "tunes MirrorMaker 2's own clients; the setting stays in the worker and affects no step",
         ),
         (
             r"config\.providers.*",
-            "config providers are the worker's; put the values themselves into Airflow connections",
+            "config providers work only in the worker; put the values themselves into Airflow connections",
         ),
         (
             (
@@ -71,11 +71,11 @@ NOT_NEEDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
                 r"scheduled\.rebalance\..*|plugin\..*|"
                 r"connect\.protocol|worker\..*|connector\.client\..*"
             ),
-            "is the Connect worker's own; Switchback reads what it needs from the worker",
+            "a setting of the Connect worker; Switchback reads what it needs from the worker",
         ),
         (
             r"(transforms|predicates)(\..*)?",
-            "changes records on their way; it stays in the connector, where readiness looks at it",
+            "changes records during replication; the setting stays in the connector, where check_readiness reads it",
         ),
         (r"(metric|metrics)\..*|log4j.*", "concerns metrics and logs only"),
         (
@@ -87,7 +87,7 @@ NOT_NEEDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
     )
 )
-UNKNOWN = "no setting of MirrorMaker 2 that Switchback knows; nothing here depends on it"
+UNKNOWN = "not a setting of MirrorMaker 2 that Switchback knows; no step depends on it"
 
 Worker = Literal["dedicated", "connect"]
 Connections = dict[str, dict[str, str | dict[str, str]]]
@@ -155,7 +155,7 @@ class _Settings:
             raise BadInput(
                 "`clusters` names fewer than two clusters",
                 ascii(settings.get("clusters", "")),
-                "name them: clusters = primary, standby",
+                "name two clusters or more: clusters = primary, standby",
             )
         self.worker = worker
         self.general: dict[str, str] = {}
@@ -174,7 +174,7 @@ class _Settings:
             raise BadInput(
                 "no direction is enabled",
                 f"clusters: {', '.join(self.aliases)}",
-                "enable one: primary->standby.enabled = true",
+                "enable a direction: primary->standby.enabled = true",
             )
 
     def client(self, alias: str) -> dict[str, str]:
@@ -202,8 +202,8 @@ class _Settings:
         name = stated[0].get("replication.policy.class", "")
         if name not in POLICY_CLASSES and template is None:
             raise BadInput(
-                f"{name!a} is a replication policy of your own",
-                next_step="say how it names topics with --template 'replicated-<source>-<topic>'",
+                f"{name!a} is a custom replication policy",
+                next_step="state how the policy names topics: --template 'replicated-<source>-<topic>'",
             )
         naming = {
             "policy": POLICY_CLASSES.get(name, "template"),
@@ -236,7 +236,8 @@ class _Settings:
         workers = {self._connect(*ends): f"http: the Connect worker that runs {'->'.join(ends)}" for ends in self.flows}
         return workers | {
             "kafka_dr_journal": (
-                'generic: extra {"url": ...} with the SQLAlchemy URL of journal and lease, away from both sites'
+                'generic: extra {"url": ...} with the SQLAlchemy URL of journal and lease, on a machine outside both'
+                " sites"
             ),
             "airflow_api": "http: Airflow's own API, with an account that may read runs and answers of gates",
             "spark_default": "spark: where the offset and loss jobs run",
@@ -264,9 +265,8 @@ class _Settings:
         """Return notes on what a person should change before a failover, by how MirrorMaker 2 is set up."""
         notes = [
             (
-                "the kafka_ connections log in as MirrorMaker 2 does; give the orchestrator principals of its own"
-                " and name"
-                " them in `principals`"
+                "the kafka_ connections log in with MirrorMaker 2's principals; create separate principals for the"
+                " orchestrator, and name these in `principals`"
             )
         ]
         if self.worker == "dedicated":
@@ -279,12 +279,15 @@ class _Settings:
             for ends in self.flows
         ):
             notes.append(
-                "offset syncs lie on the source and die with it; set offset-syncs.topic.location=target on source and"
-                " checkpoint connectors"
+                "offset syncs are stored on the source and lost with it; set offset-syncs.topic.location=target on"
+                " source and checkpoint connectors"
             )
         missing_reverse = ["->".join(reversed(ends)) for ends in self.flows if ends[::-1] not in self.flows]
         return notes + (
-            [f"no flow leads back ({', '.join(missing_reverse)}); failback needs one, stopped until then"]
+            [
+                f"the reverse flow is missing ({', '.join(missing_reverse)}); a failback needs the reverse flow,"
+                " STOPPED until then"
+            ]
             if missing_reverse
             else []
         )
@@ -321,7 +324,7 @@ class _Settings:
 
 def _reason(key: str) -> str:
     if "->" in key:
-        return "one of its ends is not in `clusters`"
+        return "one cluster of the direction is not in `clusters`"
     return next((reason for shape, reason in NOT_NEEDED if shape.fullmatch(key)), UNKNOWN)
 
 
@@ -332,13 +335,15 @@ def _form_notes(entries: Iterable[Property]) -> list[str]:
     for entry in entries:
         if entry.key in first:
             notes.append(
-                f"{entry.key!a} stands in lines {first[entry.key]} and {entry.line}; the last one counts, here as"
-                " in MirrorMaker 2"
+                f"{entry.key!a} occurs in lines {first[entry.key]} and {entry.line}; the last value counts, as in"
+                " MirrorMaker 2"
             )
         first[entry.key] = entry.line
         if re.search(r"(topics|groups)(\.exclude|\.blacklist)?$", entry.key) and re.search(
             r"(?<!\\)(\\\\)*\\[^\\\r\n]", entry.written
         ):
             parsed = f"{entry.key!a} is read as {entry.value!a}"
-            notes.append(f"line {entry.line}: Java drops a single backslash, so {parsed}; double it to keep it")
+            notes.append(
+                f"line {entry.line}: Java drops a single backslash, so {parsed}; write two backslashes for one"
+            )
     return notes

@@ -317,7 +317,7 @@ def _read_string(kind: str, field: str, data: bytes, at: int) -> tuple[str, int]
 
 def _require_version(kind: str, version: int) -> None:
     if version != VERSION:
-        raise Malformed(f"{kind} of version {version}", seen=f"only version {VERSION} is known")
+        raise Malformed(f"{kind} of version {version}", seen=f"only version {VERSION} is supported")
 
 
 def _require_positions(kind: str, *numbers: int) -> None:

@@ -55,7 +55,7 @@ def topic_problem(name: str) -> str | None:
         return f"the name has {len(name)} characters; Kafka allows {LONGEST_TOPIC}"
     illegal = _ILLEGAL_IN_TOPIC.search(name)
     return (
-        f"{illegal.group()!a} cannot stand in a topic name; letters, digits, dot, hyphen, underscore can"
+        f"{illegal.group()!a} is not allowed in a topic name; allowed: letters, digits, dot, hyphen, underscore"
         if illegal
         else None
     )
@@ -238,9 +238,9 @@ def naming_problems(spec: NamingSpec, aliases: Iterable[str]) -> list[str]:
     could parse topic names with such an alias, but MirrorMaker 2 cannot.
     """
     if not spec.separator or _ILLEGAL_IN_TOPIC.search(spec.separator):
-        return [f"separator {spec.separator!a}: one or more letters, digits, dots, hyphens or underscores"]
+        return [f"separator {spec.separator!a}: expected one or more letters, digits, dots, hyphens or underscores"]
     if (spec.policy == "template") != (spec.template is not None):
-        return ["policy `template` needs `template`, and no other policy takes one"]
+        return ["policy `template` needs the key `template`, and no other policy has this key"]
     return _template_problems(spec.template, sorted(aliases)) if spec.template is not None else []
 
 
@@ -264,7 +264,7 @@ def naming_of(spec: NamingSpec, aliases: Iterable[str]) -> Naming:
 
 def _template_problems(template: str, aliases: list[str]) -> list[str]:
     if template.count(SOURCE) != 1 or template.count(TOPIC) != 1:
-        return [f"template {template!a}: {SOURCE} and {TOPIC} must each stand in it once"]
+        return [f"template {template!a}: the template must contain {SOURCE} once and {TOPIC} once"]
     if _ILLEGAL_IN_TOPIC.search(template.replace(SOURCE, "").replace(TOPIC, "")):
         return [
             f"template {template!a}: only letters, digits, dots, hyphens and underscores around {SOURCE} and {TOPIC}"

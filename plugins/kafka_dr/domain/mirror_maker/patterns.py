@@ -162,9 +162,9 @@ def pattern_problem(text: str, kind: Kind) -> str | None:
     if odd := next(
         (c for c in text if unicodedata.category(c)[0] == "C" or unicodedata.category(c) in ("Zl", "Zp")), None
     ):
-        return f"the invisible or control character {odd!a} stands in a pattern"
+        return f"a pattern contains the invisible or control character {odd!a}"
     if "" in (items := list_items(text)):
-        return "an empty pattern stands between two commas"
+        return "the list has an empty pattern between two commas"
     try:
         python = _as_python("|".join(items), kind)
         re.compile(python, re.ASCII)
@@ -172,7 +172,7 @@ def pattern_problem(text: str, kind: Kind) -> str | None:
     except (_Unreadable, re.error, RecursionError, OverflowError) as error:
         return f"{_shown(text)} is not usable as a {kind} pattern: {error}"
     if steps > MOST_STEPS:
-        return f"{_shown(text)} could take for ever on some name: repeats within repeats, or too many of them in a row"
+        return f"{_shown(text)} could take too long on some names: repeats within repeats, or too many repeats in a row"
     return None
 
 
@@ -206,17 +206,17 @@ def _plain(token: str, kind: Kind) -> str:
         return _escape(token)
     if token == "{":
         raise _Unreadable(
-            "a `{` that starts no `{2}` or `{2,}` (a comma inside braces splits the list); a literal one is `\\{`"
+            "a `{` that begins no `{2}` or `{2,}` (a comma inside braces splits the list); write a literal `{` as `\\{`"
         )
     if kind == "topic" and len(token) == 1 and not (token.isascii() and (token.isalnum() or token in "._-|()*+?^$}]")):
-        raise _Unreadable(f"{token!a} never stands in a topic name")
+        raise _Unreadable(f"no topic name contains {token!a}")
     return token
 
 
 def _escape(token: str) -> str:
     letter = token[1:]
     if not letter:
-        raise _Unreadable("it ends with a lone backslash")
+        raise _Unreadable("the pattern ends with a single backslash")
     if letter == "z":
         return r"\Z"
     if letter.isalnum() and letter not in _SAME_ESCAPES:
@@ -232,9 +232,9 @@ def _class_body(java: str, at: int) -> tuple[str, int]:
         if token == "]" and parts:
             return "".join(parts) + "]", at
         if token in ("[", "&&", "]"):
-            raise _Unreadable(f"{token!a} inside a character class means something else in Java; write \\{token[0]}")
+            raise _Unreadable(f"{token!a} inside a character class has another meaning in Java; write \\{token[0]}")
         parts.append(_escape(token) if token[0] == "\\" else "\\" + token if token in "~|&" else token)
-    raise _Unreadable("a `[` without its `]`")
+    raise _Unreadable("a `[` without a closing `]`")
 
 
 def _group_start(token: str, java: str, at: int, inside: bool) -> str:

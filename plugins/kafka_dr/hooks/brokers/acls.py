@@ -51,7 +51,7 @@ class ClusterAcls:
         broker's error, so that a cluster without authorizer looks like a cluster without entries.
         """
         probe = AclEntry("topic", "switchback-asks", "literal", "User:switchback-nobody", "127.0.0.1", "read", "deny")
-        with kafka_border(self._alias, "asking for the authorizer"):
+        with kafka_border(self._alias, "testing for an authorizer"):
             futures = self._admin.delete_acls([_filter(probe)], request_timeout=timeout)
             outcome = next(outcome_of(future, timeout + 5) for future in futures.values())
             if not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:

@@ -66,7 +66,7 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
         problems.append("bootstrap.servers: missing")
     if problems:
         raise BadInput(
-            f"the Kafka connection of {alias} cannot be used", "; ".join(problems), "mend the Airflow connection"
+            f"the Kafka connection of {alias} cannot be used", "; ".join(problems), "correct the Airflow connection"
         )
     # No logging: librdkafka would log unredacted text to stderr. The reason of an error is in the error itself.
     return {**config, "log_level": 0}
@@ -80,9 +80,7 @@ def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
     """
     brokers = list(admin.list_topics(timeout=timeout).brokers.values())
     if not brokers:
-        raise KafkaException(
-            KafkaError(KafkaError._ALL_BROKERS_DOWN, "the cluster answers and names no broker in service")
-        )
+        raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN, "the cluster answers, but lists no live broker"))
     return brokers
 
 
@@ -109,15 +107,13 @@ def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> 
     except FutureTimeout:
         seen = "no answer in time"
     except (TypeError, ValueError) as error:
-        raise BadInput(
-            f"{what} on {alias} was asked with something the Kafka client cannot use", one_line(error)
-        ) from None
+        raise BadInput(f"{what} on {alias} failed: the Kafka client cannot use an argument", one_line(error)) from None
     else:
         return
     complaint = last_error()
-    seen += f"; the client says: {complaint}" if complaint else ""
+    seen += f"; the client reports: {complaint}" if complaint else ""
     unavailable = KafkaUnavailable(
-        f"{what} on {alias} failed", seen, f"look at the brokers of {alias} and the rights of its connection"
+        f"{what} on {alias} failed", seen, f"check the brokers of {alias} and the rights of its connection"
     )
     unavailable.from_broker = from_broker
     raise unavailable

@@ -19,7 +19,7 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
 
     def metadata(self, timeout: float = REQUEST_SECONDS) -> Metadata:
         """The cluster's live brokers and the partitions' leaders, by one request that any live broker may answer."""
-        with self._border("asking for metadata"):
+        with self._border("reading metadata"):
             answer = self._admin.list_topics(timeout=timeout)
         leaders = {
             name: {p.id: p.leader if p.leader >= 0 else None for p in topic.partitions.values()}
@@ -29,13 +29,13 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
 
     def cluster_id(self, timeout: float = REQUEST_SECONDS) -> str:
         """The cluster id, which Kafka's storage was formatted with."""
-        with self._border("asking for the cluster's id"):
+        with self._border("reading the cluster id"):
             cluster_id: str = self._admin.list_topics(timeout=timeout).cluster_id
         return cluster_id
 
     def brokers(self, timeout: float = REQUEST_SECONDS) -> list[Broker]:
         """All live brokers, sorted by id; KafkaUnavailable also if the cluster's answer names no broker."""
-        with self._border("asking for brokers"):
+        with self._border("listing brokers"):
             return sorted((Broker(n.id, n.host, n.port) for n in in_service(self._admin, timeout)), key=lambda b: b.id)
 
     def users(self, timeout: float = REQUEST_SECONDS) -> frozenset[str] | None:

@@ -47,7 +47,7 @@ class ClusterConnection:
         self._complaints: set[str] = set()
         self._settings = {**client_config(config, alias), "error_cb": self._complain}
         self._group_client: AdminClient | None = None
-        with kafka_border(alias, "making a client"):
+        with kafka_border(alias, "creating a Kafka client"):
             self._admin = AdminClient(self._settings)
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class ClusterConnection:
     def _coordinators(self) -> AdminClient:
         """The client for requests to group coordinators; `_forget_coordinators` drops it after a failure."""
         if self._group_client is None:
-            with kafka_border(self.alias, "making a client"):
+            with kafka_border(self.alias, "creating a Kafka client"):
                 self._group_client = AdminClient(self._settings)
         return self._group_client
 

@@ -69,9 +69,9 @@ class KafkaTool:
     def _run(self, *arguments: str) -> str:
         if not any(Path(self._jars).glob("kafka-tools*.jar")):
             raise BadInput(
-                "Kafka's own tools are not where the topology says",
+                "Kafka's own tools are not in the folder that the topology names",
                 f"no kafka-tools*.jar in {self._jars}",
-                "correct `kafka_tools`: the folder `libs` of a Kafka distribution",
+                "set `kafka_tools` in the topology to the folder `libs` of a Kafka distribution",
             )
         with self._settings_file() as settings:
             settings_path = f"/dev/fd/{settings.fileno()}"
@@ -106,7 +106,7 @@ class KafkaTool:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise self._failed(what, f"no end within {_SECONDS:.0f} s") from None
+            raise self._failed(what, f"the tool did not end within {_SECONDS:.0f} s") from None
         except OSError as error:
             raise BadInput(
                 "Java cannot be started", str(error), "install Java 17 or newer where the tasks run, or set JAVA_HOME"
@@ -114,9 +114,9 @@ class KafkaTool:
 
     def _failed(self, what: str, seen: str) -> KafkaUnavailable:
         return KafkaUnavailable(
-            f"Kafka's tool could not do `{what}` on {self._alias}",
+            f"Kafka's tool failed at `{what}` on {self._alias}",
             seen,
-            f"look at the brokers, the tool's version, and our rights: {self.rights}",
+            f"check the brokers, the tool's version, and the rights of the connection: {self.rights}",
         )
 
     @contextmanager
@@ -135,7 +135,7 @@ class KafkaTool:
                 inline[_FILES[key]] = Path(str(self._config[key])).read_text(encoding="utf-8")
             except (OSError, ValueError) as error:
                 raise BadInput(
-                    f"{key} of the connection of {self._alias} cannot be read",
+                    f"the file that {key} names in the connection of {self._alias} cannot be read",
                     type(error).__name__,
                     "name a PEM file that the tasks may read",
                 ) from None
@@ -151,4 +151,4 @@ def java_program() -> str:
 def _last_words(stderr: str) -> str:
     """The last three lines of a tool's stderr, at most 400 characters, without secrets."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return without_secrets(" ".join(lines[-3:]))[-400:] or "it said nothing"
+    return without_secrets(" ".join(lines[-3:]))[-400:] or "no text on stderr"

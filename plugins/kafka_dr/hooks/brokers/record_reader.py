@@ -153,7 +153,7 @@ class RecordReader:
         if info is None:
             raise KafkaUnavailable(
                 f"topic {topic!r} of {self._alias} does not exist",
-                next_step="check its name, and that MirrorMaker 2 made it",
+                next_step="check the topic's name, and that MirrorMaker 2 has created the topic",
             )
         spans = self.spans((TopicPartition(topic, p) for p in info.partitions), min(timeout, _METADATA_SECONDS))
         return self.scan(
@@ -228,7 +228,7 @@ class RecordReader:
         if not (completed and self._keeps_client and self._idle_client is None):
             consumer.close()
             return
-        with kafka_border(self._alias, "letting partitions go"):
+        with kafka_border(self._alias, "unassigning partitions"):
             consumer.unassign()
         self._idle_client = consumer
 
@@ -293,12 +293,14 @@ class RecordReader:
         raise KafkaUnavailable(
             f"reading {tp} on {self._alias} failed",
             describe_error(error),
-            "its log or our rights changed: look, then ask again",
+            "check that the partition exists, and the rights of the connection",
         )
 
     def _unfinished(self, spans: Mapping[TopicPartition, OffsetSpan], complaint: str) -> KafkaUnavailable:
         names = first_few([f"{tp} up to {span.end}" for tp, span in spans.items()], 5)
-        client_error = f"; the client says: {complaint}" if complaint else ""
+        client_error = f"; the client reports: {complaint}" if complaint else ""
         return KafkaUnavailable(
-            f"not everything on {self._alias} could be read in time", f"not reached: {names}{client_error}", "ask again"
+            f"not all records on {self._alias} could be read in time",
+            f"not read: {names}{client_error}",
+            f"check the brokers of {self._alias}; try again",
         )

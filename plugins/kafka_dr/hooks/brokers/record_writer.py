@@ -134,12 +134,12 @@ class RecordWriter:
         )
 
     def _producer(self) -> Producer:
-        with kafka_border(self._alias, "making a producer"):
+        with kafka_border(self._alias, "creating a producer"):
             return Producer(self._settings)
 
     def _leader(self, topic: str, partition: int, timeout: float) -> int | KafkaError:
         """The broker id of a partition's leader, or the error because of which the leader is unknown."""
-        with kafka_border(self._alias, f"looking for the leader of {topic}-{partition}"):
+        with kafka_border(self._alias, f"reading the leader of {topic}-{partition}"):
             futures = self._cluster.admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
         topic_info = outcome_of(futures[topic], timeout + 5)
         if isinstance(topic_info, KafkaError):
@@ -167,4 +167,4 @@ def _await_verdict(producer: Producer, verdicts: list[WriteResult], ends_at: flo
 def _verdict(error: KafkaError, refusals: frozenset[int], broker: int | None, complaint: str = "") -> WriteResult:
     if error.code() in refusals:
         return WriteRefused(error.name(), error.code() in _AUTHORIZATION, broker)
-    return WriteUnknown(f"{error.name()}; the client says: {complaint}" if complaint else error.name())
+    return WriteUnknown(f"{error.name()}; the client reports: {complaint}" if complaint else error.name())

@@ -111,7 +111,7 @@ class ClusterTopics(ClusterConnection):
         while remaining := sorted(self.topics(sorted_names, timeout)) if sorted_names else []:
             if time.monotonic() > ends_at:
                 raise ReadBackFailed(
-                    f"topics of {self.alias} were deleted and are still there", first_few(remaining, 10)
+                    f"topics of {self.alias} were deleted, and the cluster still lists them", first_few(remaining, 10)
                 )
             time.sleep(0.1)
         return deleted

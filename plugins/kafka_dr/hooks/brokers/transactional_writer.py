@@ -103,9 +103,9 @@ class RecordReplay:
         """
         self.close()
         self._fatal = None
-        with kafka_border(self._alias, "making a transactional producer"):
+        with kafka_border(self._alias, "creating a transactional producer"):
             producer = Producer(self._settings)
-        self._repeat_until(producer.init_transactions, "taking the transactional id", time.monotonic() + self._timeout)
+        self._repeat_until(producer.init_transactions, "initializing transactions", time.monotonic() + self._timeout)
         self._producer = producer
 
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object] = lambda: None) -> None:
@@ -122,7 +122,9 @@ class RecordReplay:
         """
         producer = self._producer
         if producer is None:
-            raise BadInput(f"{self._id} was not taken before writing to {self._alias}", "no fence", "call fence first")
+            raise BadInput(
+                f"{self._id} was not initialized before writing to {self._alias}", "no fence", "call fence first"
+            )
         ends_at = time.monotonic() + self._timeout
         self._repeat_until(lambda _: producer.begin_transaction(), "beginning a transaction", ends_at)
         try:
@@ -167,7 +169,7 @@ class RecordReplay:
             raise KafkaUnavailable(
                 f"writing to {self._alias} failed",
                 f"{unacknowledged} records were not acknowledged within {self._timeout:g} s",
-                f"look at the brokers of {self._alias}",
+                f"check the brokers of {self._alias}",
             )
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
@@ -214,20 +216,20 @@ class RecordReplay:
         if error.code() in _FENCED:
             return Superseded(
                 f"{what} on {self._alias} was refused",
-                f"{describe_error(error)}: another process has taken {self._id}, or it was given up meanwhile",
-                "Nothing: what was not committed is not there",
+                f"{describe_error(error)}: another process uses {self._id}, or the coordinator aborted the transaction",
+                "Nothing: the next attempt reads which records are committed",
             )
         if error.code() in _PERMANENT:
             return NotReady(
-                f"{self._alias} does not take a record",
+                f"{self._alias} refuses a record",
                 describe_error(error),
-                "see what its topic takes (max.message.bytes, message.timestamp.before.max.ms, cleanup.policy), or"
-                " whether it is there",
+                "check that the topic exists and accepts the record (max.message.bytes,"
+                " message.timestamp.before.max.ms, cleanup.policy)",
             )
         unavailable = KafkaUnavailable(
             f"{what} on {self._alias} failed",
             describe_error(error),
-            f"look at the brokers of {self._alias} and at our rights there: WRITE on its topics and on"
+            f"check the brokers of {self._alias} and the rights of its connection: WRITE on topics and on"
             " transactional ids",
         )
         unavailable.from_broker = error.code() > 0

@@ -72,7 +72,9 @@ class ReplayProcess:
         """
         process = self._process
         if process is None:
-            raise BadInput(f"{self._id} was not taken before writing to {self._alias}", "no fence", "call fence first")
+            raise BadInput(
+                f"{self._id} was not initialized before writing to {self._alias}", "no fence", "call fence first"
+            )
         collected = [*records]
         still_allowed()
         self._request(process, "write", collected)
@@ -130,9 +132,9 @@ class ReplayProcess:
     def _lost_process(self, seen: str) -> KafkaUnavailable:
         self.close()
         return KafkaUnavailable(
-            f"the process that writes to {self._alias} is gone",
+            f"the process that writes to {self._alias} has ended, or did not answer",
             seen,
-            "Nothing: what it committed is found by the next one",
+            "Nothing: the next attempt reads which records are committed",
         )
 
 

@@ -78,7 +78,7 @@ class DedicatedMirrorMaker:
                 raise DeadlinePassed(
                     f"{self._flow} did not stop within {deadline:g} s",
                     str(status),
-                    "end its processes by hand, then try again",
+                    f"end MirrorMaker 2's processes of {self._flow} manually",
                 )
             time.sleep(_POLL_SECONDS)
         return status
@@ -87,8 +87,8 @@ class DedicatedMirrorMaker:
         """Always raise BadInput: the stop hook cannot start processes."""
         raise BadInput(
             f"MirrorMaker 2 of {self._flow} runs in dedicated mode, without a REST API",
-            "its stop hook can only stop it",
-            "start its processes by hand",
+            "its stop hook can stop MirrorMaker 2, but not start it",
+            f"start MirrorMaker 2 of {self._flow} manually",
         )
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:

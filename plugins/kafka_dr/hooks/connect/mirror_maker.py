@@ -182,7 +182,9 @@ class MirrorMaker:
                     None if offset is None else int(offset["offset"])
                 )
         except (KeyError, TypeError, ValueError):
-            raise self._endpoint.failure(f"{name} keeps no offsets of a source connector", entry) from None
+            raise self._endpoint.failure(
+                f"Connect's offsets of {name} are not those of a MirrorMaker 2 source connector", entry
+            ) from None
         return ConnectorOffsets(by_alias)
 
     def change_offsets(
@@ -207,9 +209,9 @@ class MirrorMaker:
         differences = _differences(expected, after.by_alias)
         if differences:
             raise ReadBackFailed(
-                f"Connect does not keep the offsets written for {name}",
+                f"Connect does not store the offsets that were written for {name}",
                 first_few(differences, 10),
-                "write them again while it is STOPPED",
+                f"check that {name} is STOPPED, and read the Connect worker's log",
             )
         return after
 
@@ -227,12 +229,16 @@ class MirrorMaker:
         own = self.config(name, timeout).get("source.cluster.alias", _DEFAULT_ALIAS)
         if alias != own:
             raise BadInput(
-                f"{name} stores offsets under another alias", f"asked for {alias!r}, it uses {own!r}", f"use {own!r}"
+                f"{name} stores offsets under another alias",
+                f"alias in the topology: {alias!r}; source.cluster.alias of the connector: {own!r}",
+                "correct the alias in the topology, or source.cluster.alias of the connector",
             )
         status = self.status(name, timeout)
         if not status.stopped:
             raise NotReady(
-                "offsets can be changed only while the connector is STOPPED without tasks", str(status), "stop it first"
+                "offsets can be changed only while the connector is STOPPED without tasks",
+                str(status),
+                f"stop {name} first",
             )
 
     def _write_until_read_back(
@@ -280,7 +286,7 @@ class MirrorMaker:
             if time.monotonic() >= ends_at:
                 seen = f"{status}; answer to {verb}: {answer.seen}"
                 raise DeadlinePassed(
-                    f"{name} did not {verb} within {deadline:g} s", seen, "look at the worker's log, then try again"
+                    f"{name} did not {verb} within {deadline:g} s", seen, "read the Connect worker's log for the cause"
                 )
             if not answer.ok:
                 answer = self._request_state(name, verb, ends_at - time.monotonic())
@@ -310,7 +316,9 @@ class MirrorMaker:
         )
         body = self._endpoint.accept(answer, f"GET {path}")
         if not isinstance(body, shape):
-            raise self._endpoint.failure(f"Connect answered GET {path} with something else", body)
+            raise self._endpoint.failure(
+                f"Connect's answer to GET {path} is not a JSON {'object' if shape is dict else 'array'}", body
+            )
         return body
 
 
@@ -345,4 +353,4 @@ def _differences(
         {(alias, tp) for by_alias in (expected, stored) for alias, offsets in by_alias.items() for tp in offsets}
     )
     pairs = ((alias, tp, expected.get(alias, {}).get(tp), stored.get(alias, {}).get(tp)) for alias, tp in keys)
-    return [f"{alias}/{tp}: wanted {want}, found {have}" for alias, tp, want, have in pairs if want != have]
+    return [f"{alias}/{tp}: expected {want}, read back {have}" for alias, tp, want, have in pairs if want != have]

@@ -52,7 +52,11 @@ def refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> N
         raise superseded_by(procedure_id, epoch, newer.epoch)
     if newer:
         seen = f"epoch {newer.epoch} was taken by {newer.holder} at {newer.taken_at}"
-        raise LeaseLost(f"{procedure_id} acts under the old epoch {epoch}", seen, "stop; nothing was written")
+        raise LeaseLost(
+            f"{procedure_id} acts under the old epoch {epoch}",
+            seen,
+            f"clear no task of {procedure_id}: it must not act any more",
+        )
 
 
 def hash_of(values: dict[str, Any]) -> str:

@@ -41,15 +41,16 @@ def open_database(url: str, lock_seconds: float) -> Database:
     if parsed is None or "@" in (parsed.host or ""):
         raise BadInput(
             "the journal's address is not a SQLAlchemy URL",
-            next_step=f"give it as {_URL_EXAMPLES}; write an @ in a password as %40, several hosts as ?host=a&host=b",
+            next_step=f"give a URL such as {_URL_EXAMPLES}; write an @ in a password as %40, several hosts as"
+            " ?host=a&host=b",
         )
     if parsed.get_backend_name() == "sqlite":
         return SqliteDatabase(parsed, lock_seconds)
     if parsed.drivername not in ("postgresql", "postgresql+psycopg"):
         raise SystemUnavailable(
-            "the journal is not usable: its database or driver is one that was never tried",
+            "the journal is not usable: its database or driver is not supported",
             parsed.drivername,
-            f"give {_URL_EXAMPLES}",
+            f"give a URL such as {_URL_EXAMPLES}",
         )
     try:
         from kafka_dr.hooks.journal.postgresql import PostgresqlDatabase  # noqa: PLC0415 (its driver is an extra)
@@ -109,7 +110,7 @@ class Database:
         raise NotImplementedError
 
     def _next_step(self, _error: Exception) -> str:
-        return "make room or repair the database; without a journal nothing is done"
+        return "make room for the journal's database, or repair it; without the journal no step acts"
 
     @contextmanager
     def _translated(self, ability: str) -> Iterator[None]:

@@ -31,9 +31,12 @@ def take_pair(
     current = read_lease(row) if row else None
     if current and current.released_at is None:
         if current.holder != procedure_id:
-            seen = f"{current.holder} holds it since {iso_text(current.taken_at)} (epoch {current.epoch})"
+            seen = f"{current.holder} has held the lease since {iso_text(current.taken_at)} (epoch {current.epoch})"
             raise LeaseLost(
-                f"the clusters {pair} are in another procedure's hands", seen, "wait for it, or abort it first"
+                f"another procedure holds the lease on the clusters {pair}",
+                seen,
+                f"wait until {current.holder} has ended, or end it with abort_procedure (before its open_target has"
+                " begun)",
             )
         if not renew:
             return current.epoch
@@ -51,7 +54,7 @@ def _refuse_ended(connection: Connection, pair: str, procedure_id: str) -> None:
     ended = connection.execute(select(LEASES).where(LEASES.c.pair == pair, LEASES.c.holder == procedure_id)).first()
     if ended:
         raise LeaseLost(
-            f"{procedure_id} has already ended", f"outcome {ended.outcome} at {ended.released_at}", "trigger a new run"
+            f"{procedure_id} has already ended", f"outcome {ended.outcome} at {ended.released_at}", "start a new run"
         )
 
 
@@ -63,7 +66,11 @@ def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds:
             f"{last.procedure_id} ended as {last.outcome} at {iso_text(last.ended_at)}; the cool-down ends at"
             f" {iso_text(last.ends_at)}, in {seconds_left} s"
         )
-        raise NotReady(f"a cool-down runs for the clusters {pair}", seen, "wait until it has ended")
+        raise NotReady(
+            f"a cool-down runs for the clusters {pair}",
+            seen,
+            "start a new run after that time, or at once with `acknowledge_cool_down`",
+        )
 
 
 def select_last_end(pair: str, before: int | None = None) -> Any:
@@ -100,19 +107,23 @@ def require_held(current: Lease | None, pair: str, procedure_id: str, epoch: int
     if current and (current.holder, current.epoch, current.released_at) == (procedure_id, epoch, None):
         return current
     seen = (
-        f"now: {current.holder}, epoch {current.epoch}, outcome {current.outcome}" if current else "nobody ever held it"
+        f"holder {current.holder}, epoch {current.epoch}, outcome {current.outcome or 'none yet'}"
+        if current
+        else "no procedure ever held the lease"
     )
     raise LeaseLost(
-        f"{procedure_id} does not hold the clusters {pair} under epoch {epoch}", seen, "stop; look at who does"
+        f"{procedure_id} does not hold the clusters {pair} under epoch {epoch}",
+        seen,
+        f"clear no task of {procedure_id}: it must not act any more",
     )
 
 
 def superseded_by(procedure_id: str, epoch: int, newer: int) -> Superseded:
     """Build the error for a process with an old epoch: a newer process of its procedure took a newer one."""
     return Superseded(
-        f"A newer process goes on with {procedure_id}",
-        f"epoch {newer}, this one has {epoch}",
-        "Nothing: that process does the work",
+        f"A newer process continues {procedure_id}",
+        f"the newer process has epoch {newer}, this process has {epoch}",
+        "Nothing: the newer process does the work",
     )
 
 
@@ -131,7 +142,9 @@ def pass_pair(
     ).first()
     if seen is not None and newest is not None and newest.sequence != seen:
         raise LeaseLost(
-            f"{giver} is still at work", f"its step {newest.step} wrote meanwhile", "look at it, then try again"
+            f"{giver} is still at work",
+            f"its step {newest.step} wrote to the journal a moment ago",
+            f"wait until no task of {giver} runs, then start a new run",
         )
     _close_row(connection, lease, outcome, now)
     connection.execute(LEASES.insert().values(pair=pair, epoch=lease.epoch + 1, holder=taker, taken_at=iso_text(now)))
@@ -146,7 +159,9 @@ def release_pair(connection: Connection, pair: str, procedure_id: str, epoch: in
         if current.outcome == outcome:
             return
         raise Contradiction(
-            f"{procedure_id} has already ended otherwise", f"{current.outcome}, not {outcome}", "look at its evidence"
+            f"{procedure_id} has already ended with another outcome",
+            f"recorded: {current.outcome}; this process would record {outcome}",
+            f"read the evidence of {procedure_id}",
         )
     _close_row(connection, require_held(current, pair, procedure_id, epoch), outcome, now)
 

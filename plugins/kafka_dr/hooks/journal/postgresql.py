@@ -79,9 +79,9 @@ class PostgresqlDatabase(Database):
         if encoding != "UTF8":
             session.close()
             raise BadInput(
-                "the journal's database does not keep all text",
-                f"its encoding is {encoding}: {self.name}",
-                "make a database with ENCODING 'UTF8' and name that one",
+                "the journal's database cannot store every text",
+                f"encoding {encoding} of {self.name}",
+                "create a database with ENCODING 'UTF8' and name that database in the journal's connection",
             )
         session.ends = time.monotonic() + self.lock_seconds + _WORK_SECONDS
         session.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
@@ -123,17 +123,20 @@ class PostgresqlDatabase(Database):
 
     def _lock_timeout_error(self, connection: Connection) -> SystemUnavailable:
         """Build the error that names the writers' lock's holder; fields that this role may not see stay empty."""
-        waited = f"another writer kept its turn for all of the {self.lock_seconds:g} s that this one waited"
+        waited = (
+            f"another process held the journal's write lock for all of the {self.lock_seconds:g} s that this process"
+            " waited"
+        )
         row = connection.exec_driver_sql(_LOCK_HOLDER, (TURN,)).first()
         if row is None:
             return SystemUnavailable(
-                f"the journal is not writable: {self.name}", f"{waited}; now it is free", "try again"
+                f"the journal is not writable: {self.name}", f"{waited}; the lock is free now", "try again"
             )
         who = f"process {row.pid} ({row.application_name}) from {row.client_addr}, {row.state} since {row.xact_start}"
         return SystemUnavailable(
             f"the journal is not writable: {self.name}",
             f"{waited}: {one_line(who)}",
-            f"look at that process; if it hangs, end it on the server: SELECT pg_terminate_backend({row.pid})",
+            f"check process {row.pid}; if it hangs, end it on the server: SELECT pg_terminate_backend({row.pid})",
         )
 
     def _commit(self, connection: Connection) -> None:
@@ -155,18 +158,21 @@ class PostgresqlDatabase(Database):
         return SystemUnavailable(
             f"it is unknown whether the journal was written: {self.name}",
             one_line(seen.partition("\n")[0]),
-            "see that the database and its standby are well; a step that is tried again looks at what was written",
+            "check that the database and its standby work; a step that is tried again first reads what was written",
         )
 
     def _next_step(self, error: Exception) -> str:
         cause = getattr(error, "orig", None)
         if any(words in str(cause) for words in _READ_ONLY):
-            return "name the server that takes writes, or all of them (?host=a:5432&host=b:5432); no other one is read"
+            return (
+                "name the server that accepts writes, or all servers (?host=a:5432&host=b:5432), in the journal's"
+                " connection; a server that refuses writes is not read either"
+            )
         if getattr(cause, "sqlstate", None) in _MISSING_RIGHTS:
             return (
                 "GRANT the journal's role SELECT, INSERT on entries, SELECT, INSERT, UPDATE on leases and SELECT,"
-                " INSERT, DELETE on signs_of_life; where these are missing, open the journal once as a role that may"
-                " make them"
+                " INSERT, DELETE on signs_of_life; if a table is missing, open the journal once with a role that may"
+                " create tables"
             )
         return super()._next_step(error)
 

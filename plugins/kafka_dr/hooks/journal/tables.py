@@ -85,15 +85,15 @@ def refuse_unkept(table: Table, **names: str) -> None:
     for column, name in names.items():
         longest, text = table.c[column].type.length, str(name)  # type: ignore[attr-defined]
         if len(text) > longest:
-            problem = f"it has {len(text)} characters, {longest} are kept"
+            problem = f"{len(text)} characters, at most {longest} can be stored"
         elif any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
-            problem = "it holds a NUL or half a surrogate pair"
+            problem = "a NUL or half a surrogate pair cannot be stored"
         else:
             continue
         raise BadInput(
-            f"the journal cannot keep a {column} of its {table.name}",
+            f"the journal cannot store this {column} in its table {table.name}",
             f"{text[:60]!r}: {problem}",
-            "shorten or correct it",
+            "shorten or correct the text",
         )
 
 
@@ -109,7 +109,7 @@ def canonical_text(value: Any) -> str:
 def iso_text(moment: datetime) -> str:
     """Return a time as the tables store it: ISO 8601, UTC, microseconds; BadInput for a time without zone."""
     if moment.tzinfo is None:
-        raise BadInput("a time without zone cannot be journalled", repr(moment), "give UTC")
+        raise BadInput("the journal cannot store a time without time zone", repr(moment), "give the time in UTC")
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 

@@ -33,16 +33,18 @@ def checked_url(url: str, system: str) -> str:
         parts = urlsplit(url)
         port_is_valid = parts.port is None or parts.port > 0
     except ValueError:
-        raise BadInput(f"the address of {system} is not a URL", next_step="give it as http://host:port") from None
+        raise BadInput(
+            f"the address of {system} is not a URL", next_step="give the address as http://host:port"
+        ) from None
     problems = [
         text
         for text, is_wrong in (
-            ("its scheme is not http or https", parts.scheme not in ("http", "https")),
-            ("it names no host", not parts.hostname or not port_is_valid),
-            ("it holds a user or password", "@" in parts.netloc),
-            ("it has a query or fragment", bool(parts.query or parts.fragment)),
-            ("it holds blanks or control characters", any(c <= " " or c == "\x7f" for c in url)),
-            ("it is a link-local address", is_link_local(parts.hostname or "")),
+            ("the scheme is not http or https", parts.scheme not in ("http", "https")),
+            ("the address names no host, or port 0", not parts.hostname or not port_is_valid),
+            ("the address contains a user or password", "@" in parts.netloc),
+            ("the address has a query or fragment", bool(parts.query or parts.fragment)),
+            ("the address contains blanks or control characters", any(c <= " " or c == "\x7f" for c in url)),
+            ("the address is link-local", is_link_local(parts.hostname or "")),
         )
         if is_wrong
     ]
@@ -50,7 +52,7 @@ def checked_url(url: str, system: str) -> str:
         raise BadInput(
             f"the address of {system} cannot be used",
             "; ".join(problems),
-            "give it as http://host:port, credentials apart",
+            "give the address as http://host:port; user and password are separate fields of the connection",
         )
     return url.rstrip("/")
 
@@ -174,11 +176,11 @@ class JsonEndpoint:
         """Return the JSON of a 2xx answer; raise this endpoint's failure for any other answer."""
         if answer.ok:
             return answer.body
-        raise self.failure(f"{self.system} did not do {what}", answer.seen)
+        raise self.failure(f"the request {what} to {self.system} failed", answer.seen)
 
     def failure(self, reason: str, seen: object) -> SystemUnavailable:
         """Return this endpoint's error, for the caller to raise."""
-        return self._failure(reason, self.shown(seen), f"look at {self.system} at {self.base_url}")
+        return self._failure(reason, self.shown(seen), f"check {self.system} at {self.base_url}")
 
     def _answer(self, response: requests.Response, ends_at: float) -> HttpAnswer:
         """Read a response within limits of time and size; a 2xx whose body is not JSON counts as no answer."""

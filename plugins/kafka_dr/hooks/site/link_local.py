@@ -38,7 +38,7 @@ class _Guarded:
         connected: socket.socket = super()._new_conn()  # type: ignore[misc]  # of the connection it is mixed into
         if is_link_local(str(connected.getpeername()[0])):
             connected.close()
-            raise NewConnectionError(self, "the name leads to a link-local address")  # type: ignore[arg-type]
+            raise NewConnectionError(self, "the host name resolves to a link-local address")  # type: ignore[arg-type]
         return connected
 
 

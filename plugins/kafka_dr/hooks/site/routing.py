@@ -52,7 +52,11 @@ class ClientRouting(ABC):
         """Return the route that a client would read now; HookUnavailable if there is no routing record."""
         document = self._read(timeout)
         if document is None:
-            raise HookUnavailable("there is no routing record", str(self), "create it, or redirect clients once")
+            raise HookUnavailable(
+                "there is no routing record",
+                str(self),
+                "create the routing record, with `cluster`, `bootstrap_servers` and `version`",
+            )
         return self._route(document)
 
     def redirect(self, route: ClientRoute, timeout: float = 10.0) -> Redirected:
@@ -79,7 +83,10 @@ class ClientRouting(ABC):
             read_back = self.current(timeout)
         if not route.same_target(read_back):
             raise ReadBackFailed(
-                "clients would not be sent where they should", f"{read_back} (answered: {answered})", f"look at {self}"
+                "the routing record does not name the route that was written",
+                f"written: {route.cluster}, {route.bootstrap_servers}; read back: {read_back.cluster},"
+                f" {read_back.bootstrap_servers}; answer to the write: {answered}",
+                f"check {self}",
             )
         return Redirected(True, answered, read_back)
 
@@ -129,7 +136,7 @@ class FileRouting(ClientRouting):
             mode = self._path.stat().st_mode & 0o777 if self._path.exists() else 0o644
             write_whole(self._path, json.dumps(document, indent=2) + "\n", mode)
         except OSError as error:
-            raise HookUnavailable("the routing record cannot be written", one_line(error), f"look at {self}") from error
+            raise HookUnavailable("the routing record cannot be written", one_line(error), f"check {self}") from error
         return f"written to {self._path}"
 
     @contextmanager
@@ -138,7 +145,7 @@ class FileRouting(ClientRouting):
         try:
             folder = os.open(self._path.parent, os.O_RDONLY)
         except OSError as error:
-            raise HookUnavailable("the routing record cannot be written", one_line(error), f"look at {self}") from error
+            raise HookUnavailable("the routing record cannot be written", one_line(error), f"check {self}") from error
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
             yield

@@ -51,7 +51,7 @@ def test_bad_params_are_refused_before_anything(bench: Any, capsys: pytest.Captu
     ("dag_id", "value", "said"),
     [
         ("abort_procedure", "why", "'acknowledge_cool_down': this procedure does not take it"),
-        ("planned_failover", " ", "say in words why"),
+        ("planned_failover", " ", "state the reason"),
         ("unplanned_failover", True, "string"),
     ],
 )

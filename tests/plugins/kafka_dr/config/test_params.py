@@ -102,13 +102,13 @@ def test_nothing_at_all_is_refused() -> None:
     assert [problem.split(":")[:2] for problem in error.value.problems] == [
         ["source", " missing; clusters of the topology"],
         ["target", " missing; clusters of the topology"],
-        ["reason", " missing; say in words why this run is made"],
+        ["reason", " missing; state why this run is made"],
     ]
 
 
 def test_same_cluster_and_missing_flow() -> None:
     """Source and target must be two clusters that a flow joins in this direction."""
-    assert "two different ones" in refused(target="primary")[0]
+    assert "name two different clusters" in refused(target="primary")[0]
     assert "flows: primary->standby, standby->primary" in refused(target="third")[0]
 
 
@@ -151,7 +151,7 @@ def test_reasons_are_free_text(value: str) -> None:
 def test_deadlines_are_positive_and_bounded(value: Any) -> None:
     """A deadline is a finite number of seconds above 0 and at most a week, and no text or boolean."""
     (problem,) = refused(stop_seconds=value)
-    assert problem.startswith("stop_seconds: ") and "in seconds" in problem and len(problem) < 200
+    assert problem.startswith("stop_seconds: ") and "expected seconds: " in problem and len(problem) < 200
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,9 @@ def test_open_transactions_are_aborted_only_with_kafkas_own_tool() -> None:
     equipped = TOPOLOGY.model_copy(update={"kafka_tools": "/opt/kafka/libs"})
     assert check_params(equipped, GOOD | {"abort_open_transactions": True}).abort_open_transactions is True
     assert check(abort_open_transactions=False).abort_open_transactions is check().abort_open_transactions is False
-    assert refused(abort_open_transactions="yes")[0].startswith("abort_open_transactions: 'yes'; true or false")
+    assert refused(abort_open_transactions="yes")[0].startswith(
+        "abort_open_transactions: 'yes'; expected true or false"
+    )
 
 
 def test_excluded_groups_come_sorted_with_their_reasons() -> None:
@@ -191,7 +193,7 @@ def test_excluded_groups_come_sorted_with_their_reasons() -> None:
 def test_excluded_groups_that_are_no_map_are_refused(value: Any) -> None:
     """A list or a text has no reasons in it; the message shows what a map looks like."""
     (problem,) = refused(exclude_groups=value)
-    assert problem.startswith("exclude_groups: ") and "a map of group to reason" in problem
+    assert problem.startswith("exclude_groups: ") and "expected a map of group to reason" in problem
 
 
 @pytest.mark.parametrize(
@@ -199,18 +201,18 @@ def test_excluded_groups_that_are_no_map_are_refused(value: Any) -> None:
     [
         ("*", "x", "no wildcard"),
         ("orders-*", "x", "no wildcard"),
-        ("", "x", "no name of a group"),
-        (" ", "x", "no name"),
-        ("g" * 251, "x", "no name"),
+        ("", "x", "not a group name"),
+        (" ", "x", "not a group name"),
+        ("g" * 251, "x", "not a group name"),
         ("a\nb", "x", "invisible"),
         ("a\u202eb", "x", "invisible"),
-        ("g", "", "why this group"),
-        ("g", "  ", "why this group"),
+        ("g", "", "why the run does not wait for this group"),
+        ("g", "  ", "why the run does not wait for this group"),
         ("g", None, "missing"),
-        ("g", 3, "why this group"),
+        ("g", 3, "why the run does not wait for this group"),
         ("g", "x" * 501, "at most 500"),
         ("g", "a\nb", "invisible"),
-        ("g", ["x"], "why this group"),
+        ("g", ["x"], "why the run does not wait for this group"),
     ],
 )
 def test_excluded_groups_are_named_one_by_one_with_a_reason(group: str, reason: Any, words: str) -> None:
@@ -240,8 +242,8 @@ def test_a_reason_as_a_procedures_own_param() -> None:
     assert check(override_source_lost="  the site burns ").choices == {"override_source_lost": "the site burns"}
     assert check(override_source_lost=None).choices == {}
     for value, words in (
-        ("", "say in words why"),
-        (" ", "say in words why"),
+        ("", "state the reason"),
+        (" ", "state the reason"),
         ("a\u202eb", "invisible"),
         ("x" * 501, "at most 500"),
         (3, "string"),

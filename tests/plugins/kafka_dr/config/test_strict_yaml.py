@@ -81,13 +81,13 @@ def test_broken_file_is_not_repeated_in_the_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["missing.yaml", "."])
 def test_what_is_no_file_is_refused(tmp_path: Path, name: str) -> None:
     """A missing file or a folder is refused by name."""
-    with pytest.raises(BadInput, match="no file"):
+    with pytest.raises(BadInput, match="is not a file"):
         read_yaml(tmp_path / name)
 
 
 def test_device_is_refused() -> None:
     """A device that never ends is not read."""
-    with pytest.raises(BadInput, match="no file"):
+    with pytest.raises(BadInput, match="is not a file"):
         read_yaml(Path("/dev/zero"))
 
 

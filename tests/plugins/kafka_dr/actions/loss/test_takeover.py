@@ -219,7 +219,9 @@ def test_a_run_that_works_on_while_it_is_looked_at_keeps_its_lease(died: Any, mo
 
     monkeypatch.setattr(Journal, "pass_lease", late)
     as_later(died)
-    with pytest.raises(AirflowFailException, match="planned_failover-r1 is still at work.*open_target wrote meanwhile"):
+    with pytest.raises(
+        AirflowFailException, match="planned_failover-r1 is still at work.*open_target wrote to the journal"
+    ):
         OpenProcedure(task_id=OPEN.value).execute(died.context("u1"))
     assert died.journal.lease(PAIR).holder == EARLIER and not died.journal.entries(EARLIER, OPEN, Entry.NOTE)
 
@@ -230,14 +232,15 @@ def test_who_is_refused_the_lease_is_told_how_to_go_on(died: Any) -> None:
     with pytest.raises(
         AirflowFailException,
         match=(
-            "in another procedure's hands.*continue_procedure=planned_failover-r1; else wait for it, or abort it first"
+            "another procedure holds the lease.*continue_procedure=planned_failover-r1;"
+            " else wait for it, or abort it first"
         ),
     ):
         OpenProcedure(task_id=OPEN.value).execute(died.context("u1"))
     died.dag_id = "planned_failover"
     opened_target(died)
     died.dag_id = "unplanned_failover"
-    with pytest.raises(AirflowFailException, match="in another procedure's hands") as told:
+    with pytest.raises(AirflowFailException, match="another procedure holds the lease") as told:
         OpenProcedure(task_id=OPEN.value).execute(died.context("u2"))
     assert "continue_procedure" not in str(told.value)
 

@@ -36,7 +36,7 @@ from kafka_dr.vocabulary import Entry, Step
 from tests.support.facts import tell
 
 SECONDS = 1.0
-GONE = KafkaUnavailable("asking for metadata on primary failed", "_TIMED_OUT (no answer)")
+GONE = KafkaUnavailable("reading metadata on primary failed", "_TIMED_OUT (no answer)")
 
 
 @pytest.fixture
@@ -334,7 +334,7 @@ def test_a_worker_that_is_down_is_no_view(site: Any, beats: list[Any], monkeypat
     """Connect itself did not answer, or hangs."""
 
     def down(name: str, timeout: float) -> None:
-        raise ConnectUnavailable("Connect did not do GET", "no connection")
+        raise ConnectUnavailable("the request GET /connectors to Connect failed", "no connection")
 
     monkeypatch.setattr(site.workers["standby"], "status", down)
     assert connect(site).sight is Sight.UNKNOWN
@@ -376,7 +376,7 @@ def test_heartbeats_are_those_that_came_from_the_source(there: bool) -> None:
     (ApplicationsView(True, None), Sight.ANSWERS),
     (ApplicationsView(True, False, "no acks"), Sight.REFUSES_WRITES),
     (ApplicationsView(False), Sight.GONE),
-    (HookUnavailable("the probe did not do GET /source", "HTTP 500"), Sight.UNKNOWN),
+    (HookUnavailable("the request GET /source to the probe failed", "HTTP 500"), Sight.UNKNOWN),
 ])  # fmt: skip
 def test_what_the_application_sees(site: Any, monkeypatch: pytest.MonkeyPatch, seen: Any, sight: Sight) -> None:
     """Its words are taken; a hook that is down says nothing about the source."""

@@ -127,7 +127,7 @@ def test_a_fenced_commit_means_another_process(writer: RecordReplay, code: int) 
     """It is no fault of the cluster, and nothing to try again with this writer."""
     client = refused_with(code, fatal=True)()
     writer._producer = client
-    with pytest.raises(Superseded, match="another process has taken replay"):
+    with pytest.raises(Superseded, match="another process uses replay"):
         writer.write([Outgoing("t", 0, b"k", b"v")])
     assert writer._producer is None and client.aborted == 1
 
@@ -207,7 +207,7 @@ def test_a_record_that_the_client_cannot_take_is_named(writer: RecordReplay) -> 
 def test_nobody_there_is_told_in_time(hanging: str) -> None:
     """Taking the id ends by its own deadline."""
     began = time.monotonic()
-    with pytest.raises(KafkaUnavailable, match="taking the transactional id on east failed"):
+    with pytest.raises(KafkaUnavailable, match="initializing transactions on east failed"):
         RecordReplay({"bootstrap.servers": hanging}, "east", "replay", timeout=1).fence()
     assert time.monotonic() - began < 10
 

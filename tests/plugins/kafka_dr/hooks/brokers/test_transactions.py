@@ -116,13 +116,13 @@ def test_a_tool_that_hangs_is_ended(java: Java, monkeypatch: pytest.MonkeyPatch)
     """Nothing is waited for without an end."""
     monkeypatch.setattr(kafka_tool, "_SECONDS", 1.0)
     java.does("time.sleep(60)")
-    with pytest.raises(KafkaUnavailable, match="no end within 1 s"):
+    with pytest.raises(KafkaUnavailable, match="the tool did not end within 1 s"):
         tool(java).known()
 
 
 def test_missing_jars_and_a_missing_java_are_named(java: Java, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are said before anything runs, with what to correct."""
-    with pytest.raises(BadInput, match=r"correct `kafka_tools`"):
+    with pytest.raises(BadInput, match=r"set `kafka_tools` in the topology to the folder `libs`"):
         TransactionTool("/nowhere", CONFIG, "c1").known()
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(BadInput, match="JAVA_HOME"):

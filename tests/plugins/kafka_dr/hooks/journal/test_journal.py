@@ -156,7 +156,7 @@ def test_names_that_one_of_the_databases_would_not_keep_are_refused(journal: Jou
         lambda: journal.pass_lease(PAIR, "p1", "p2", "continued", ("p1", "s", wrong, {})),
         lambda: journal.show_life(wrong),
     ):
-        with pytest.raises(BadInput, match="cannot keep"):
+        with pytest.raises(BadInput, match="cannot store"):
             act()
     journal.check_lease(PAIR, "p1", 1)
     assert journal.entries() == []
@@ -201,7 +201,7 @@ def test_a_killed_writer_leaves_a_sound_journal(url: str) -> None:
 def test_a_held_pair_is_refused_by_name(journal: Journal) -> None:
     """The second procedure learns who holds the pair; another pair is free."""
     assert journal.take_lease(PAIR, "p1", NOON) == 1
-    with pytest.raises(LeaseLost, match="p1 holds it since 2026-11-20T12:00"):
+    with pytest.raises(LeaseLost, match="p1 has held the lease since 2026-11-20T12:00"):
         journal.take_lease(PAIR, "p2", NOON)
     assert journal.take_lease("north|south", "p2", NOON) == 1
 
@@ -286,7 +286,7 @@ def test_only_a_lease_that_is_held_is_passed_on(journal: Journal) -> None:
     journal.take_lease(PAIR, "p1", NOON)
     seen = journal.append("p1", "s", "note", 2, {}).sequence
     journal.append("p1", "s", "intent", 2, {})
-    with pytest.raises(LeaseLost, match="p1 is still at work.*its step s wrote meanwhile"):
+    with pytest.raises(LeaseLost, match="p1 is still at work.*its step s wrote to the journal"):
         journal.pass_lease(PAIR, "p1", "p3", "continued", told, seen=seen)
     assert journal.lease(PAIR).holder == "p1" and len(journal.entries()) == 2
 
@@ -343,7 +343,7 @@ def test_an_older_epoch_writes_nothing(journal: Journal) -> None:
     journal.take_lease(PAIR, "p1", NOON)
     journal.append("p1", "s", "intent", 1, {})
     journal.take_lease(PAIR, "p1", NOON, renew=True)
-    with pytest.raises(Superseded, match="this one has 1"):
+    with pytest.raises(Superseded, match="this process has 1"):
         journal.append("p1", "s", "outcome", 1, {})
     journal.append("p1", "s", "outcome", 2, {})
     journal.release_lease(PAIR, "p1", 2, "failed")

@@ -53,7 +53,7 @@ def test_an_answer_outside_the_contract_is_no_fence(server: Any, reply: Any, bod
 def test_a_status_other_than_2xx_is_no_fence(server: Any, reply: Any, status: int, requests: int) -> None:
     """Even with a body that says otherwise; only what may pass by itself is asked again."""
     server.answer = lambda request: reply(status, FENCED)
-    with pytest.raises(HookUnavailable, match="fence hook did not do POST /fence"):
+    with pytest.raises(HookUnavailable, match="request POST /fence to the fence hook failed"):
         FenceHook(server.url).fence("p1", "a")
     assert len(server.requests) == requests
 

@@ -32,5 +32,5 @@ def test_an_answer_outside_the_contract_stops_nothing(server: Any, reply: Any, b
 def test_a_status_other_than_2xx_stops_nothing(server: Any, reply: Any) -> None:
     """Even with a body that says otherwise."""
     server.answer = lambda request: reply(409, {"running": 0})
-    with pytest.raises(HookUnavailable, match="stop hook did not do POST /stop"):
+    with pytest.raises(HookUnavailable, match="request POST /stop to MirrorMaker 2's stop hook failed"):
         StopHook(server.url).stop("a->b")

@@ -162,7 +162,7 @@ def test_another_procedures_lease_is_not_acknowledged(bench: Any) -> None:
     """The reason answers a cool-down, nothing else."""
     open_(bench, "r1")
     bench.params["acknowledge_cool_down"] = WHY
-    with pytest.raises(AirflowFailException, match="in another procedure's hands"):
+    with pytest.raises(AirflowFailException, match="another procedure holds the lease"):
         open_(bench, "r2")
 
 

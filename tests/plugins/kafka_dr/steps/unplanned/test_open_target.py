@@ -86,7 +86,7 @@ def test_a_connector_that_is_unknown_hides_no_other(ready: Any, monkeypatch: pyt
 
     def unknown(name: str, **kwargs: Any) -> Any:
         if name == "p.checkpoint":
-            raise ConnectUnavailable("Connect did not do GET", "no such connector")
+            raise ConnectUnavailable("the request GET /connectors to Connect failed", "no such connector")
         return status(name, **kwargs)
 
     monkeypatch.setattr(worker, "status", unknown)

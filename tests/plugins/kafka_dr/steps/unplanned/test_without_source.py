@@ -86,7 +86,7 @@ def test_one_connector_that_cannot_be_asked_keeps_the_other_from_nothing(
     def failing(name: str, timeout: float) -> None:
         ask(name, timeout)
         if name == "p.source":
-            raise ConnectUnavailable("Connect did not do PUT", "HTTP 409")
+            raise ConnectUnavailable("the request PUT /connectors to Connect failed", "HTTP 409")
 
     monkeypatch.setattr(worker, "ask_to_stop", failing)
     told = execute(lost, STOP)
