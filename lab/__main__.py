@@ -31,7 +31,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m lab", description="two Kafka clusters, MirrorMaker 2 and Airflow on this machine"
     )
     commands = parser.add_subparsers(required=True, metavar="up|down|status|run")
-    up_command = _command(commands, "up", "start what is not running, and wait until it works", _up)
+    up_command = _command(commands, "up", "start what does not run, and wait until the lab works", _up)
     up_command.add_argument("--no-airflow", action="store_true", help="only Kafka, Connect and MirrorMaker 2")
     up_command.add_argument("--policy", choices=POLICIES, help="naming of mirrored topics (default: identity)")
     up_command.add_argument("--isolation", choices=ISOLATIONS, help="at which MM2 reads (default: read_uncommitted)")
@@ -40,10 +40,10 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         help="workers of a Spark cluster to translate on (default: 0, Spark inside the task)",
     )
-    _command(commands, "down", "stop all of it; keeps evidence and files it did not make", _down)
+    _command(commands, "down", "stop the lab; evidence and files that the lab did not create stay", _down)
     status_command = _command(commands, "status", "addresses, users and passwords of this lab", _status)
     status_command.add_argument("--json", action="store_true", help="only JSON on the standard output (always so)")
-    run_command = _command(commands, "run", "run a DAG as operator and say how it came out", _run)
+    run_command = _command(commands, "run", "run a DAG as operator and report the outcome", _run)
     run_command.add_argument("dag_id", metavar="DAG_ID")
     run_command.add_argument("--conf", type=_conf, default={}, help="the run's params, a JSON object")
     run_command.add_argument(

@@ -102,7 +102,10 @@ def absent_positions(
     local_partitions = {local(place) for place in source} - expected if local else set()
     return findings + [
         Finding(
-            "local position", f"must stand at 0 on the local topic, found {target.get(place, 'nothing')}", group, *place
+            "local position",
+            f"the position on the local topic must be 0, and is {target.get(place, 'nothing')}",
+            group,
+            *place,
         )
         for place in sorted(local_partitions)
         if target.get(place) not in (0, before.get(place, 0))
@@ -121,7 +124,13 @@ def uncalled_positions(
     expected, before = set(map(to_mirrored, source)), before or {}
     local_topics = {local(place)[0] for place in source} if local else set()
     return [
-        Finding("never committed", f"has position {position} although it never committed here", group, *place, position)
+        Finding(
+            "never committed",
+            f"has position {position} although the group never committed this partition on the source",
+            group,
+            *place,
+            position,
+        )
         for place, position in target.items()
         if place not in expected and not (place[0] in local_topics and position == 0) and before.get(place) != position
     ]
@@ -153,18 +162,21 @@ def misplaced_positions(
             repeats of unread records count as re-reads, too.
     """
     standing = alignment.standing(position, target_position)
-    mismatch = f"source position {position} belongs at {standing.expected}, found {target_position}"
+    mismatch = (
+        f"source position {position} corresponds to target position {standing.expected}, committed is {target_position}"
+    )
     violations = []
     if standing.skipped:
         text = (
-            f"{mismatch}: {len(standing.skipped)} unread records skipped, first is source offset {standing.skipped[0]}"
+            f"{mismatch}: {len(standing.skipped)} unread records skipped, the first at source offset"
+            f" {standing.skipped[0]}"
         )
         violations.append(("skipped", text))
     elif target_position > alignment.boundary:
         violations.append(("skipped", f"{mismatch}: beyond the boundary {alignment.boundary}"))
     violations += _read_again(alignment, position if known is None else known, target_position, bound)
     if target_position < start:
-        violations.append(("out of range", f"found {target_position}: below the log start {start}"))
+        violations.append(("out of range", f"target position {target_position} is below the log start {start}"))
     return [Finding(check, text, group, *at, target_position, unread) for check, text in violations]
 
 
@@ -173,9 +185,10 @@ def _read_again(alignment: Alignment, position: int, target_position: int, bound
     rereads = alignment.consumed_again(position, target_position) if bound else standing.rereads
     if bound is None or rereads <= bound:
         return []
-    announced = f", at most {bound} were announced" if bound else ""
+    announced = f", the plan announced at most {bound}" if bound else ""
     text = (
-        f"source position {position} belongs at {standing.expected}, found {target_position}: {rereads} records would"
+        f"source position {position} corresponds to target position {standing.expected}, committed is"
+        f" {target_position}: {rereads} records would"
         f" be read again{announced}"
     )
     return [("bound" if bound else "not exact", text)]
@@ -208,7 +221,7 @@ def consumed_findings(
     findings = [
         Finding(
             "never delivered",
-            "consumed on neither cluster",
+            "not consumed on either cluster",
             consumption.group,
             consumption.topic,
             consumption.partition,
@@ -217,7 +230,7 @@ def consumed_findings(
         for offset in skipped
     ]
     if rereads > bound:
-        text = f"was given {rereads} records again, the plan announced at most {bound}"
+        text = f"received {rereads} records again, the plan announced at most {bound}"
         findings.append(Finding("read again", text, consumption.group, consumption.topic, consumption.partition))
     return findings, {"records_consumed": len(expected) - len(skipped), "records_read_again": rereads}
 

@@ -178,7 +178,7 @@ def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str 
         [
             _evidence_finding(
                 f"loss_grown names {len(growth)} partitions that lose more than was approved, and review_translation"
-                " asked nobody"
+                " asked no person"
             )
         ]
         if growth and not asked
@@ -199,7 +199,7 @@ def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str 
                 )
         # A gate that was asked a second time has an answer to the first question, too: the last answer counts.
         if not answers:
-            findings.append(_evidence_finding(f"{gate} was approved by nobody"))
+            findings.append(_evidence_finding(f"{gate} was not approved by any person"))
         elif answers[-1].get("digest") != digest:
             findings.append(
                 _evidence_finding(f"{gate} was answered for {answers[-1].get('digest')!r}, not for {digest!r}")
@@ -220,7 +220,7 @@ def offset_findings(
     return [
         Finding(
             "evidence",
-            f"{name} says {claimed.get(at, 'nothing')}, the cluster's log ends at {end}",
+            f"{name} in the evidence is {claimed.get(at, 'missing')}, the cluster's log ends at {end}",
             topic=at[0],
             partition=at[1],
             offset=end,

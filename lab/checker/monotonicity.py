@@ -54,7 +54,9 @@ def bolder_losses(fuller: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[st
         place = (fuller_row["topic"], fuller_row["partition"])
         row = rows_by_partition.get(place)
         if row is None:
-            findings.append(Finding("bolder", "loses records, and is told complete by who knew less", None, *place))
+            findings.append(
+                Finding("bolder", "loses records, but the run with less information claims no loss", None, *place)
+            )
             continue
         findings += [
             Finding("bolder", text, None, *place, row["from_offset"]) for text in _stronger_loss_claims(fuller_row, row)
@@ -76,8 +78,8 @@ def bolder_groups(
     return [
         Finding(
             "bolder",
-            f"{group['rereads']} records were told before the approval, and {rereads[group['group']]} where more was"
-            " known",
+            f"the plan announced {group['rereads']} records to be read again, and {rereads[group['group']]} in the run"
+            " with more information",
             group["group"],
         )
         for group in groups
@@ -87,30 +89,34 @@ def bolder_groups(
 
 def _stronger_claims(fuller: Row | None, row: Row, sampled: bool) -> list[str]:
     if fuller is None:
-        return ["nobody knew of it where more was known"]
+        return ["the run with more information has no such position"]
     texts = (
-        [f"its position {row['position']} is above {fuller['position']}, which was known"]
+        [f"its position {row['position']} is above {fuller['position']}, the recorded position"]
         if row["position"] > fuller["position"]
         else []
     )
     if row["target_position"] is None:
         return texts
     if fuller["target_position"] is None:
-        return [*texts, f"stands at {row['target_position']}, and was {REFUSED} where more was known"]
+        return [*texts, f"target position {row['target_position']}, but {REFUSED} in the run with more information"]
     texts += (
-        [f"is exact, and was not where more was known: {row['evidence']}"]
+        [f"is exact, but not in the run with more information: {row['evidence']}"]
         if row["exact"] and not fuller["exact"]
         else []
     )
     # Re-reads can be compared only if both runs state the same source position of the group.
     if row["position"] == fuller["position"] and _rereads_end(row) < _rereads_end(fuller):
         texts.append(
-            f"reads nothing again from {_rereads_end(row)} on, and from {_rereads_end(fuller)} on where more was known"
+            f"reads nothing again from {_rereads_end(row)} on, but from {_rereads_end(fuller)} on in the run with more"
+            " information"
         )
     if sampled and row["target_position"] > fuller["target_position"]:
-        texts.append(f"stands above {fuller['target_position']}, where it stood when more was known: {row['evidence']}")
+        texts.append(
+            f"target position above {fuller['target_position']}, that of the run with more information:"
+            f" {row['evidence']}"
+        )
     if sampled and CLASSES.index(row["class"]) < CLASSES.index(fuller["class"]):
-        texts.append(f"is {row['class']}, and was {fuller['class']} where more was known")
+        texts.append(f"is {row['class']}, but {fuller['class']} in the run with more information")
     return texts
 
 
@@ -118,8 +124,8 @@ def _stronger_loss_claims(fuller: Mapping[str, Any], row: Mapping[str, Any]) -> 
     texts = []
     if row["from_offset"] > fuller["from_offset"]:
         texts.append(
-            f"loses nothing below {row['from_offset']}, and loses records from {fuller['from_offset']} on where more"
-            " was known"
+            f"loses nothing below {row['from_offset']}, but from {fuller['from_offset']} on in the run with more"
+            " information"
         )
     certain = row["certain_to"] is not None and row["certain_to"] > row["from_offset"]
     if certain and not (
@@ -128,12 +134,13 @@ def _stronger_loss_claims(fuller: Mapping[str, Any], row: Mapping[str, Any]) -> 
         and row["certain_to"] <= fuller["certain_to"]
     ):
         texts.append(
-            f"certainly loses records up to {row['certain_to']}, and up to {fuller['certain_to']} from"
-            f" {fuller['from_offset']} on where more was known"
+            f"certainly loses records up to {row['certain_to']}, but from {fuller['from_offset']} up to"
+            f" {fuller['certain_to']} in the run with more information"
         )
     if _limit(row["possible_to"]) < _limit(fuller["possible_to"]):
         texts.append(
-            f"loses nothing from {row['possible_to']} on, and up to {fuller['possible_to']} where more was known"
+            f"loses nothing from {row['possible_to']} on, but up to {fuller['possible_to']} in the run with more"
+            " information"
         )
     return texts
 

@@ -139,7 +139,7 @@ class ClusterReader:
             if messages:
                 last_message_at = time.monotonic()
             elif time.monotonic() - last_message_at > SILENCE_SECONDS:
-                raise NothingRead(f"{self.alias} fell silent before the end of {sorted(open_logs)[:5]}")
+                raise NothingRead(f"{self.alias} sent no more records before the end of {sorted(open_logs)[:5]}")
             for message in messages:
                 if message.error() is None:
                     logs[message.topic(), message.partition()].append(_to_record(message, message.topic() in keyed))

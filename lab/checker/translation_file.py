@@ -106,7 +106,7 @@ def agreement_findings(evidence: Mapping[str, Any], rows: Sequence[Row], path: P
         if _without_zeros(claimed) != _without_zeros(actual)
     }
     return [
-        Finding("evidence", f"{name} says {claimed!r:.200}, the file of positions {actual!r:.200}")
+        Finding("evidence", f"{name} in the evidence is {claimed!r:.200}, by the file of positions {actual!r:.200}")
         for name, (claimed, actual) in wrong.items()
     ] + _row_findings(rows)
 
@@ -128,15 +128,15 @@ def _row_findings(rows: Iterable[Row]) -> list[Finding]:
     findings, known_places = [], set()
     for row in rows:
         place = (row["group"], row["topic"], row["partition"])
-        violations = ["stands twice in the file of positions"] if place in known_places else []
-        violations += [f"is called exact with a bound of {row['bound']}"] if row["exact"] and row["bound"] != 0 else []
+        violations = ["occurs twice in the file of positions"] if place in known_places else []
+        violations += [f"is marked exact with a bound of {row['bound']}"] if row["exact"] and row["bound"] != 0 else []
         violations += (
-            ["is refused and has a position all the same"]
+            ["is refused, but has a target position"]
             if row["class"] == REFUSED and row["target_position"] is not None
             else []
         )
         violations += (
-            ["has no position and was not refused"]
+            ["has no target position, but is not refused"]
             if row["class"] != REFUSED and row["target_position"] is None
             else []
         )

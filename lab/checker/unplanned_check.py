@@ -111,7 +111,7 @@ class UnplannedCheck:
             for record in foreign_records(source_digests, target)
         ]
         foreign += [
-            ("boundary", "was mirrored above the boundary, or written by nobody the check knows", record)
+            ("boundary", "was mirrored above the boundary, or written by an unknown client", record)
             for record in self.seen.written_there(place)
             if record.digest not in self._client_digests
         ]
@@ -126,13 +126,13 @@ class UnplannedCheck:
         return {record.offset for record in acknowledged} - stale
 
     def _missing_findings(self, place: Place, records: list[TruthRecord]) -> list[Finding]:
-        text = "acknowledged by the source (its offset), neither on the target nor listed as lost"
+        text = "acknowledged by the source (offset on the source), but neither on the target nor listed as lost"
         return [Finding("missing", text, None, *place, record.offset, record.id) for record in records]
 
     def _not_lost_findings(self, place: Place, rows: list[LossRow]) -> list[Finding]:
         record_ids = self._record_ids(place)
         offsets = wrongly_lost(self.seen.known[place], self.seen.surely_mirrored[place], rows) if rows else []
-        text = "listed as certainly lost (its offset on the source), and is on the target"
+        text = "listed as certainly lost (offset on the source), but is on the target"
         return [Finding("not lost", text, None, *place, offset, record_ids.get(offset)) for offset in offsets]
 
     def _record_ids(self, place: Place) -> dict[int, str | None]:
@@ -226,7 +226,7 @@ class UnplannedCheck:
         return [
             Finding(
                 "interval",
-                f"bound is {claim.bound}, at most {maxima.get(at, 0)} were mirrored in one sampling interval",
+                f"bound is {claim.bound}, at most {maxima.get(at, 0)} records were mirrored in one sampling interval",
                 group,
                 *at,
                 claim.target_position,
@@ -244,8 +244,8 @@ class UnplannedCheck:
             most = max((maxima.get(self.seen.there(place), 0) for place in self.seen.stands.get(group, {})), default=0)
             if group in self.seen.stands and group not in busy and (bound is None or bound > most):
                 text = (
-                    f"up to {bound} records were told before the approval, at most {most} were mirrored to one of its"
-                    " partitions in one sampling interval"
+                    f"the plan announced up to {bound} re-reads, at most {most} records were mirrored to one partition"
+                    " of the group in one sampling interval"
                 )
                 findings.append(Finding("approved interval", text, group))
         return findings
@@ -265,7 +265,7 @@ class UnplannedCheck:
         acknowledged, by_load = list(before.acknowledged.values()), before.by_load()
         findings = [finding for group in before.clients.started_on(source) for finding in self._idle_findings(group)]
         if before.clients.acknowledged[source] and not after.clients.acknowledged[target]:
-            findings.append(Finding("clients", f"wrote on {source}, and nothing was acknowledged to them on {target}"))
+            findings.append(Finding("clients", f"clients wrote on {source}, but {target} acknowledged no record"))
         if self.trip.died_at is not None:
             findings += late_acknowledgements(acknowledged, self.trip.died_at, f"{source} was dead", GRACE_MS)
             findings += self._late_commits(self.trip.died_at + GRACE_MS)
@@ -279,16 +279,16 @@ class UnplannedCheck:
     def _idle_findings(self, group: str) -> list[Finding]:
         target, clients = self.trip.target, self.seen.after.clients
         if group not in clients.started_on(target):
-            return [Finding("clients", f"its consumer never started on {target}", group)]
+            return [Finding("clients", f"the consumer never started on {target}", group)]
         if not any(clients.consumed.get((target, group), {}).values()):
-            return [Finding("clients", f"was given nothing on {target}", group)]
+            return [Finding("clients", f"received no record on {target}", group)]
         return []
 
     def _late_commits(self, moment: int) -> list[Finding]:
         return [
             Finding(
                 "fence",
-                f"was committed on {cluster} {commit.at - moment} ms after it was dead and its last answers were in",
+                f"was committed on {cluster} {commit.at - moment} ms after the cluster's last answers had arrived",
                 group,
                 *place,
                 commit.position,
@@ -357,10 +357,10 @@ class UnplannedCheck:
         """
         listed = listed_contents(stranded_folder / "stranded")
         if not (stranded_folder / "stranded").is_dir():
-            self.verdict.add([Finding("stranded", f"there is no list under {stranded_folder}")])
+            self.verdict.add([Finding("stranded", f"no list of stranded records under {stranded_folder}")])
         self.verdict.add(
             [
-                Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place)
+                Finding("stranded", "is listed, but no client wrote to such a partition", None, *place)
                 for place in set(listed) - set(self.seen.places)
             ]
         )
@@ -388,9 +388,9 @@ class UnplannedCheck:
             acknowledged, offset_contents(self.seen.source_logs[place]), self.seen.at_most_mirrored[place], listed
         )
         violations = {
-            "acknowledged, on the source and not on the target, and not on the list": result.unlisted,
-            "is on the list, and on the target": result.mirrored,
-            "is on the list, and the source does not hold it so": result.unheld,
+            "acknowledged and only on the source, but not on the list": result.unlisted,
+            "is on the list, but also on the target": result.mirrored,
+            "is on the list, but the source holds another record at this offset or none": result.unheld,
         }
         findings = [
             Finding("stranded", text, None, *place, offset, record_ids.get(offset))

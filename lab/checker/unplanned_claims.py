@@ -21,7 +21,7 @@ def contradicting_claims(
         findings.append(
             Finding(
                 "recorded position",
-                f"says {claim.position}, the group never committed beyond {stand.at_most}",
+                f"the file of positions has {claim.position}, the group never committed beyond {stand.at_most}",
                 group,
                 *place,
                 claim.position,
@@ -29,13 +29,13 @@ def contradicting_claims(
         )
     if claim.target_topic is not None and claim.target_topic != at[0]:
         findings.append(
-            Finding("position", f"belongs on {at[0]}, the file of positions says {claim.target_topic}", group, *at)
+            Finding("position", f"belongs on {at[0]}, in the file of positions on {claim.target_topic}", group, *at)
         )
     if target_position is not None and target_position != claim.target_position:
         findings.append(
             Finding(
                 "position",
-                f"stands at {target_position}, the file of positions says {claim.target_position}",
+                f"is {target_position}, in the file of positions {claim.target_position}",
                 group,
                 *at,
                 target_position,
@@ -61,7 +61,7 @@ def beyond_approved(evidence: Mapping[str, Any], rereads: Mapping[str, int]) -> 
     return [
         Finding(
             "approved bound",
-            f"one of its positions reads {count} records again, at most {most} were told before the loss was approved",
+            f"one position of the group reads {count} records again, the approved plan announced at most {most}",
             group,
         )
         for group, count in rereads.items()

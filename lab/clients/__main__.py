@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--group", action="append", default=[], help="consumer group; repeated for each consumer of it")
     parser.add_argument("--producers", type=int, default=1)
     parser.add_argument("--rate", type=float, default=50.0, help="records per second of each producer")
-    parser.add_argument("--folder", type=Path, help="where clients write what they did (default: <state>/clients)")
+    parser.add_argument("--folder", type=Path, help="folder for what clients report (default: <state>/clients)")
     parser.add_argument("--until-eof", action="store_true", help="also end when the standard input does")
     options = parser.parse_args(arguments)
     topics = tuple(options.topic)

@@ -67,7 +67,7 @@ class Stack:
         Raises:
             LabError: Docker's engine does not answer, or Compose is absent or too old.
         """
-        _answer(["docker", "version"], "start Docker's engine, and see that you may use it")
+        _answer(["docker", "version"], "start Docker's engine, and check that you may use it")
         need = f"install Compose {'.'.join(map(str, OLDEST_COMPOSE))} or newer as plugin of the docker command"
         version = _answer(["docker", "compose", "version", "--short"], need)
         numbers = re.match(r"v?(\d+)\.(\d+)", version)
@@ -99,7 +99,7 @@ class Stack:
             list_command = ["docker", "ps", "--all", "--quiet", "--filter", f"label={_LABEL}={self.project}"]
             if not _run(list_command, os.environ, REQUEST_SECONDS).strip():
                 return
-        raise LabError(f"containers of {self.project} come back; look for a `docker compose up` that still runs")
+        raise LabError(f"containers of {self.project} come back; find and end the `docker compose up` that still runs")
 
     def kill(self, *services: str) -> None:
         """Kill services with -9; Docker does not restart killed services."""

@@ -63,7 +63,7 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
     if (record.policy, record.isolation) != (naming, isolation):
         raise LabError(
             f"the volumes hold clusters with {record.policy} naming and {record.isolation}, not {naming} and"
-            f" {isolation}; keep these, or remove the volumes with: docker compose down -v"
+            f" {isolation}; use these settings, or remove the volumes with: docker compose down -v"
         )
     record.airflow, record.published = True, published_ports(settings)
     lab.save(record)

@@ -35,7 +35,7 @@ def create_connectors(lab: Lab, progress: ProgressLines) -> None:
     """connectors-init: MirrorMaker 2's connectors, and a test record from the primary to the standby."""
     for worker in ALIASES:
         lab.once(f"flow-{worker}", lambda worker=worker: create_flow(lab, worker))  # type: ignore[misc]
-    progress.say("MirrorMaker 2: forward flow runs, reverse flow stands by")
+    progress.say("MirrorMaker 2: forward flow runs, reverse flow is STOPPED")
     # Only once: later a test record could disturb a procedure that has moved clients.
     lab.once("replication-proof", lambda: progress.say(prove_replication(lab)))
 

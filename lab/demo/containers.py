@@ -26,7 +26,7 @@ class ContainersDemo(FailbackDemo):
     kind = "failover and failback in containers"
     trips = ContainerRoundTrips
     passed = (
-        "four procedures; nobody skipped, nothing mirrored twice, every acknowledged record on the other side or"
+        "four procedures; no record skipped or mirrored twice, every acknowledged record on the other cluster or"
         " listed, every position exact"
     )
 
@@ -43,7 +43,7 @@ class ContainersDemo(FailbackDemo):
         return code
 
     def _run(self, stack: Stack) -> int:
-        self._stages.begin("Images; what has not changed comes from Docker's cache")
+        self._stages.begin("Images; unchanged images come from Docker's cache")
         stack.build()
         self._stages.begin("Containers, until a failover can be triggered")
         stack.up()
@@ -71,7 +71,7 @@ class ContainersDemo(FailbackDemo):
         try:
             stack.keep_logs(log_folder)
         except LabError as error:
-            self._stages.say(f"not every log could be kept: {error}")
+            self._stages.say(f"not every log could be saved: {error}")
         self._stages.say(f"logs of every service: {log_folder}")
 
     def _move_clients(self, status: Mapping[str, Any], moves: list[tuple[str, str, Callable[[], CheckResult]]]) -> int:

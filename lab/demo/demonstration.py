@@ -59,7 +59,7 @@ class Demo:
     """
 
     kind = "planned failover"
-    passed = "nobody skipped, nothing lost, every position exact"
+    passed = "no record skipped, no record lost, every position exact"
 
     def __init__(self, choices: Choices, state: Path, console: Console) -> None:
         self._choices, self._state, self._console = choices, state, console
@@ -108,7 +108,7 @@ class Demo:
         return code
 
     def _check(self, code: int) -> int:
-        self._stages.begin("Check by record ids, sharing nothing with the product")
+        self._stages.begin("Check by record ids, with code independent of the product")
         unsettled = self._rehearsal.settle() if code == 0 else []
         try:
             folder, evidence = self._rehearsal.evidence()
@@ -137,7 +137,7 @@ class Demo:
             self._stages.say(line)
         self._stages.say(f"evidence: {evidence_copy}")
         if self._choices.tamper and verdict.passed:
-            self._stages.say("FAILED: the tampering was not noticed")
+            self._stages.say("FAILED: the check did not find the tampering")
             return 2
         self._stages.say(f"PASSED: {self.passed}" if verdict.passed else "FAILED: see the findings above")
         return 0 if verdict.passed else 1

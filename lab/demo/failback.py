@@ -27,7 +27,7 @@ class FailbackDemo(Demo):
     kind = "failback"
     trips: type[RoundTrips] = RoundTrips
     passed = (
-        "nobody skipped, nothing mirrored twice, every acknowledged record on primary or exported, every position exact"
+        "no record skipped or mirrored twice, every acknowledged record on primary or exported, every position exact"
     )
 
     def run(self) -> int:

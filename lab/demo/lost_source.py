@@ -21,7 +21,9 @@ class LostSourceDemo(Demo):
     """One demo of an unplanned failover on a lab of its own."""
 
     kind = "unplanned failover"
-    passed = "nobody skipped, every acknowledged record on the target or listed as lost, re-reads within their bounds"
+    passed = (
+        "no record skipped, every acknowledged record on the target or listed as lost, re-reads within their bounds"
+    )
 
     def rehearsal(self, state: Path, folder: Path) -> LostSourceRehearsal:
         """Return the demo's rehearsal."""
@@ -34,7 +36,9 @@ class LostSourceDemo(Demo):
         )
         self._rehearsal.lose_source(Accident(after=AFTER))
         counts = self._rehearsal.load.counts()
-        self._stages.say(f"primary is dead; {counts['acknowledged']:,} records of the load were acknowledged by then")
+        self._stages.say(
+            f"primary was killed; {counts['acknowledged']:,} records of the load were acknowledged before the kill"
+        )
 
     def tables(self, evidence: Mapping[str, Any], verdict: CheckResult) -> list[Table]:
         """Return the tables of evidence and check, starting with the approved loss and re-reads."""

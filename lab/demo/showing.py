@@ -114,7 +114,7 @@ def how_to_answer(airflow: Mapping[str, Any], task: Mapping[str, Any]) -> str:
         f"  {name:<10} password {user['password']}  role {user['role']}" for name, user in airflow["users"].items()
     )
     return (
-        f"This gate waits for a person. Open {page}\nand sign in as somebody other than operator, who started the"
+        f"This gate waits for a person. Open {page}\nand sign in as a user other than operator, who started the"
         f" run:\n{people}"
     )
 
@@ -126,7 +126,7 @@ def evidence_tables(evidence: Mapping[str, Any]) -> list[Table]:
         classes.add_row(name, str(count))
     rereads, seconds = evidence.get("rereads", {}), evidence.get("seconds", {})
     classes.add_row("re-reads, at most for one position", str(rereads.get("bound")))
-    classes.add_row("the same by MirrorMaker 2's checkpoints", str(rereads.get("mirror_maker")))
+    classes.add_row("re-reads by MirrorMaker 2's checkpoints", str(rereads.get("mirror_maker")))
     steps = _table("Time by step", ["step", "state", "seconds"])
     for step in evidence.get("steps", []):
         steps.add_row(str(step.get("id")), str(step.get("state")), _duration(step))
@@ -140,7 +140,7 @@ def evidence_tables(evidence: Mapping[str, Any]) -> list[Table]:
 def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
     """Return a table of the evidence's loss rows by partition, with the approved totals."""
     inventory = (evidence.get("plan") or {}).get("inventory", {})
-    table = _table("Foretold loss, by source offsets", ["partition", "lost from", "certainly up to", "possibly up to"])
+    table = _table("Approved loss, by source offsets", ["partition", "lost from", "certainly up to", "possibly up to"])
     rows = sorted(
         evidence.get("loss", []),
         key=lambda row: (
@@ -157,7 +157,7 @@ def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
     if len(rows) > limit:
         table.add_row(f"and {len(rows) - limit} more", "", "", "")
     for name in ("certain", "possible", "records_per_second"):
-        table.add_row(f"in all: {name.replace('_', ' ')}", "", "", _offset(inventory.get(name), "nobody knows"))
+        table.add_row(f"in all: {name.replace('_', ' ')}", "", "", _offset(inventory.get(name), "unknown"))
     return table
 
 
@@ -167,7 +167,8 @@ def rereads_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
         (step.get("figures", {}) for step in evidence.get("steps", []) if step.get("id") == "translate_offsets"), {}
     )
     table = _table(
-        "Records read again, all partitions of a group", ["group", "at most, by us", "by MirrorMaker 2's checkpoints"]
+        "Records read again, all partitions of a group",
+        ["group", "at most, by Switchback", "by MirrorMaker 2's checkpoints"],
     )
     for row in figures.get("rereads_by_group", [])[:limit]:
         table.add_row(Text(str(row["group"])), _offset(row["bound"], "no bound"), str(row["mirror_maker"]))
@@ -186,7 +187,7 @@ def _offset(value: float | None, otherwise: str) -> str:
 
 def verdict_table(verdict: CheckResult) -> Table:
     """Return the checker's figures as a table."""
-    table = _table("What the check saw on the clusters", ["figure", "count"])
+    table = _table("What the check observed on the clusters", ["figure", "count"])
     for name, count in verdict.figures.items():
         table.add_row(name.replace("_", " "), f"{count:,}")
     table.add_row("findings", str(len(verdict.findings)))

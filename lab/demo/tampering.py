@@ -37,7 +37,7 @@ class Tampering:
                 request = ConsumerGroupTopicPartitions(group, [new_position])
                 self._await_all(self._admin.alter_consumer_group_offsets([request], request_timeout=REQUEST_SECONDS))
                 return f"group {group} was moved on {place[0]}-{place[1]} from {position} to {next_offset + 1}"
-        raise LookupError("no idle group has unread records on the target")
+        raise LookupError("no group without consumers has unread records on the target")
 
     def withhold_record(self) -> str:
         """Delete the first record of one partition from the target; return a description.

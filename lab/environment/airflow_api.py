@@ -134,7 +134,7 @@ class AirflowClient:
             self._login()
             answer = self._send(method, path, body, query)
         if not answer.ok:
-            text = f"Airflow refused {method} {path} as {self._user}: {answer.status_code} {_detail(answer)}"
+            text = f"Airflow refused {method} {path} of user {self._user}: {answer.status_code} {_detail(answer)}"
             raise RequestRefused(text, answer.status_code)
         document: Json = answer.json()
         return document

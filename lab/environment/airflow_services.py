@@ -114,7 +114,7 @@ def _all_parsed(api: AirflowClient) -> int:
     errors = api.import_errors()
     if errors:
         raise LabError(
-            "these DAG files cannot be imported:\n" + "\n".join(f"{name}: {text}" for name, text in errors.items())
+            "DAG files that cannot be imported:\n" + "\n".join(f"{name}: {text}" for name, text in errors.items())
         )
     expected = {
         (bundle, file.name) for bundle, folder in DAG_FOLDERS.items() for file in folder.glob("*.py") if _is_dag(file)

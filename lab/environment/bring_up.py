@@ -121,7 +121,7 @@ def _refuse_foreign_files(lab: Lab) -> None:
     conflicts = [name for name in _OWN_NAMES if (lab.root / name).exists()]
     if conflicts:
         raise LabError(
-            f"{lab.root} holds {', '.join(conflicts)}, which no lab has made; choose another folder with --state"
+            f"{lab.root} holds {', '.join(conflicts)}, which no lab created; choose another folder with --state"
         )
 
 
@@ -162,7 +162,7 @@ def _start_kafka(lab: Lab, progress: ProgressLines) -> None:
     _in_parallel([partial(_start_site, lab, alias, progress) for alias in ALIASES])
     for alias in ALIASES:
         lab.once(f"flow-{alias}", partial(_start_flow, lab, alias))
-    progress.say("MirrorMaker 2: forward flow runs, reverse flow stands by")
+    progress.say("MirrorMaker 2: forward flow runs, reverse flow is STOPPED")
     # After a procedure has stopped the flow or moved clients, a test record could disturb the procedure.
     if flow_is_stopped(lab, "standby") or json.loads(lab.routing.read_text())["cluster"] != "primary":
         progress.say("replication is not proven: a procedure has stopped the forward flow or moved the clients")

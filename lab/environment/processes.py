@@ -94,7 +94,7 @@ class ProcessTable:
         """
         for name in names:
             if self.pid(name) is None:
-                raise LabError(f"{name} has died; the last lines of its logs:\n{self.tail(name)}")
+                raise LabError(f"{name} has ended; the last lines of its logs:\n{self.tail(name)}")
 
     def tail(self, name: str) -> str:
         """Return the last lines of each of a process's output and log files."""
@@ -134,7 +134,7 @@ class ProcessTable:
         while remaining := self.members():
             elapsed = time.monotonic() - start
             if elapsed > deadline:
-                raise LabError(f"still alive after SIGKILL: {sorted(remaining)}; look at them with: ps -fp <pid>")
+                raise LabError(f"processes still run after SIGKILL: {sorted(remaining)}; list them with: ps -fp <pid>")
             if elapsed >= grace:
                 for sighting in remaining.values():
                     _kill_if_same(sighting)

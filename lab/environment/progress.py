@@ -63,5 +63,5 @@ def wait_until(
             last = f"{type(error).__name__}: {error}"
         still_possible()
         if time.monotonic() > deadline:
-            raise LabError(f"waited {seconds:.0f} s for {what}, last seen: {last}")
+            raise LabError(f"waited {seconds:.0f} s for {what}, last state: {last}")
         time.sleep(pause)

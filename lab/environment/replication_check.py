@@ -63,7 +63,7 @@ def _await_record(lab: Lab, token: bytes) -> None:
         wait_until(lambda: _next_is(consumer, token), "the record on standby", PROOF_SECONDS, pause=0.0)
     except LabError as error:
         worker = DEDICATED if lab.load().dedicated else "connect-standby"
-        raise LabError(f"{error}; is the forward flow making progress? see {lab.logs}/{worker}.log") from None
+        raise LabError(f"{error}; check that the forward flow makes progress: read {lab.logs}/{worker}.log") from None
     finally:
         consumer.close()
 

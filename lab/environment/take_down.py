@@ -24,7 +24,7 @@ def down(state: Path | str, progress: ProgressLines | None = None) -> None:
         progress.say(f"{count} processes stopped")
         if lab.exists():
             _remove_files(lab)
-            progress.say(f"files removed, except {lab.evidence} and what the lab did not make")
+            progress.say(f"files removed, except {lab.evidence} and files that the lab did not create")
 
 
 def _remove_files(lab: Lab) -> None:

@@ -83,7 +83,8 @@ def ensure_java() -> None:
         return
     if not _may_apt_install():
         raise SystemExit(
-            f"Java {OLDEST_JAVA} or newer is needed, found {version or 'none'}; install openjdk-17-jre-headless or the"
+            f"Java {OLDEST_JAVA} or newer is needed, installed is {version or 'none'}; install openjdk-17-jre-headless"
+            " or the"
             " like"
         )
     _apt_install("openjdk-17-jre-headless")
@@ -108,7 +109,7 @@ def ensure_postgresql() -> None:
         _step("postgresql", True, "")
         return
     if _may_apt_install():
-        _step("postgresql", False, "installing postgresql, without a cluster of its own")
+        _step("postgresql", False, "installing postgresql, without a cluster")
         # apt-get prints the error.
         with suppress(subprocess.CalledProcessError):
             _install_without_cluster()
@@ -190,7 +191,7 @@ def _compile_packages() -> None:
 def ensure_fast_spark() -> None:
     """Prepare fast starts of Spark once, see `lab.install.spark_warm_up`."""
     done = FAST_SPARK.exists()
-    _step("spark", done, "compiling what every start of Spark would compile again, 15 s")
+    _step("spark", done, "compiling Spark's classes once for all starts, 15 s")
     if not done:
         subprocess.run([str(VENV / "bin" / "python"), "-m", "lab.install.spark_warm_up"], cwd=PROJECT, check=True)
 

@@ -163,7 +163,7 @@ class Rehearsal:
                 os.kill(pid, signal.SIGKILL)
         # While the killed process still exists, `start_again` would take it for running and start no new one.
         if not wait_for(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
-            raise TimeoutError(f"{' or '.join(names)} still lives {RESTART_SECONDS:.0f} s after kill -9")
+            raise TimeoutError(f"{' or '.join(names)} still runs {RESTART_SECONDS:.0f} s after kill -9")
 
     def start_again(self, name: str) -> None:
         """Start a killed broker or Connect worker (`broker-ALIAS`, `connect-ALIAS`), and wait until it answers."""

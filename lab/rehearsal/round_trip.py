@@ -319,7 +319,7 @@ class RoundTrips(LostSourceRehearsal):
 
         if not wait_for(is_stable, RESTART_SECONDS):
             raise TimeoutError(
-                f"replication to {self.source} still goes on {RESTART_SECONDS:.0f} s after clients have stopped"
+                f"replication to {self.source} continues {RESTART_SECONDS:.0f} s after clients have stopped"
             )
 
     def mirrored_counter(self) -> Callable[[], int]:

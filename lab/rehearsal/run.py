@@ -52,7 +52,7 @@ def run_dag(
     try:
         outcome, step, reason = _result(lab, dag_id, run_id, follower.follow(timeout), follower.failed_task)
     except LabError as error:
-        outcome, step, reason = "failed", "", f"{error}; the run itself may go on"
+        outcome, step, reason = "failed", "", f"{error}; the run may still continue"
     _say(f"outcome={outcome} failing_step={step or '-'} reason={_one_line(reason) or '-'}")
     return 0 if outcome == "completed" else 1
 
@@ -139,7 +139,7 @@ def proposed_values(form: dict[str, Any]) -> dict[str, Any]:
 def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str) -> tuple[str, str, str]:
     """Return outcome, failing step and reason: from the evidence, or from the run's state if it has none."""
     if run_state == "timeout":
-        return "failed", "", "the run has not ended in time and goes on; see it in Airflow"
+        return "failed", "", "the run has not ended in time and still continues; follow the run in Airflow"
     evidence = lab.collected(lab.evidence / procedure_id(dag_id, run_id)) / "evidence.json"
     if not evidence.exists():
         return (
@@ -150,7 +150,7 @@ def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str
     try:
         document = json.loads(evidence.read_text())
     except ValueError as error:
-        raise LabError(f"{evidence} is no JSON: {error}") from None
+        raise LabError(f"{evidence} is not JSON: {error}") from None
     failing: dict[str, Any] = next((step for step in document.get("steps", []) if step.get("state") == "failed"), {})
     outcome = document.get("outcome") or "failed"
     if outcome == "completed" and run_state != "success":

@@ -215,7 +215,7 @@ class LostSourceRehearsal(Rehearsal):
             return mirrored() == before
 
         if not wait_for(at_rest, RESTART_SECONDS):
-            raise TimeoutError(f"MirrorMaker 2 still mirrors {RESTART_SECONDS:.0f} s after {self.source} died")
+            raise TimeoutError(f"MirrorMaker 2 still mirrors {RESTART_SECONDS:.0f} s after {self.source} was killed")
 
     def bring_source_back(self) -> None:
         """Stop load and clients, and start the dead source's broker again on its old logs."""
@@ -240,7 +240,7 @@ class LostSourceRehearsal(Rehearsal):
 
         if not wait_for(has_setting, RESTART_SECONDS):
             raise TimeoutError(
-                f"MirrorMaker 2's tasks are not told offset.lag.max={records} after {RESTART_SECONDS:.0f} s"
+                f"MirrorMaker 2's tasks do not have offset.lag.max={records} after {RESTART_SECONDS:.0f} s"
             )
         self.await_state("RUNNING")
 

@@ -76,7 +76,7 @@ def test_both_ways_are_shown_and_kept(run: Callable[..., Any], tmp_path: Path) -
     """The exit code is 0 only after both; each verdict lies beside its evidence."""
     code, shown, told = run(CheckResult(), CheckResult())
     assert (code, told.done) == (0, ["leave", "come_back", "meddled"])
-    assert "PASSED: nobody skipped" in shown and shown.count("evidence: ") == 2
+    assert "PASSED: no record skipped" in shown and shown.count("evidence: ") == 2
     assert all(json.loads((tmp_path / name / "verdict.json").read_text())["passed"] for name in ("leave", "come_back"))
 
 
@@ -92,4 +92,4 @@ def test_tampering_must_be_noticed(run: Callable[..., Any], back: CheckResult, c
     """It is done after the way back, and the demo fails either way; unnoticed it says so."""
     found, shown, told = run(CheckResult(), back, "record")
     assert (found, told.done) == (code, ["leave", "come_back", "meddled"])
-    assert ("was not noticed" in shown) == (code == 2)
+    assert ("did not find the tampering" in shown) == (code == 2)

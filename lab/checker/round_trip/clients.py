@@ -42,7 +42,7 @@ class ClientChecks(TripChecks):
         reached = self.target.positions(sorted(before.groups()))
         for group, started in before.started_on(self.trip.source).items():
             if group not in after.started_on(self.trip.target):
-                self.verdict.add([Finding("group missing", "its consumer never started on the target", group)])
+                self.verdict.add([Finding("group missing", "the consumer never started on the target", group)])
                 continue
             read = [place for place in started if (self.trip.source, place) in self.seen.logs]
             for place in read:
@@ -93,7 +93,7 @@ class ClientChecks(TripChecks):
                 findings = [
                     Finding(
                         "not flowing",
-                        f"was written on {self.trip.target} since, and is not on {counterpart[0]}",
+                        f"was written on {self.trip.target} after the move, and is not on {counterpart[0]}",
                         None,
                         *place,
                         record.offset,
@@ -105,7 +105,7 @@ class ClientChecks(TripChecks):
                 findings = [
                     Finding(
                         "flowing",
-                        f"was mirrored to {counterpart[0]}, although that flow stands",
+                        f"was mirrored to {counterpart[0]}, although that flow must be stopped",
                         None,
                         *place,
                         record.offset,

@@ -12,8 +12,8 @@ from lab.checker.round_trip.base import TripChecks
 #: Texts of findings on wrongly mirrored records, by kind.
 MISMIRRORED = {
     "looped": "was written on this cluster, and was mirrored back to it",
-    "copied_again": "is a copy of a record that was mirrored before already",
-    "late": "was written before the flow began anew, and was mirrored all the same",
+    "copied_again": "is a second copy of a record that was mirrored before",
+    "late": "was written before the offset at which the flow was restarted, but was mirrored",
 }
 
 
@@ -49,7 +49,7 @@ class CopyChecks(TripChecks):
             for offset in getattr(mirroring, kind)
         ]
         if not self.trip.crashed:
-            text = f"on {alias}: stands in the log a second time, and nobody had killed MirrorMaker 2"
+            text = f"on {alias}: occurs in the log a second time, although MirrorMaker 2 was not killed"
             findings += [
                 Finding("mirrored twice", text, None, *place, offset, ids.get(digests[offset]))
                 for offset in self._new_repeats(log, mirroring.repeats)
@@ -95,7 +95,11 @@ class CopyChecks(TripChecks):
         ]
         findings = [
             Finding(
-                "stranger", "is on the target below the boundary, the source never held it", None, *place, record.offset
+                "stranger",
+                "is on the target below the boundary, but the source never held this record",
+                None,
+                *place,
+                record.offset,
             )
             for record in foreign
         ]
@@ -106,7 +110,7 @@ class CopyChecks(TripChecks):
         return findings + [
             Finding(
                 "boundary",
-                "was mirrored above the boundary, or written by nobody the check knows",
+                "was mirrored above the boundary, or written by an unknown client",
                 None,
                 *place,
                 record.offset,

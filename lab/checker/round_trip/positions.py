@@ -36,7 +36,7 @@ class PositionChecks(TripChecks):
         return [
             Finding(
                 "source position",
-                f"was {offset}, the source now says {source.get(group, {}).get(place)}",
+                f"was {offset}, on the source now {source.get(group, {}).get(place)}",
                 group,
                 *place,
             )

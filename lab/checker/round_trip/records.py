@@ -31,7 +31,9 @@ class RecordChecks(TripChecks):
             if self._compacted(place)
             else self._unaccounted_records(owed, place, exported),
         )
-        text = f"acknowledged by {{}} (its offset there), neither on {self.trip.target} nor exported nor in quarantine"
+        text = (
+            f"acknowledged by {{}} (at this offset), but neither on {self.trip.target} nor exported nor in quarantine"
+        )
         findings = [
             Finding("missing", text.format(due.cluster), None, *place, due.record.offset, due.record.id)
             for due in missing
@@ -108,7 +110,7 @@ class RecordChecks(TripChecks):
             findings += [
                 Finding(
                     "replayed wrongly",
-                    f"on {log[0]}: says it comes from {replay.origin}, which was another record",
+                    f"on {log[0]}: names {replay.origin} as its origin, where another record was",
                     None,
                     *log[1],
                     replay.offset,
@@ -141,7 +143,7 @@ class RecordChecks(TripChecks):
         ]
         self.verdict.add(
             [
-                Finding("not replayed", f"is exported and to be replayed, and is not on {source}", None, *place, offset)
+                Finding("not replayed", f"is exported and to be replayed, but not on {source}", None, *place, offset)
                 for place, offset in absent
             ],
             replays_due=len(due),

@@ -49,7 +49,7 @@ class StoryChecks(TripChecks):
         findings = [
             Finding(
                 "evidence",
-                f"loss tells {row['records']} records below a log that begins at {deleted_records[id(row)]}",
+                f"loss has {row['records']} records below a log that begins at {deleted_records[id(row)]}",
                 None,
                 row["topic"],
                 row["partition"],

@@ -26,7 +26,7 @@ class StrandedChecks(TripChecks):
         rows, partitions = export.records, set(self.trip.returned)
         self.verdict.add(
             [
-                Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place)
+                Finding("stranded", "is listed, but no client wrote to such a partition", None, *place)
                 for place in set(rows) - partitions
             ]
         )
@@ -48,12 +48,12 @@ class StrandedChecks(TripChecks):
         counterpart = self.names.counterpart(log)
         ambiguous = set(result.mirrored) if self.seen.recurs(log) and self.ledger.repeats.get(counterpart) else set()
         violations = {
-            "acknowledged, on the returned cluster and not on the other one, and not in the export": result.unlisted,
-            "is in the export, and on the other cluster": [
+            "acknowledged and only on the returned cluster, but not in the export": result.unlisted,
+            "is in the export, but also on the other cluster": [
                 offset for offset in result.mirrored if offset not in ambiguous
             ],
-            "is in the export, and the returned cluster did not hold it so": result.unheld,
-            "is in the export, and no transaction committed it": [
+            "is in the export, but the returned cluster held another record at this offset or none": result.unheld,
+            "is in the export as committed, but its transaction was aborted": [
                 offset for offset, digest in rows.items() if digest in aborted and offset in called_committed
             ],
         }
@@ -121,7 +121,7 @@ class StrandedChecks(TripChecks):
                 self.verdict.add(
                     [
                         Finding(
-                            "log changed", "does not hold any more what it held when the cluster returned", None, *place
+                            "log changed", "does not hold the same records as when the cluster returned", None, *place
                         )
                     ]
                 )

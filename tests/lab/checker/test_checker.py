@@ -128,7 +128,7 @@ def test_a_skipped_record_is_named() -> None:
     (finding,) = misplaced_positions("billing", AT, align("abc", "abc"), 1, 2, unread="id-b")
     named = (finding.group, finding.topic, finding.partition, finding.offset, finding.record)
     assert named == ("billing", "orders", 0, 2, "id-b")
-    assert "1 unread records skipped, first is source offset 1" in str(finding)
+    assert "1 unread records skipped, the first at source offset 1" in str(finding)
 
 
 def test_a_position_below_the_targets_log_start_is_out_of_range() -> None:

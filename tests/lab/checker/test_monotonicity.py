@@ -42,13 +42,13 @@ def test_a_safer_position_passes(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"target_position": 11, "bound": 4}, "stands above 10"),
+        ({"target_position": 11, "bound": 4}, "target position above 10"),
         ({"class": "SYNC"}, "is SYNC"),
         ({"bound": 4}, "from 14 on"),
         ({"target_position": 8, "bound": 6}, "from 14 on"),
         ({"exact": True}, "is exact"),
         ({"position": 13}, "above 12"),
-        ({"group": "others"}, "nobody knew"),
+        ({"group": "others"}, "the run with more information has no such position"),
     ],
 )
 def test_a_bolder_position_is_found(changes: dict[str, Any], said: str) -> None:
@@ -91,7 +91,7 @@ def test_a_safer_loss_passes(safer: dict[str, Any]) -> None:
         ({"certain_to": 46}, "up to 46"),
         ({"from_offset": 39}, "certainly loses"),
         ({"possible_to": 50}, "from 50 on"),
-        ({"partition": 1}, "told complete"),
+        ({"partition": 1}, "claims no loss"),
     ],
 )
 def test_a_bolder_loss_is_found(changes: dict[str, Any], said: str) -> None:

@@ -247,7 +247,7 @@ def test_an_append_that_made_the_log_anew_is_caught(make: Make) -> None:
     cut = story.clusters["primary"].logs[AT]
     story.clusters["primary"].logs[AT], story.clusters["primary"].log_ends[AT] = cut[:4], 4
     texts = {one.text for one in story.check().findings if one.check == "log changed"}
-    assert texts == {"does not hold any more what it held when the cluster returned"}
+    assert texts == {"does not hold the same records as when the cluster returned"}
 
 
 def end_boundary_at(story: Story, offset: int) -> None:
@@ -403,14 +403,16 @@ def test_a_right_planned_failover_passes(make: Make, policy: str) -> None:
 STRANGE = Held(0, digest("?"), 0, False, "standby/orders/0/0", digest("a"))
 SPOILT: list[tuple[str, Spoil, str, str]] = [
     ("identity", lambda story: story.clusters["primary"].logs.clear(), "topic", "is gone from the source"),
-    ("identity", lambda story: story.place("billing", 3, alias="primary"), "source position", "source now says 3"),
-    ("identity", lambda story: story.clusters["primary"].committed.clear(), "source position", "now says None"),
-    ("default", lambda story: story.place("billing", 3, alias="standby"), "local position", "must stand at 0"),
+    ("identity", lambda story: story.place("billing", 3, alias="primary"), "source position", "on the source now 3"),
+    ("identity", lambda story: story.clusters["primary"].committed.clear(), "source position",
+     "on the source now None"),
+    ("default", lambda story: story.place("billing", 3, alias="standby"), "local position", "local topic must be 0"),
     ("identity", lambda story: story.clusters["primary"].refusing.clear(), "source open", "orders (accepted)"),
     ("identity", lambda story: story.clusters["standby"].refusing.add("orders"), "target closed", "orders (TOPIC"),
     ("default", lambda story: story.clusters["standby"].refusing.clear(), "mirror open", "accepts a producer's write"),
-    ("identity", lambda story: ends(story, "cut_off", "orders", 7), "evidence", "cut_off says 7"),
-    ("default", lambda story: ends(story, "boundary", "primary.orders", 7), "evidence", "boundary says 7"),
+    ("identity", lambda story: ends(story, "cut_off", "orders", 7), "evidence", "cut_off in the evidence is 7"),
+    ("default", lambda story: ends(story, "boundary", "primary.orders", 7), "evidence",
+     "boundary in the evidence is 7"),
     ("identity", lambda story: story.trip.evidence["boundary"].clear(), "evidence", "has no boundary"),
     ("identity", lambda story: story.amend(classes={}), "evidence", "fewer than the 1 positions"),
     ("identity", lambda story: story.amend(rereads={"bound": None}), "evidence", "re-reads bound is None"),

@@ -41,7 +41,7 @@ def test_an_export_of_a_topic_that_nobody_wrote_is_caught(make: Make) -> None:
     story.ledger.topics.clear()
     story.trip.returned = {}
     assert [one.text for one in story.check().findings if one.check == "stranded"] == [
-        "is listed, and nobody wrote to such a partition"
+        "is listed, but no client wrote to such a partition"
     ]
 
 

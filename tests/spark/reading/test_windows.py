@@ -76,7 +76,7 @@ def test_a_log_that_ends_too_early_names_its_end(reader: WindowReader) -> None:
 
 def test_a_missing_partition_names_itself(reader: WindowReader) -> None:
     """A partition that does not exist is an error with its name."""
-    with pytest.raises(WindowUnreadable, match="source orders-77: no such partition"):
+    with pytest.raises(WindowUnreadable, match="source orders-77: the partition does not exist"):
         reader.read([ReadWindow("source", "orders", 77, 0, 10)])
 
 

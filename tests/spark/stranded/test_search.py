@@ -342,7 +342,7 @@ def test_copies_behind_what_clients_wrote_are_looked_through_where_the_log_will_
     assert (kept.from_offset, kept.missing.tolist(), kept.older.tolist()) == (2, [], [0])
     told = found(world, known(world, deleted_to=6, **facts), whole=True)
     assert (told.from_offset, told.missing.tolist(), told.older.tolist()) == (2, [], [0, 3])
-    assert "behind it copies of the other cluster's topic: it holds all but 1 of 3" in told.evidence
+    assert "above source offset 3: copies of the other cluster's topic, which holds all but 1 of 3" in told.evidence
 
 
 def test_what_an_earlier_failback_left_in_its_place_is_told_by_its_own_offsets() -> None:

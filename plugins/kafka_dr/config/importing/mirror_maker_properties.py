@@ -284,10 +284,7 @@ class _Settings:
             )
         missing_reverse = ["->".join(reversed(ends)) for ends in self.flows if ends[::-1] not in self.flows]
         return notes + (
-            [
-                f"the reverse flow is missing ({', '.join(missing_reverse)}); a failback needs the reverse flow,"
-                " STOPPED until then"
-            ]
+            [f"the reverse flow is missing ({', '.join(missing_reverse)}); a failback needs it, STOPPED until then"]
             if missing_reverse
             else []
         )
