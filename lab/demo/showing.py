@@ -140,7 +140,7 @@ def evidence_tables(evidence: Mapping[str, Any]) -> list[Table]:
 def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
     """Return a table of the evidence's loss rows by partition, with the approved totals."""
     inventory = (evidence.get("plan") or {}).get("inventory", {})
-    table = _table("Approved loss, by source offsets", ["partition", "lost from", "certainly up to", "possibly up to"])
+    table = _table("Loss, by source offsets", ["partition", "lost from", "certainly up to", "possibly up to"])
     rows = sorted(
         evidence.get("loss", []),
         key=lambda row: (

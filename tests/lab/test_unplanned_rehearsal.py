@@ -247,7 +247,7 @@ def test_the_demo_shows_what_was_foretold_to_be_lost() -> None:
         )
     )
     assert [
-        word in shown for word in ("orders-0", "40", "62 ", "no bound", "none", "22", "nobody knows", "12345678.5")
+        word in shown for word in ("orders-0", "40", "62 ", "no bound", "none", "22", "unknown", "12345678.5")
     ] == [True] * 8
 
 
@@ -265,7 +265,7 @@ def test_the_demo_shows_both_bounds_beside_each_other() -> None:
 
 def test_evidence_of_a_refused_run_can_be_shown() -> None:
     """Nothing was assessed, nothing translated."""
-    assert "nobody knows" in text(loss_table({"plan": None, "loss": []}))
+    assert "unknown" in text(loss_table({"plan": None, "loss": []}))
     assert "no bound" in text(rereads_table({"steps": []}))
 
 
