@@ -246,9 +246,9 @@ def test_the_demo_shows_what_was_foretold_to_be_lost() -> None:
             {"loss": loss, "plan": {"inventory": {"certain": 22, "possible": None, "records_per_second": 12345678.5}}}
         )
     )
-    assert [
-        word in shown for word in ("orders-0", "40", "62 ", "no bound", "none", "22", "unknown", "12345678.5")
-    ] == [True] * 8
+    assert [word in shown for word in ("orders-0", "40", "62 ", "no bound", "none", "22", "unknown", "12345678.5")] == [
+        True
+    ] * 8
 
 
 def test_the_demo_shows_both_bounds_beside_each_other() -> None:
