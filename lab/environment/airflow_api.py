@@ -158,7 +158,7 @@ class AirflowClient:
         login = {"username": self._user, "password": self._password}
         answer = self._session.post(f"{self._url}/auth/token", json=login, timeout=REQUEST_SECONDS)
         if not answer.ok:
-            raise LabError(f"Airflow gives {self._user} no token: {answer.status_code}")
+            raise LabError(f"Airflow issued no token to {self._user}: {answer.status_code}")
         self._session.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
 
 

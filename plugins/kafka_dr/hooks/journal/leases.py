@@ -160,7 +160,7 @@ def release_pair(connection: Connection, pair: str, procedure_id: str, epoch: in
             return
         raise Contradiction(
             f"{procedure_id} has already ended with another outcome",
-            f"recorded: {current.outcome}; this process would record {outcome}",
+            f"the lease ended as {current.outcome}, this process would end it as {outcome}",
             f"read the evidence of {procedure_id}",
         )
     _close_row(connection, require_held(current, pair, procedure_id, epoch), outcome, now)

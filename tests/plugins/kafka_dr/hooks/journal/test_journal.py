@@ -224,7 +224,7 @@ def test_check_refuses_everyone_else(journal: Journal) -> None:
             journal.check_lease(PAIR, holder, epoch)
     with pytest.raises(Superseded):
         journal.check_lease(PAIR, "p1", 0)
-    with pytest.raises(LeaseLost, match="nobody"):
+    with pytest.raises(LeaseLost, match="no procedure ever held the lease"):
         journal.check_lease("x|y", "p1", 1)
 
 
@@ -249,7 +249,7 @@ def test_releasing_twice_is_harmless_but_outcomes_do_not_change(journal: Journal
     journal.release_lease(PAIR, "p1", epoch, "returned", NOON)
     journal.release_lease(PAIR, "p1", epoch, "returned", NOON + timedelta(hours=1))
     assert journal.lease(PAIR).released_at == NOON
-    with pytest.raises(Contradiction, match="returned, not completed"):
+    with pytest.raises(Contradiction, match="ended as returned, this process would end it as completed"):
         journal.release_lease(PAIR, "p1", epoch, "completed")
 
 
@@ -382,7 +382,7 @@ def test_a_full_disk_is_an_error_that_says_so(file: Path, monkeypatch) -> None:
         connection.execute("PRAGMA max_page_count = 12")
 
     event.listen(journal._database.engine, "connect", small)
-    with pytest.raises(SystemUnavailable, match="not writable.*full.*without a journal nothing is done"):
+    with pytest.raises(SystemUnavailable, match="not writable.*full.*without the journal no step acts"):
         for _ in range(100):
             journal.append("p", "s", "note", 0, "x" * 4000)
     event.remove(journal._database.engine, "connect", small)
