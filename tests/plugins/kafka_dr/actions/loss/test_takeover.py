@@ -253,7 +253,7 @@ def test_only_an_unplanned_failover_takes_the_param(bench: Any) -> None:
     bench.dag_id, bench.params = "unplanned_failover", bench.params | {"continue_procedure": "../r1"}
     with pytest.raises(BadInput) as told:
         bench.procedure()
-    assert "a procedure's id" in str(told.value)
+    assert "expected a procedure id" in str(told.value)
 
 
 # -- when it does not get there ------------------------------------------------------------------------------------
