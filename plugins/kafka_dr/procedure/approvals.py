@@ -9,7 +9,7 @@ from kafka_dr.hooks.airflow_api import HitlAnswer
 from kafka_dr.procedure.entries import Approval, DataLossAssessed, FailoverForecast, TargetOpened
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.systems import Systems
-from kafka_dr.vocabulary import APPROVE
+from kafka_dr.vocabulary import APPROVE, Step
 
 
 class Approvals:
@@ -36,9 +36,9 @@ class Approvals:
         name = self._systems.api.dag_run(self._dag_id, self._run_id).triggering_user_name
         if not name:
             raise ApprovalMissing(
-                "Nobody knows who started this run",
+                "The user who started this run is unknown",
                 "Airflow names no triggering user",
-                "Trigger it as a person: in the web page, or over the API with your own account.",
+                "Start a new run with your own account: in Airflow's web page, or over Airflow's API.",
             )
         return name
 
@@ -52,9 +52,8 @@ class Approvals:
         if answer is None or not answer.chosen_options:
             raise ApprovalMissing(
                 f"{gate} was never answered",
-                "Airflow holds no answer",
-                "Marking a gate successful approves nothing. Before the opening the procedure returns by itself: start"
-                " a new one; after it, clear that gate alone and have it answered.",
+                "Airflow holds no answer (a gate that is marked successful approves nothing)",
+                how_to_ask_again(gate),
             )
         # Once the target was opened under an approval, the approval's age must not prolong the clients' downtime.
         opened = self._progress.done(TargetOpened) is not None
@@ -64,8 +63,7 @@ class Approvals:
             raise ApprovalMissing(
                 f"{gate} is not a valid approval",
                 problem,
-                "Before the opening the procedure returns by itself: start a new one; after it, clear that gate alone"
-                " and have a second person answer it.",
+                how_to_ask_again(gate),
             )
         return Approval(gate=gate, by=by, at=answer.responded_at.isoformat(), digest=digest)
 
@@ -73,6 +71,26 @@ class Approvals:
         """Return the valid approval of the run's plan; ApprovalMissing as of `require`."""
         planned = DataLossAssessed if self._progress.without_source else FailoverForecast
         return self.require(self._progress.planning[1], self._progress.require(planned).plan_digest)
+
+
+def how_to_ask_again(gate: str) -> str:
+    """Say how to get a valid answer to a gate; this depends on what the procedures that have the gate can still do."""
+    if gate == Step.DECIDE_STRANDED_RECORDS:
+        return (
+            "Clients stay on the source. When this run has ended and its cool-down is over, start a new run, and have a"
+            f" second person answer {gate}."
+        )
+    if gate == Step.APPROVE_RESTORE:
+        return (
+            "If this run ends as refused, it has changed no position: start a new run. Otherwise clear"
+            f" {gate} alone, without its downstream tasks, and have a second person answer it; then clear"
+            f" {Step.RESTORE_POSITIONS} with its downstream tasks."
+        )
+    return (
+        "Before open_target has begun, the procedure returns to the source by itself: start a new run after that. After"
+        f" open_target is done: clear {gate} alone, without its downstream tasks, and have a second person answer it;"
+        " then clear the red step with its downstream tasks."
+    )
 
 
 def problem_with(answer: HitlAnswer, starter: str, digest: str, now: float, valid_seconds: float | None) -> str:
@@ -88,12 +106,12 @@ def problem_with(answer: HitlAnswer, starter: str, digest: str, now: float, vali
     if answer.chosen_options != (APPROVE,):
         return f"the answer was {', '.join(answer.chosen_options)}"
     if not (answer.responded_by_id and answer.responded_by_name and answer.responded_at):
-        return "nobody is named as having answered (a timeout is no approval)"
+        return "Airflow names no user who answered (a timeout is no approval)"
     if starter in (answer.responded_by_id, answer.responded_by_name):
         return f"{starter} started the run and answered the gate"
     if not digest or answer.digest != digest:
         return f"the answered question does not name digest {digest}"
     age = now - answer.responded_at.timestamp()
     if valid_seconds is not None and age > valid_seconds:
-        return f"it was given {age:.0f} s ago and is valid for {valid_seconds:.0f} s"
+        return f"the answer was given {age:.0f} s ago, and an answer is valid for {valid_seconds:.0f} s"
     return ""

@@ -49,9 +49,10 @@ class Artifacts:
         if not path.exists() or _sha256(path) != digest:
             raise Contradiction(
                 f"{path} is not the file that was written",
-                f"its SHA-256 is not {digest[:12]}...",
-                "Before the opening the procedure returns by itself: start a new one; after it, clear the task that"
-                " wrote it, so that it is made again.",
+                f"the file is missing, or its SHA-256 does not begin with {digest[:12]}",
+                "Check that the evidence folder is the same on every machine where tasks run. After open_target is"
+                " done: put the file back unchanged, then clear the red step. Otherwise start a new run; if an earlier"
+                " procedure wrote the file, put the file back unchanged before that.",
             )
         return pd.read_parquet(path)
 

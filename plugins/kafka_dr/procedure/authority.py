@@ -81,7 +81,7 @@ class LeaseAuthority:
             return lease.epoch
         opened = self._journal.last(self.holder, Step.OPEN_PROCEDURE, Entry.OPENED)
         if opened is None:
-            raise Refusal(f"{self.holder} holds no lease", "it never took one", "Start the procedure anew.")
+            raise Refusal(f"{self.holder} holds no lease", "open_procedure has not taken the lease", "Start a new run.")
         return opened.epoch
 
     @property
@@ -111,8 +111,8 @@ class LeaseAuthority:
         if successor is not None:
             raise LeaseLost(
                 f"{self.holder} is continued by {successor}",
-                "the lease was handed over",
-                "Nothing is left to do in this run; see that one.",
+                f"{successor} has taken over the lease of the clusters",
+                f"Do nothing in this run. Read the state of {successor}.",
             )
 
     def may_undo(self) -> bool:

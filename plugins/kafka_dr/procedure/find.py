@@ -45,8 +45,8 @@ def procedure_holding(source: str, target: str) -> Run:
     if opened is None:
         raise BadInput(
             f"No procedure holds {pair}",
-            "the journal knows of none",
-            "Name the clusters of a procedure that was started.",
+            "the journal records no procedure for these clusters",
+            "Correct source and target: name the two clusters of a procedure that was started.",
         )
     return Run.reopened(opened, journal, topology, connections)
 

@@ -131,9 +131,9 @@ class Progress:
         opened = self.opened
         if opened is not None and opened.run_id != run_id:
             raise BadInput(
-                f"The run id {run_id} is too much like another",
+                f"The run id {run_id} gives the same procedure id as the run id of another run",
                 opened.run_id,
-                "Trigger the DAG again under another run id.",
+                "Start a new run under another run id.",
             )
 
     def refuse_if_going_back(self) -> None:
@@ -146,13 +146,13 @@ class Progress:
             raise Refusal(
                 f"{aborted.by} aborted the procedure",
                 aborted.reason,
-                "It returns to the source; start a new one when the reason is gone.",
+                "The procedure returns to the source by itself. Start a new run when the reason for the abort is gone.",
             )
         if self.began(Step.RETURN_TO_SOURCE) is not None:
             raise Refusal(
-                "The source is being given back to its clients",
-                "return_to_source had begun",
-                "Clear return_to_source until it is done; then start a new procedure.",
+                "This run returns to the source, and no other step may run",
+                "return_to_source has begun",
+                "If return_to_source is red, clear return_to_source until it is done. Then start a new run.",
             )
 
     def fence_deadline(self) -> float | None:
@@ -167,7 +167,8 @@ class Progress:
             raise DeadlinePassed(
                 "Clients have been fenced for as long as allowed",
                 f"max_fence_seconds={self._request.deadlines.max_fence_seconds:.0f}",
-                "The procedure returns to the source; find what took so long before trying again.",
+                "The procedure returns to the source by itself. Find out which step took so long before you start a new"
+                " run.",
             )
 
     def wait(self, step: str, what: str, look: Callable[[], T], seconds: float) -> T:
@@ -199,7 +200,7 @@ class Progress:
                     raise DeadlinePassed(
                         f"{what}: not within {seconds:.0f} s",
                         str(state),
-                        "See this step's page for what may be safely done.",
+                        f"Read the section {step} of runbooks/stuck_procedure.md: it states what is safe to do.",
                     ) from None
                 if time.monotonic() >= patience:
                     raise WaitLonger(f"{what}: {state}") from None
@@ -230,9 +231,10 @@ class Progress:
             planned = newest_fact([entry], MovePlanned)
             if planned is None or digest_of(planned.plan) != planned.plan_digest:
                 raise Contradiction(
-                    "The plan in the journal is not the one its digest names",
+                    "The plan in the journal does not match its digest",
                     entry.hash if planned is None else planned.plan_digest,
-                    "Start the procedure anew.",
+                    "Find out what changed the journal's database. Before open_target has begun: start a new run. After"
+                    " open_target is done: restore the changed entry in the database, then clear the red step.",
                 )
             self._move = entry.hash, planned
         return self._move[1]
@@ -241,9 +243,9 @@ class Progress:
 def _refusal_not_done(step: str) -> Refusal:
     return Refusal(
         f"{step} did not happen",
-        "no outcome of it in the journal",
-        "Marking a task successful does not do its work. Before the opening the procedure returns by itself: start a"
-        " new one; after it, clear that task.",
+        f"the journal holds no outcome of {step}",
+        "Marking a task successful does not do its work. Before open_target has begun: start a new run when this run"
+        f" has ended. After open_target is done: clear {step} with its downstream tasks.",
     )
 
 

@@ -159,9 +159,9 @@ class Run:
         other = self.other(procedure_id)
         if other is None:
             raise Contradiction(
-                f"The journal names {procedure_id}, and does not say what it was started with",
-                "no entry of its opening",
-                "Look at the journal's database; start a new run.",
+                f"The journal does not record the params with which {procedure_id} was started",
+                f"open_procedure of {procedure_id} wrote no entry of the kind opened",
+                "Find out what changed the journal's database, then start a new run.",
             )
         return other
 

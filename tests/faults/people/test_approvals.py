@@ -378,7 +378,7 @@ def test_nobody_approves_a_run_whose_starter_nobody_knows(lab: AttackedLab) -> N
         run = AttackedRun.start(lab)
         run.forget_starter()
         evidence = run.ended()
-    refused(evidence, run.gate, "Nobody knows who started this run")
+    refused(evidence, run.gate, "The user who started this run is unknown")
 
 
 def test_the_command_line_names_nobody(lab: AttackedLab) -> None:
@@ -388,7 +388,7 @@ def test_the_command_line_names_nobody(lab: AttackedLab) -> None:
         recorded = run.user("viewer").run(run.dag_id, run.run_id)
         evidence = run.ended()
     assert (recorded["triggered_by"], recorded["triggering_user_name"]) == ("cli", "somebody")
-    refused(evidence, run.gate, "Nobody knows who started this run")
+    refused(evidence, run.gate, "The user who started this run is unknown")
 
 
 # -- the second gate

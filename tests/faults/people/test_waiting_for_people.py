@@ -112,7 +112,9 @@ def test_the_approval_gets_too_old(scene: Scene) -> None:
     waiting = Waiting(scene)
     waiting.at_the_review(lambda: scene.driver.age(waiting.run, "approve_failover", TWO_HOURS))
     waiting.ends(
-        "commit_groups", r"approve_failover is not a valid approval.*it was given 7\d\d\d s ago and is valid for 3600 s"
+        "commit_groups",
+        r"approve_failover is not a valid approval.*the answer was given 7\d\d\d s ago,"
+        r" and an answer is valid for 3600 s",
     )
 
 
@@ -121,7 +123,7 @@ def test_the_approval_gets_too_old_after_the_commit(scene: Scene, gate: str) -> 
     """The opening checks both approvals itself."""
     waiting = Waiting(scene)
     waiting.before_opening(lambda: scene.driver.age(waiting.run, gate, TWO_HOURS))
-    waiting.ends("open_target", rf"{gate} is not a valid approval.*it was given 7\d\d\d s ago")
+    waiting.ends("open_target", rf"{gate} is not a valid approval.*the answer was given 7\d\d\d s ago")
 
 
 def test_nobody_answers(scene: Scene) -> None:

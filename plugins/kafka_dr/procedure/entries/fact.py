@@ -128,9 +128,9 @@ def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
     except pydantic.ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         raise Contradiction(
-            f"An entry of the journal is no {shape.__name__}",
+            f"An entry of the journal cannot be read as {shape.__name__}",
             f"{'.'.join(map(str, problem['loc'])) or 'payload'}: {problem['msg']}",
-            "Look whether the journal was changed, or was written by another version of this program.",
+            "Find out whether the journal was changed, or was written by another version of Switchback.",
         ) from None
 
 
@@ -160,9 +160,9 @@ def read_entry(step: str, kind: str, payload: Any) -> Fact:
     shape = shape_of(step, kind, payload)
     if shape is None:
         raise Contradiction(
-            f"The journal holds a {kind} of {step} that this program does not know",
+            f"The journal holds a {kind} of {step} that this version of Switchback does not know",
             f"keys: {', '.join(sorted(map(str, payload))) if isinstance(payload, Mapping) else 'none'}",
-            "Use the version of this program that wrote it.",
+            "Use the version of Switchback that wrote the entry.",
         )
     return shape.from_payload(payload)
 

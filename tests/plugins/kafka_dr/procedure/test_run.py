@@ -314,7 +314,7 @@ def test_a_procedure_that_was_never_opened_is_a_contradiction_where_entries_name
     """Who only asks for it gets None."""
     procedure = bench.opened()
     assert procedure.require_other(procedure.id).identity == procedure.identity and procedure.other("nobody") is None
-    with pytest.raises(Contradiction, match="The journal names nobody"):
+    with pytest.raises(Contradiction, match="does not record the params with which nobody was started"):
         procedure.require_other("nobody")
 
 

@@ -67,7 +67,7 @@ def test_nobody_is_asked_where_no_answer_could_count(bench: Any, asked: list[dic
     """A run whose starter nobody knows ends at its gate."""
     forecast(bench)
     bench.api.starter = None
-    with pytest.raises(AirflowFailException, match="Nobody knows who started this run"):
+    with pytest.raises(AirflowFailException, match="The user who started this run is unknown"):
         gate().execute(bench.context())
     assert not asked and bench.kinds(GATE) == [Entry.INTENT, Entry.REFUSAL]
 
@@ -388,5 +388,5 @@ def test_a_plan_that_was_changed_in_the_journal_is_not_shown(lost: Any) -> None:
     """Its digest covers loss and inventory."""
     figures = figures_of(lost.procedure(), Step.ASSESS_DATA_LOSS)
     lost.done(lost.procedure(), Step.ASSESS_DATA_LOSS, **figures | {"plan": figures["plan"] | {"loss": []}})
-    with pytest.raises(AirflowFailException, match="not the one its digest names"):
+    with pytest.raises(AirflowFailException, match="does not match its digest"):
         ApproveDataLoss(task_id=LOSS_GATE.value).execute(lost.context())

@@ -185,7 +185,7 @@ def test_a_crash_between_lease_and_journal_is_made_good(bench: Any) -> None:
 
 def refused(step: Any, bench: Any, run_id: str) -> None:
     """Run a step, and expect it to be refused for the run's id."""
-    with pytest.raises(AirflowFailException, match="too much like another.*move:1"):
+    with pytest.raises(AirflowFailException, match="gives the same procedure id as the run id of another run.*move:1"):
         step.execute(bench.context(run_id))
 
 

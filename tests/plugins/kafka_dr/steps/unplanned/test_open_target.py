@@ -63,7 +63,7 @@ CHANGES = {
     "nobody watches for the old source": (lambda b: b.no_watcher(), "No process watches the old source"),
     "the way back has begun": (
         lambda b: b.procedure().authority.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}),
-        "being given back",
+        "This run returns to the source",
     ),
 }
 

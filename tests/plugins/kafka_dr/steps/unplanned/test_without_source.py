@@ -337,7 +337,7 @@ def test_the_way_back_does_not_wait_for_a_source_that_was_given_up(lost: Any) ->
     assert figures["touched"] is True and denials(lost)
     assert set(lost.workers["standby"].asked) == {("resume", "p.source"), ("resume", "p.checkpoint")}
     assert any("reopens_source" in e.payload for e in lost.entries(Step.RETURN_TO_SOURCE))
-    with pytest.raises(AirflowFailException, match="being given back"):
+    with pytest.raises(AirflowFailException, match="This run returns to the source"):
         execute(lost, OPEN)
 
 
