@@ -104,7 +104,7 @@ def question(fence: str = ARMED, fenced_at: str | None = "10:00", **listed: int)
     }
     inventory |= {"records_per_second": 3, **listed}
     confirmed = {"state": "slow", "window": "3 rounds in 15 s", "override": "why", "fence": fence}
-    plan = {"source": "one", "target": "two", "reason": "fire", "confirmed": confirmed}
+    plan = {"source": "east", "target": "west", "reason": "fire", "confirmed": confirmed}
     taken = {"procedure_id": "planned", "fenced_at": fenced_at, "partitions": 2, "drained": 1}
     taken |= {"positions": 5, "missing": 6}
     cooling = {"procedure_id": "before", "outcome": "completed", "acknowledged": "why"}
@@ -160,10 +160,12 @@ def test_every_word_of_the_question_is_explained() -> None:
     sentences = [
         part
         for part in re.split(
-            r"[0-9:;.*|]",
+            r"[0-9:;.*|]|\b(?:east|west|planned)\b",
             question(fenced_at=None) + question(fenced_at=None, **LISTED) + question(fenced_at=None, records=0),
         )
-        if re.search(r"(lost|concerned|sampled|Estimate|consumed records|overrides|again|gone on|no place)", part)
+        if re.search(
+            r"(los[et]|sampled|Estimate|consumed records|overrides|again|committed later|matching offset)", part
+        )
     ]
     assert len(sentences) >= 8
     assert [part.strip() for part in sentences if plain(part) not in plain(PAGE + QUESTION)] == []

@@ -258,7 +258,7 @@ def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene)
     )
     question = urgent.questions["approve_failover"]
     assert f"**{table_cell(first.procedure_id)} ended as returned at " in question
-    assert "The starter does not wait for that, because:** the site burns" in question
+    assert "The starter does not wait until then, because:** the site burns" in question
     evidence = scene.give_back(urgent)
     assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
     assert evidence["cool_down"] == evidence["plan"]["cool_down"] == opened.payload["cool_down"]

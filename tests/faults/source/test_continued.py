@@ -117,7 +117,7 @@ def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Calla
         assert min(verdict.figures[name] for name in ("positions", "acknowledged_by_load", "new_records_consumed")) > 0
         assert evidence["continues"] == {"procedure_id": died.run.procedure_id, "fenced": after != FORECAST}
         assert (
-            f"**This continues {table_cell(died.run.procedure_id)}.** Taken from it as proven:"
+            f"**This run continues {table_cell(died.run.procedure_id)}.** What that run has proven, and this run uses:"
             in run.questions["approve_data_loss"]
         )
         PROVEN[after](scene, died, run, evidence, verdict)
@@ -146,7 +146,7 @@ def ends_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any]
     found = (told["fenced_at"], told["partitions"], told["drained"])
     assert found == (fenced["fenced_at"], fenced["cut_off"]["rows"], 0)
     assert told["positions"] == frozen
-    assert f"{told['partitions']} partitions ended for good on {SOURCE} when it was fenced" in question
+    assert f"{told['partitions']} partitions have final log ends on {SOURCE}, which was fenced at" in question
     assert f"{frozen} positions are final" in question
     assert evidence["cut_off"] == died.evidence()["cut_off"] != []
     assert verdict.figures["not_on_target"] > 0, "replication did not lag: the case shows nothing"

@@ -83,7 +83,10 @@ def read_present_facts(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFact
         except SystemUnavailable as error:
             last_known = replace(
                 last_known,
-                missing=(*last_known.missing, f"the source was not found lost, and yet cannot be read: {error}"),
+                missing=(
+                    *last_known.missing,
+                    f"the checks did not show that the source is lost, but the source could not be read: {error}",
+                ),
             )
     refuse_without_topics(procedure, last_known)
     return note_missing_target_partitions(procedure, without_other_logs(procedure, last_known)), source, proven
@@ -122,10 +125,10 @@ def refuse_without_topics(procedure: Run, last_known: LastKnown) -> None:
     """Refuse if no topic of the flow is known: clients would have no topics to move to."""
     if not last_known.topics:
         raise NotReady(
-            "Nobody knows which topics the flow mirrors",
-            "; ".join(last_known.missing) or "no topic of it on the target",
-            f"Name the source by its alias, look whether {procedure.request.target} has its topics, and start a new"
-            " run.",
+            "Which topics the flow mirrors is unknown",
+            "; ".join(last_known.missing) or "the target has no topic of the flow",
+            f"Check whether source and target are named the right way round, whether {procedure.request.target} has the"
+            " topics of the flow, and whether the recorder's archive can be read. Then start a new run.",
         )
 
 
@@ -281,7 +284,10 @@ def without_other_logs(procedure: Run, last_known: LastKnown) -> LastKnown:
         replicated={tp: offset for tp, offset in last_known.replicated.items() if tp.topic not in doubtful},
         missing=(
             *last_known.missing,
-            f"{len(doubtful)} topics were made anew since they were recorded: {first_few(sorted(doubtful))}",
+            (
+                f"{len(doubtful)} topics were recreated on the source or the target after they were recorded:"
+                f" {first_few(sorted(doubtful))}"
+            ),
         ),
     )
 

@@ -23,7 +23,7 @@ from kafka_dr.hooks.brokers.descriptions import TopicInfo
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION, Recorded, last_known, read_samples
 
-NO_POSITION = "no position of any group is known: none is moved"
+NO_POSITION = "neither the recorder nor a checkpoint states a position of any group: no group is moved"
 _CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0
 #: Number of sampling intervals by which groups' samples may be older than the source's last answer: the source may die
 #: within a sample, and a sample may be slow.
@@ -76,7 +76,7 @@ def read_last_known_state(procedure: Run) -> LastKnown:
     )
     active = groups_last_seen_active(recorded) & frozenset(positions["group"])
     if not len(syncs):
-        missing.append("no offset sync is known: nothing states which record of the target is which of the source")
+        missing.append("no offset sync could be read: nothing states which target offset holds which source record")
     if not len(positions):
         missing.append(NO_POSITION)
     return LastKnown(
@@ -123,7 +123,7 @@ def from_archive(procedure: Run, missing: list[str]) -> Recorded:
         missing: list to which the reason is added if something is missing.
     """
     if procedure.topology.recorder is None:
-        missing.append("there is no flight recorder: nobody wrote down where the source's logs ended")
+        missing.append("there is no flight recorder: the log ends of the source are not recorded")
         return read_samples([])
     try:
         recorded = last_known(archive_of(procedure, procedure.topology.recorder))
@@ -151,7 +151,7 @@ def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int
     try:
         offsets = procedure.mirror_maker(flow).offsets(flow.connectors.source, _CONNECT_SECONDS).of(flow.source)
     except (SystemUnavailable, BadInput) as error:
-        missing.append(f"Connect does not tell what it replicated: {error}")
+        missing.append(f"Connect does not state up to which offsets it replicated: {error}")
         return {}
     return {tp: offset for tp, offset in offsets.items() if offset is not None}
 
@@ -160,8 +160,8 @@ def from_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
     """Offset syncs of the flow that the target holds; empty if they are on the source, or nobody knows where."""
     if syncs_location(procedure) is None:
         missing.append(
-            "nobody says where MirrorMaker 2 keeps its offset syncs: its worker is silent, and the topology does not"
-            " state it"
+            "the cluster that holds MirrorMaker 2's offset syncs is unknown: the Connect worker does not answer, and"
+            " the topology does not state offset-syncs.topic.location"
         )
     return syncs_on_target(procedure, missing)
 
@@ -277,7 +277,8 @@ def topics_of_flow(
     chosen = selected_topics(procedure, target_topics) - {*counts, *named} if recorded.source_at is None else set()
     if chosen:
         missing.append(
-            f"{len(chosen)} topics are taken for mirrored ones by the flow's filter alone: {first_few(sorted(chosen))}"
+            f"{len(chosen)} topics count as mirrored only because the flow's filter selects them:"
+            f" {first_few(sorted(chosen))}"
         )
     named |= chosen
     remote = {

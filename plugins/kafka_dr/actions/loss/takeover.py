@@ -81,7 +81,10 @@ def take_over(procedure: Run) -> None:
     procedure.journal.pass_lease(procedure.pair, earlier.id, procedure.id, CONTINUED, passed, seen=entries[-1].sequence)
 
 
-_UNKNOWN_PROCEDURE = ("the journal knows no procedure of this name", "Its id is the name of its evidence folder.")
+_UNKNOWN_PROCEDURE = (
+    "the journal holds no procedure with this id",
+    "Start a new run; continue_procedure is the procedure's id, which is also the name of its evidence folder.",
+)
 
 
 def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str] | None:
@@ -93,20 +96,23 @@ def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, 
         request.target,
     ):
         return (
-            f"it is a {earlier.identity.dag_id} from {earlier_request.source} to {earlier_request.target}",
-            "Only a planned failover of the same source and target is continued.",
+            f"{earlier.id} is a {earlier.identity.dag_id} from {earlier_request.source} to {earlier_request.target}",
+            "Start a new run whose continue_procedure is a planned failover with the same source and target.",
         )
     if holder != earlier.id:
         return (
-            f"{holder or 'nobody'} holds the clusters",
-            "Wait for the one that holds them; then start a new run without continue_procedure.",
+            f"{holder or 'no procedure'} holds the lease on the clusters",
+            "Wait until no procedure holds the lease; then start a new run without continue_procedure.",
         )
     if earlier.progress.began(Step.OPEN_TARGET) is not None:
-        return "open_target had begun", "There is only forward: clear its failed step."
+        return f"open_target of {earlier.id} has begun", "Clear the red step of that run with its downstream tasks."
     aborted = earlier.progress.done(ProcedureAborted)
     if aborted is None:
         return None
-    return f"{aborted.by} aborted it", "Wait until its return_to_source is done: it needs the source."
+    return (
+        f"{aborted.by} aborted {earlier.id}",
+        f"Wait until return_to_source of {earlier.id} is done; that step needs the source.",
+    )
 
 
 def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
@@ -120,8 +126,9 @@ def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
     return LeaseLost(
         error.reason,
         error.seen,
-        f"if its source died, start unplanned_failover with continue_procedure={earlier.id}; else wait for it, or abort"
-        " it first",
+        f"If the source of {earlier.id} does not answer any more, start unplanned_failover with"
+        f" continue_procedure={earlier.id}. Otherwise wait until {earlier.id} has ended, or run abort_procedure; then"
+        " start a new run.",
     )
 
 
@@ -178,7 +185,7 @@ class ProvenFacts:
             self.procedure_id,
             self.topics,
             active=self.active,
-            doubts=(*self.doubts, f"nothing that {self.procedure_id} had proven is taken over: {why}"),
+            doubts=(*self.doubts, f"this run uses nothing that {self.procedure_id} has proven: {why}"),
         )
 
     def drained(self, ends: Mapping[TopicPartition, int]) -> set[TopicPartition]:
@@ -226,9 +233,9 @@ def _valid_outcomes(earlier: Run) -> list[JournalEntry]:
 def _doubt(earlier: Run, entry: JournalEntry, fenced: ProducersFenced) -> str:
     """Why the source's logs may have grown beyond the cut-off; empty if no journal entry says so."""
     if fenced.fenced_at is None:
-        return "its fence was not proven on every broker"
+        return "the fence on the source was not proven on every broker"
     if source_reopened(earlier):
-        return "it had begun to give the source back"
+        return "return_to_source had begun to lift the fence on the source"
     later_refusals = [
         refusal
         for refusal in earlier.journal.entries(earlier.id, kind=Entry.REFUSAL)
@@ -236,7 +243,7 @@ def _doubt(earlier: Run, entry: JournalEntry, fenced: ProducersFenced) -> str:
     ]
     refusals = facts_of(later_refusals, StepRefused)
     contradictions = [
-        f"{refusal.step} found: {refused.reason}"
+        f"{refusal.step} was refused: {refused.reason}"
         for refusal, refused in refusals
         if refused.error in _CONTRADICTING_ERRORS
     ]
@@ -253,7 +260,7 @@ def _with_files(
         try:
             return None if receipt is None else earlier.artifacts.load(receipt)
         except Contradiction as error:
-            doubts.append(f"what {step} of {earlier.id} had proven is not taken over: {error}")
+            doubts.append(f"this run does not use what {step} of {earlier.id} has proven: {error}")
             return None
 
     ends = load_file(Step.FENCE_PRODUCERS, fenced.cut_off)
@@ -302,7 +309,9 @@ def recheck_proven_facts(
         if end > proven.cut_off.get(tp, end)
     ]
     if grown:
-        return proven.without_proofs(f"the recorder saw log ends of the source beyond the cut-off: {first_few(grown)}")
+        return proven.without_proofs(
+            f"the recorder sampled log ends of the source beyond the cut-off: {first_few(grown)}"
+        )
     try:
         if not lost:
             _recheck_source(procedure, proven.procedure_id)
@@ -361,8 +370,8 @@ def _final_positions(sampled: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.D
 def _unfenced_loss(procedure: Run, proven: ProvenFacts) -> Iterable[str]:
     if proven.cut_off:
         yield (
-            f"what a super user of {procedure.request.source}, whom no fence stops, wrote there after"
-            f" {proven.fenced_at} is not among the loss"
+            f"the loss does not include records that a super user wrote on {procedure.request.source} after"
+            f" {proven.fenced_at}: no ACL stops a super user"
         )
 
 

@@ -22,9 +22,9 @@ def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
     if len(rows) != len(asked) or answered != asked:
         missing = sorted(asked - answered)[:5]
         raise Contradiction(
-            "The translation does not answer every position once",
-            f"{len(asked)} asked, {len(rows)} answered; missing {missing}",
-            "The procedure returns by itself; see the task's log, then start a new one.",
+            "The translation does not have exactly one row for every position",
+            f"{len(asked)} positions, {len(rows)} rows; positions without a row: {missing}",
+            "The procedure returns to the source by itself. Read the log of the task, then start a new run.",
         )
 
 

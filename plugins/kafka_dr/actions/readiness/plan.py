@@ -52,7 +52,7 @@ def refuse_unknown_groups(procedure: Run, observation: Observation) -> None:
         raise Refusal(
             "exclude_groups names groups that do not move",
             first_few(unknown, 20),
-            "Name groups that have a position on the flow's topics; start a new procedure.",
+            "Start a new run whose exclude_groups names only groups that have a position on the flow's topics.",
         )
 
 

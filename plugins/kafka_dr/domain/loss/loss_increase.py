@@ -70,7 +70,7 @@ def _row_now(place: TopicPartition, approved: Mapping[str, Any] | None, evidence
     elif then != ends:
         # The target's log grew after the assessment: its new records may be the first of those listed as lost.
         row |= {"from_offset": max(row["from_offset"], evidence.replicated.get(place, -1) + 1), "certain_to": None}
-        why.append("the target took records since the loss was assessed")
+        why.append("the target received records after the loss was assessed")
     if end is not None:
         # MirrorMaker 2 mirrors in offset order: if one record is not on the target, no later one is.
         certain = row["certain_to"]
@@ -78,7 +78,7 @@ def _row_now(place: TopicPartition, approved: Mapping[str, Any] | None, evidence
             "possible_to": max(end, row["from_offset"]),
             "certain_to": max(end, certain) if certain is not None and place in evidence.target_ends else certain,
         }
-        why.append(f"the source accepted records since the loss was assessed, and ends at {end}")
+        why.append(f"the source accepted records after the loss was assessed, and its log ends at {end}")
     if approved is not None and not why:
         return row
     return row | {
@@ -120,19 +120,25 @@ def _excess(approved: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str |
     if to is not None and to <= first:
         return None
     if approved is None:
-        return f"it was not among what is lost, and loses records from {first} on"
+        return f"no loss was approved for this partition, and now records are lost from {first} on"
     if first < approved["from_offset"]:
-        return f"it loses records from {first} on, not from {approved['from_offset']}"
+        return f"records are lost from {first} on, and the approval was for loss from {approved['from_offset']} on"
     if approved["possible_to"] is not None and (to is None or to > approved["possible_to"]):
-        return f"it loses records up to {offset_text(to, 'an unknown end')}, not to {approved['possible_to']}"
+        return (
+            f"records are lost up to {offset_text(to, 'an unknown end')}, and the approval was for loss up to"
+            f" {approved['possible_to']}"
+        )
     if (
         approved["possible_to"] is None
         and approved["certain_to"] is not None
         and (now["certain_to"] or 0) > approved["certain_to"]
     ):
-        return f"it certainly loses records up to {now['certain_to']}, not to {approved['certain_to']}"
+        return (
+            f"records are certainly lost up to {now['certain_to']}, and the approval was for certain loss up to"
+            f" {approved['certain_to']}"
+        )
     if approved["possible_to"] is None and now.get("accepted_to") is not None:
-        return f"it loses more records up to {now['accepted_to']}, unless they are on the target"
+        return f"more records are lost, up to {now['accepted_to']}, unless they are on the target"
     return None
 
 
@@ -172,8 +178,8 @@ def increase_markdown(increases: Sequence[LossIncrease]) -> list[str]:
     ]
     return [
         (
-            f"**More is lost than was approved, on {len(increases)} partitions.** Whoever approves these positions"
-            " approves that, too."
+            f"**More is lost than was approved, on {len(increases)} partitions.** An approval of these positions"
+            " also approves this larger loss."
         ),
         "",
         *head,

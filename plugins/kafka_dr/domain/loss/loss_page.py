@@ -21,15 +21,23 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
     return "\n".join(
         [
             (
-                f"**{plan['source']} is given up**, and clients go on with what **{plan['target']}** has. Reason:"
-                f" {table_cell(plan['reason'])}"
+                f"Move all clients to **{plan['target']}** without the records that only **{plan['source']}** has."
+                f" Reason: {table_cell(plan['reason'])}"
             ),
             *cool_down_told(plan),
             "",
-            f"{plan['source']}: {table_cell(plan['confirmed']['state'])}, {table_cell(plan['confirmed']['window'])}.",
+            (
+                f"State of {plan['source']}: {table_cell(plan['confirmed']['state'])}. Checks:"
+                f" {table_cell(plan['confirmed']['window'])}."
+            ),
             _last_seen(plan["source"], SourceLastSeen(**plan["seen"])),
             *(
-                [f"**It was not found lost. The starter overrides this, because:** {table_cell(override)}"]
+                [
+                    (
+                        f"**The checks did not show that {plan['source']} is lost. The starter overrides the checks,"
+                        f" because:** {table_cell(override)}"
+                    )
+                ]
                 if override
                 else []
             ),
@@ -44,10 +52,13 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             *_group_table(plan["groups"]),
             "",
             *_deleted_topics(plan),
-            "What cannot be proven:" if plan["unproven"] else "Nothing is left unproven.",
+            "What cannot be proven:" if plan["unproven"] else "What cannot be proven: nothing.",
             *[f"- {table_cell(note)}" for note in plan["unproven"]],
             "",
-            f"There is no way back but a failback. Plan digest `{digest}`",
+            (
+                f"Once open_target has begun, clients come back to {plan['source']} only by a failback. Plan digest"
+                f" `{digest}`"
+            ),
         ]
     )
 
@@ -59,23 +70,25 @@ def _taken_over(plan: Mapping[str, Any]) -> list[str]:
         return []
     sentences = {
         "partitions": (
-            f"{earlier['partitions']} partitions ended for good on {source} when it was fenced, at"
-            f" {earlier['fenced_at']}: no record after that is lost."
+            f"{earlier['partitions']} partitions have final log ends on {source}, which was fenced at"
+            f" {earlier['fenced_at']}: no record above these log ends is lost."
         ),
-        "drained": f"{earlier['drained']} of them are drained: what stands below that end is on {target}.",
+        "drained": (
+            f"{earlier['drained']} of these partitions are drained: {target} has all records below these log ends."
+        ),
         "missing": (
-            f"{earlier['missing']} records below that end were not found on {target}, or were deleted there: these are"
-            " lost."
+            f"{earlier['missing']} records below these log ends were not found on {target}, or were deleted on"
+            f" {target}: these records are lost."
         ),
         "positions": (
-            f"{earlier['positions']} positions are final: their groups were stopped there and can have consumed nothing"
-            " since."
+            f"{earlier['positions']} positions are final: their groups were stopped on {source} and cannot have"
+            " consumed a record since."
         ),
     }
     lines = [f"- {line}" for name, line in sentences.items() if earlier[name]]
     return [
         "",
-        f"**This continues {table_cell(earlier['procedure_id'])}.** Taken from it as proven:",
+        f"**This run continues {table_cell(earlier['procedure_id'])}.** What that run has proven, and this run uses:",
         "",
         *(lines or ["- nothing."]),
     ]
@@ -90,7 +103,7 @@ def _last_seen(source: str, seen: SourceLastSeen) -> str:
         (
             (at, seen_by)
             for at, seen_by in (
-                (seen.heartbeat_at, "by a heartbeat that was mirrored"),
+                (seen.heartbeat_at, "by a mirrored heartbeat"),
                 (seen.read_at, "when it was read for this inventory"),
             )
             if at is not None
@@ -99,18 +112,18 @@ def _last_seen(source: str, seen: SourceLastSeen) -> str:
     )
     if seen.recorded_at is None:
         no_sample = (
-            "**There was no sample of it in the recorder's archive**" if seen.recorder else "**There was no recorder**"
+            f"**The recorder's archive has no sample of {source}**" if seen.recorder else "**There was no recorder**"
         )
-        return f"{no_sample}: nobody wrote down where the logs of {source} ended." + (
-            f" It was seen at {_moment(last_seen_at)}, {seen_by}." if last_seen_at is not None else ""
+        return f"{no_sample}: the log ends of {source} are not recorded." + (
+            f" {source} was last observed at {_moment(last_seen_at)}, {seen_by}." if last_seen_at is not None else ""
         )
     later = (
-        f"{_time_between(seen.recorded_at, last_seen_at)} before the source was last seen, {seen_by}"
+        f"{_time_between(seen.recorded_at, last_seen_at)} before {source} was last observed, {seen_by}"
         if last_seen_at is not None and last_seen_at > seen.recorded_at
-        else "and nothing saw the source after that"
+        else f"and {source} was not observed after that"
     )
     search = (
-        f" The run began to look for it {_time_between(seen.recorded_at, seen.looked_for_at)} after that sample."
+        f" The run began to check {source} {_time_between(seen.recorded_at, seen.looked_for_at)} after that sample."
         if seen.looked_for_at is not None
         else ""
     )
@@ -132,24 +145,24 @@ def _unfenced(plan: Mapping[str, Any]) -> list[str]:
     if fence == ARMED and earlier.get("fenced_at"):
         return [
             (
-                f"**{source} was fenced by {table_cell(earlier['procedure_id'])} before it was lost.** Its ACLs deny"
-                " the same when it answers again; the watcher looks whether they do, and what it accepted if not is"
-                " listed."
+                f"**{source} was fenced by {table_cell(earlier['procedure_id'])} before {source} was lost.** The ACL"
+                f" entries of that fence apply again when {source} answers. The watcher then checks the fence, and"
+                f" lists the records that {source} accepted in spite of the fence."
             ),
             "",
         ]
     window = (
-        f"it may accept writes from its first answer until the watcher's fence, while {plan['target']} accepts"
-        " them, too"
+        f"from its first answer until the watcher has fenced it, {source} may accept writes while {plan['target']}"
+        " accepts writes, too"
     )
     warnings = {
         ARMED: (
-            f"**{source} cannot be fenced now: {window}.** How long that was is measured, and what it accepted is"
-            " listed."
+            f"**{source} cannot be fenced now: {window}.** That time is measured, and the records that {source} accepts"
+            " in that time are listed."
         ),
         BY_HOOK: (
-            f"**{source} cannot be fenced by its ACLs now.** The fence hook is asked to keep clients from it; where it"
-            f" does not, {window}."
+            f"**{source} cannot be fenced by its ACLs now.** The fence hook is asked to keep clients from {source}. If"
+            f" the hook does not do that: {window}."
         ),
     }
     return [warnings[fence], ""] if fence in warnings else []
@@ -158,24 +171,24 @@ def _unfenced(plan: Mapping[str, Any]) -> list[str]:
 def _figures(plan: Mapping[str, Any]) -> list[str]:
     inventory = plan["inventory"]
     possible, rate = inventory["possible"], inventory["records_per_second"]
-    at_most = f"at most {possible}" if possible is not None else "nobody knows how many at most"
+    at_most = f"at most {possible}" if possible is not None else "the upper bound is unknown"
     return [
         (
             f"**Certainly lost: {inventory['certain']} records.** Possibly lost: {at_most}. {inventory['losing']} of"
-            f" {inventory['partitions']} partitions are concerned."
+            f" {inventory['partitions']} partitions may lose records."
         ),
         *(
-            [f"{inventory['unknown']} partitions were never sampled: of these nothing is known."]
+            [f"{inventory['unknown']} partitions were never sampled by the recorder: their log ends are unknown."]
             if inventory["unknown"]
             else []
         ),
         *(
-            [f"Estimate, from how fast the source grew when it was seen last: {rate} records a second."]
+            [f"Estimate: when {plan['source']} was last sampled, its logs grew by {rate} records a second."]
             if rate is not None
             else []
         ),
         *([listed] if (listed := what_was_listed(plan["source"], inventory)) else []),
-        f"{inventory['groups_ahead']} groups had consumed records that may never have reached the target.",
+        f"{inventory['groups_ahead']} groups had consumed records that may not be on {plan['target']}.",
     ]
 
 
@@ -185,9 +198,7 @@ def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
     if not inventory.get("losing"):
         return ""
     if records is None:
-        return (
-            f"{source} was not read: of what is lost bytes, timestamps, and open or aborted transactions are not known."
-        )
+        return f"{source} was not read: bytes, timestamps and transactions of the lost records are unknown."
     if not records:
         return f"{source} was read: it held no record that may be lost."
     read = (
@@ -195,8 +206,8 @@ def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
         f" with timestamps from {_moment(inventory['first_at'])} to {_moment(inventory['last_at'])}."
     )
     return (
-        f"{read} Of these {inventory['aborted']} are of aborted transactions, and {inventory['undecided']} are"
-        " undecided, since a transaction before them is still open."
+        f"{read} Of these records {inventory['aborted']} belong to aborted transactions, and {inventory['undecided']}"
+        " are undecided, because a transaction that began before them is still open."
     )
 
 
@@ -210,9 +221,9 @@ def _rereads(plan: Mapping[str, Any]) -> list[str]:
         *(
             [
                 (
-                    f"Read again by one position: at most {most} records, and what {plan['target']} takes until"
-                    " MirrorMaker"
-                    " 2 stands. The review shows what it comes to."
+                    f"Records that a group reads again on one partition: at most {most}, and those that"
+                    f" {plan['target']} receives until MirrorMaker 2 is stopped. The question of review_translation"
+                    " shows the final figure."
                 )
             ]
             if most is not None
@@ -221,15 +232,19 @@ def _rereads(plan: Mapping[str, Any]) -> list[str]:
         *(
             [
                 (
-                    f"{moved} of {rereads['positions']} positions are of groups that may have gone on since they were"
-                    " seen:"
-                    f" these are taken to have read all that {plan['target']} holds."
+                    f"{moved} of {rereads['positions']} positions belong to groups that may have committed later"
+                    " positions: the bound assumes that these groups have read all records that"
+                    f" {plan['target']} has."
                 )
             ]
             if moved
             else []
         ),
-        *([f"{unknown} of {rereads['positions']} positions may have no place on the target."] if unknown else []),
+        *(
+            [f"{unknown} of {rereads['positions']} positions may have no matching offset on {plan['target']}."]
+            if unknown
+            else []
+        ),
     ]
 
 
@@ -244,7 +259,7 @@ def _loss_table(loss: Sequence[Mapping[str, Any]]) -> list[str]:
         for row in largest[:ROWS_SHOWN]
     ]
     more = (
-        [f"\n... and {len(loss) - ROWS_SHOWN} more partitions, each with no more that is certain.\n"]
+        [f"\n... and {len(loss) - ROWS_SHOWN} more partitions, none with a larger certain loss.\n"]
         if len(loss) > ROWS_SHOWN
         else []
     )
@@ -257,7 +272,7 @@ def _loss_table(loss: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _group_table(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     if not groups:
-        return ["No group is known to have a position."]
+        return ["No position of any group is known."]
     ordered = sorted(groups, key=lambda group: (-group["ahead"], -(group.get("rereads") or 0), group["group"]))
     rows = [
         f"| {table_cell(g['group'])} | {g['partitions']} | {g['ahead']} | {offset_text(g.get('rereads'), 'unknown')} |"
@@ -267,8 +282,8 @@ def _group_table(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     more = [f"\n... and {len(groups) - ROWS_SHOWN} more groups.\n"] if len(groups) > ROWS_SHOWN else []
     head = [
         (
-            "| group | partitions | of these beyond what was replicated | read again on one at most | oldest position"
-            " seen at | policy without evidence |"
+            "| group | partitions | partitions with consumed records that may not be on the target | records read again"
+            " on one partition, at most | oldest position sampled at | policy if no evidence gives a position |"
         ),
         "| --- | --- | --- | --- | --- | --- |",
     ]
@@ -281,8 +296,8 @@ def _deleted_topics(plan: Mapping[str, Any]) -> list[str]:
         return []
     return [
         (
-            f"{len(topics)} topics are no part of this: {plan['source']} had deleted them before. What {plan['target']}"
-            f" has of them is left as it is: {table_cell(first_few(topics, ROWS_SHOWN))}."
+            f"{len(topics)} topics do not move, because they were already deleted on {plan['source']}. Their copies on"
+            f" {plan['target']} remain unchanged: {table_cell(first_few(topics, ROWS_SHOWN))}."
         ),
         "",
     ]

@@ -98,7 +98,7 @@ class ViewsStory:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{sight.replace('_', ' ')} {count}x" for sight, count in self.saw.items())
-        return f"from {self.view}: {counts}, at last {self.last.words}"
+        return f"view {self.view}: {counts}, last result: {self.last.words}"
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class LossVerdict:
         return {"state": self.state.value, "rounds": self.rounds, "views": [view.as_dict() for view in self.views]}
 
     def __str__(self) -> str:
-        return "; ".join(map(str, self.views)) or "nobody looked"
+        return "; ".join(map(str, self.views)) or "no view has checked the source"
 
 
 def verdict_of(looks: Iterable[Look], rounds: int) -> LossVerdict:

@@ -124,7 +124,7 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
         f" {'yes' if g['active'] else 'no'} |"
         for g in groups[:50]
     ]
-    more = [f"\n... and {len(groups) - 50} more groups, all with less lag.\n"] if len(groups) > 50 else []
+    more = [f"\n... and {len(groups) - 50} more groups, none with more lag.\n"] if len(groups) > 50 else []
     unproven = [f"- {table_cell(note)}" for note in plan["unproven"]]
     return "\n".join(
         [
@@ -133,16 +133,16 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             f"{len(plan['topics'])} topics, {len(groups)} groups, {plan['lag']} records to replicate"
             + (
-                f", about {plan['drain_seconds']:.0f} s to drain."
+                f", which takes about {plan['drain_seconds']:.0f} s."
                 if plan["drain_seconds"] is not None
-                else "; no rate to tell the time to drain."
+                else ". How long that takes is unknown, because no replication rate could be measured."
             ),
             "",
             _expectation(plan["groups"]),
             "",
             (
-                "| group | partitions | lag | expected to be found by | read again by MirrorMaker 2's checkpoints |"
-                " active now |"
+                "| group | partitions | lag | expected translation classes | records read again if MirrorMaker 2's"
+                " checkpoints were used | active now |"
             ),
             "| --- | --- | --- | --- | --- | --- |",
             *rows,
@@ -152,12 +152,12 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             _TRANSACTIONS[plan.get("abort_open_transactions", False)],
             "",
-            "What cannot be proven:" if unproven else "Nothing is left unproven.",
+            "What cannot be proven:" if unproven else "What cannot be proven: nothing.",
             *unproven,
             "",
             (
-                f"Clients are fenced for at most {plan['deadlines']['max_fence_seconds']:.0f} s; after that the"
-                f" procedure returns to {plan['source']} by itself."
+                f"Clients are fenced for at most {plan['deadlines']['max_fence_seconds']:.0f} s: if open_target has not"
+                f" begun by then, the procedure returns to {plan['source']} by itself."
             ),
             "",
             f"Plan digest `{digest}`",
@@ -184,9 +184,9 @@ def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
         return []
     head = [
         "",
-        f"**Consumers must subscribe to both names** on {target}:",
+        f"**Consumers must subscribe to both names of a topic on {target}:**",
         "",
-        f"| on {source} | on {target}, what was written until now | on {target}, what is written from now on |",
+        f"| topic on {source} | on {target}: records from before the move | on {target}: records from after the move |",
         "| --- | --- | --- |",
     ]
     shown = [*rows, *copies]
@@ -205,27 +205,27 @@ def cool_down_told(plan: Mapping[str, Any]) -> list[str]:
         "",
         (
             f"**{ended}, and its cool-down lasts until {format_moment(cool_down['ends_at'])}. The starter does not"
-            f" wait for that, because:** {table_cell(cool_down['acknowledged'])}"
+            f" wait until then, because:** {table_cell(cool_down['acknowledged'])}"
         ),
     ]
 
 
 _TRANSACTIONS = {
     False: (
-        "Transactions that stay open behind the fence are waited for, and end the run if they outlast the wait; none is"
-        " aborted."
+        "Switchback waits for transactions that stay open behind the fence, and aborts none of them: if a transaction"
+        " is still open after the wait (transaction_seconds), the procedure returns to the source."
     ),
     True: (
-        "**Transactions that stay open behind the fence for some seconds are aborted**, whole, by Kafka's own tool:"
-        " their applications cannot commit them any more."
+        "**Transactions that stay open behind the fence for some seconds are aborted** as a whole, by Kafka's own tool:"
+        " the applications cannot commit these transactions any more."
     ),
 }
 
 #: What each policy means for the positions of an excluded group on the target.
 POLICY_MEANS = {
-    "earliest": "begins at the log start of the target: reads everything there again",
-    "fail": "no position is written: its own auto.offset.reset decides where it begins",
-    "boundary": "begins at the boundary: what it has not read by then it never reads",
+    "earliest": "the group begins at the log start on the target, and reads all records of the target again",
+    "fail": "no position is written: auto.offset.reset of the consumers decides where the group begins",
+    "boundary": "the group begins at the boundary, and never reads the records that it has not read by then",
 }
 
 
@@ -237,18 +237,30 @@ def _excluded(excluded: Sequence[Mapping[str, Any]]) -> list[str]:
         f" {g['policy']}: {POLICY_MEANS.get(g['policy'], 'as stated')} |"
         for g in excluded
     ]
-    head = ["| excluded group | because | lag | active now | its policy |", "| --- | --- | --- | --- | --- |"]
-    return ["", f"**Not waited for: {len(excluded)} groups**, fenced like all others:", "", *head, *rows]
+    head = [
+        "| excluded group | because | lag | active now | policy for its positions |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    return [
+        "",
+        f"**{len(excluded)} groups are not waited for**, and are fenced like all other groups:",
+        "",
+        *head,
+        *rows,
+    ]
 
 
 def _expectation(groups: Sequence[Mapping[str, Any]]) -> str:
     refused = sum(g["expected"].get(TranslationClass.REFUSED, 0) for g in groups)
     if refused:
         return (
-            f"{refused} positions lie outside their logs and will have to be decided on by a person; every other one is"
-            " expected to be exact."
+            f"{refused} positions lie outside the logs of their partitions: a second person must decide on them in"
+            " review_translation. Every other position is expected to be exact."
         )
-    return "Every position is expected to be exact: no record skipped, none read again but MirrorMaker 2's own repeats."
+    return (
+        "Every position is expected to be exact: no record is skipped, and no record is read again except MirrorMaker"
+        " 2's own repeats."
+    )
 
 
 def _expected(group: Mapping[str, Any]) -> str:

@@ -493,7 +493,8 @@ def test_of_a_source_that_was_given_up_the_page_says_how_it_is_fenced_and_what_w
     assert page.count("watch_old_source fences east as soon as east answers") == 3
     assert (
         "When the loss was assessed: east was read: it held 3 records that may be lost, 21 bytes of keys and values,"
-        " with timestamps from 1970-01-01 00:00:00 UTC to 1970-01-01 00:00:01 UTC. Of these 1 are of aborted" in text
+        " with timestamps from 1970-01-01 00:00:00 UTC to 1970-01-01 00:00:01 UTC. Of these records 1 belong to aborted"
+        in text
     )
     unread = evidence_page(
         evidence(
@@ -503,5 +504,5 @@ def test_of_a_source_that_was_given_up_the_page_says_how_it_is_fenced_and_what_w
             plan={"inventory": {"losing": 1, "records": None}, "topics": [], "unproven": []},
         )
     )
-    assert "When the loss was assessed: east was not read: of what is lost bytes, timestamps" in tags(unread).text
+    assert "When the loss was assessed: east was not read: bytes, timestamps" in tags(unread).text
     assert "When the loss was assessed" not in evidence_page(evidence("completed"))

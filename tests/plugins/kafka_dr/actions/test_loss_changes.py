@@ -110,17 +110,17 @@ FOUND = {
     "the watcher's list": (
         lambda b: accepted(b, 300),
         "8, 10, no bound | 8, 300, 300",
-        "certainly loses records up to 300, not to 10",
+        "certainly lost up to 300, and the approval was for certain loss up to 10",
     ),
     "the fence's own list": (
         lambda b: accepted(b, 300, Step.FENCE_SOURCE),
         "8, 10, no bound | 8, 300, 300",
-        "certainly loses records up to 300, not to 10",
+        "certainly lost up to 300, and the approval was for certain loss up to 10",
     ),
     "a topic made since": (
         lambda b: accepted(b, 3, topic="new"),
         "nothing | 0, none, 3",
-        "it was not among what is lost",
+        "no loss was approved for this partition",
     ),
     "a target whose log is shorter": (
         lambda b: stopped(b, {ORDERS: 7}),
@@ -207,7 +207,10 @@ def test_no_act_goes_on_with_a_loss_that_nobody_approved(ready: Any, step: Step,
     before = set(ready.clusters["standby"].acls)
     with pytest.raises(ApprovalMissing, match="More is lost than was approved") as refused:
         ACTS[step](task_id=step.value).act(ready.procedure(), ready.context())
-    assert "orders-0: it certainly loses records up to 300, not to 10" in refused.value.seen
+    assert (
+        "orders-0: records are certainly lost up to 300, and the approval was for certain loss up to 10"
+        in refused.value.seen
+    )
     assert ("does not name digest" if answer else "holds no answer") in refused.value.seen
     assert ready.clusters["standby"].acls == before and not ready.clusters["standby"].committed
 
@@ -283,7 +286,10 @@ def test_the_evidence_tells_both(ready: Any) -> None:
     assert found == (8, 300, 300, {"from_offset": 8, "certain_to": 10, "possible_to": None})
     assert digest_of({"translation": "t" * 64, "loss": told["loss_grown"]}) == digest
     assert told["plan"]["loss"] == list(LOSS)
-    assert "the source accepted records since" in (ready.procedure().artifacts.folder / "evidence.html").read_text()
+    assert (
+        "the source accepted records after the loss was assessed"
+        in (ready.procedure().artifacts.folder / "evidence.html").read_text()
+    )
 
 
 def test_what_a_source_that_thawed_had_mirrored_is_not_called_certainly_lost(ready: Any) -> None:

@@ -170,10 +170,10 @@ def test_nothing_at_all_is_known_by_name(make_lost: Any) -> None:
     assert known.syncs.empty
     for lacking in (
         "no flight recorder",
-        "Connect does not tell",
-        "where MirrorMaker 2 keeps its offset syncs",
+        "Connect does not state",
+        "the cluster that holds MirrorMaker 2's offset syncs is unknown",
         "no offset sync",
-        "no position of any group",
+        "neither the recorder nor a checkpoint states a position of any group",
     ):
         assert lacking in told(known)
 
@@ -228,8 +228,8 @@ def test_all_are_asked_at_once(make_lost: Any, recorder: Recorder, monkeypatch: 
     assert heartbeat_at is None
     assert [one.split(":")[0] for one in missing] == [
         "there is no flight recorder",
-        "Connect does not tell what it replicated",
-        "nobody says where MirrorMaker 2 keeps its offset syncs",
+        "Connect does not state up to which offsets it replicated",
+        "the cluster that holds MirrorMaker 2's offset syncs is unknown",
     ]
 
 
@@ -356,7 +356,7 @@ def test_an_empty_copy_moves_though_nobody_speaks_of_it(
     bench.clusters["standby"].partitions |= {remote: {0: 90}, "empty": {0: 0, 1: 0}, "left": {0: 5}, "own": {0: 5}}
     known = read_last_known_state(bench.procedure())
     assert sorted(known.topics) == found
-    assert ("1 topics are taken for mirrored ones by the flow's filter alone: empty" in told(known)) is (
+    assert ("1 topics count as mirrored only because the flow's filter selects them: empty" in told(known)) is (
         "empty" in found
     )
     assert known.topics.get("empty", ("empty", 2, None)) == ("empty", 2, None)

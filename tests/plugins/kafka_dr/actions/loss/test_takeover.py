@@ -166,20 +166,20 @@ REFUSED = {
     "it is past the point of no return": (
         opened_target,
         {},
-        "open_target had begun.*only forward: clear its failed step",
+        "open_target of planned_failover-r1 has begun.*Clear the red step",
     ),
-    "it was aborted": (aborted, {}, "carol aborted it.*return_to_source"),
-    "it has ended": (ended, {}, "nobody holds the clusters.*without continue_procedure"),
-    "another one holds the pair": (taken, {}, "planned_failover-r2 holds the clusters"),
+    "it was aborted": (aborted, {}, "carol aborted planned_failover-r1.*return_to_source"),
+    "it has ended": (ended, {}, "no procedure holds the lease on the clusters.*without continue_procedure"),
+    "another one holds the pair": (taken, {}, "planned_failover-r2 holds the lease on the clusters"),
     "there is no such run": (
         lambda bench: None,
         {"continue_procedure": "planned_failover-r9"},
-        "planned_failover-r9 cannot be continued.*knows no procedure",
+        "planned_failover-r9 cannot be continued.*holds no procedure with this id",
     ),
     "it went the other way": (
         lambda bench: None,
         {"source": "standby", "target": "primary"},
-        "it is a planned_failover from primary to standby",
+        "planned_failover-r1 is a planned_failover from primary to standby",
     ),
 }
 
@@ -204,7 +204,8 @@ def test_only_a_planned_failover_is_continued(make_bench: Any) -> None:
     bench.opened("u0")
     bench.params = bench.params | {"continue_procedure": "unplanned_failover-u0"}
     with pytest.raises(
-        AirflowFailException, match="it is a unplanned_failover from primary to standby.*Only a planned failover"
+        AirflowFailException,
+        match="is a unplanned_failover from primary to standby.*is a planned failover with the same",
     ):
         OpenProcedure(task_id=OPEN.value).execute(bench.context("u1"))
 
@@ -231,10 +232,7 @@ def test_who_is_refused_the_lease_is_told_how_to_go_on(died: Any) -> None:
     died.dag_id = "unplanned_failover"
     with pytest.raises(
         AirflowFailException,
-        match=(
-            "another procedure holds the lease.*continue_procedure=planned_failover-r1;"
-            " else wait for it, or abort it first"
-        ),
+        match=("another procedure holds the lease.*continue_procedure=planned_failover-r1. Otherwise wait until"),
     ):
         OpenProcedure(task_id=OPEN.value).execute(died.context("u1"))
     died.dag_id = "planned_failover"

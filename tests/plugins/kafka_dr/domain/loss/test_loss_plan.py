@@ -52,11 +52,12 @@ def test_the_approver_reads_what_is_lost_and_for_whom() -> None:
     """Certain, possible, unknown, the estimate under its name, partitions and groups."""
     text = shown()
     assert (
-        "**Certainly lost: 70 records.** Possibly lost: nobody knows how many at most. 1 of 3 partitions are concerned."
+        "**Certainly lost: 70 records.** Possibly lost: the upper bound is unknown. 1 of 3 partitions may lose records."
         in text
     )
-    assert "1 partitions were never sampled" in text and "Estimate, from how fast the source grew" in text
-    assert "40 records a second" in text
+    assert "1 partitions were never sampled by the recorder: their log ends are unknown." in text
+    assert "Estimate: when primary was last sampled, its logs grew by 40 records a second." in text
+    assert "1 groups had consumed records that may not be on standby." in text
     assert "| orders-0 | 10 | 80 | no bound | 2023-11-14 22:13:20 UTC |" in text
     assert "| billing | 3 | 2 | unknown | 2023-11-14 22:13:20 UTC | earliest |" in text
     assert f"Plan digest `{plan().digest}`" in text and "overrides" not in text
@@ -74,13 +75,13 @@ def test_bytes_times_and_transactions_are_told_where_the_source_was_read() -> No
         " 2023-11-14 22:13:20 UTC to 2023-11-14 22:14:20 UTC." in text
     )
     assert (
-        "Of these 3 are of aborted transactions, and 2 are undecided, since a transaction before them is still open."
+        "Of these records 3 belong to aborted transactions, and 2 are undecided, because a transaction that began before"
+        " them is still open."
         in text
-        and "are not known" not in text
+        and "was not read" not in text
     )
-    assert (
-        "primary was not read: of what is lost bytes, timestamps, and open or aborted transactions are not known."
-        in shown(inventory=FIGURES | dict.fromkeys(LISTED))
+    assert "primary was not read: bytes, timestamps and transactions of the lost records are unknown." in shown(
+        inventory=FIGURES | dict.fromkeys(LISTED)
     )
     assert "with timestamps from unknown to unknown" in shown(
         inventory=FIGURES | LISTED | {"first_at": None, "last_at": None}
@@ -105,23 +106,25 @@ def test_what_is_read_again_is_said_as_far_as_it_is_known() -> None:
             LastKnownGroup("audit", 1, "fail", False, None, 0),
         ),
     )
-    assert "Read again by one position: at most 700 records, and what standby takes until MirrorMaker 2 stands." in text
     assert (
-        "3 of 9 positions are of groups that may have gone on since they were seen: these are taken to have read all"
-        " that standby holds." in text
+        "Records that a group reads again on one partition: at most 700, and those that standby receives until MirrorMaker"
+        " 2 is stopped." in text
     )
-    assert "2 of 9 positions may have no place on the target." in text
+    assert (
+        "3 of 9 positions belong to groups that may have committed later positions: the bound assumes that these groups"
+        " have read all records that standby has." in text
+    )
+    assert "2 of 9 positions may have no matching offset on standby." in text
     assert text.index("| billing | 3 | 0 | 700 |") < text.index("| audit | 1 | 0 | unknown |")
     none = shown(rereads={"bound": None, "positions": 2, "unknown": 2, "may_have_moved": 0})
-    assert "Read again" not in none + shown() and "2 of 2 positions may have" in none and "gone on" not in none
+    assert "reads again" not in none + shown() and "2 of 2 positions may have" in none and "committed later" not in none
     assert plan(rereads=told).digest != plan().digest
 
 
 def test_an_override_stands_out() -> None:
     """With its reason, and without markup from outside."""
-    assert "**It was not found lost. The starter overrides this, because:** the site &lt;b&gt; burns" in shown(
-        confirmed={"state": "SLOW", "window": "w", "override": "the site <b> burns"}
-    )
+    said = "**The checks did not show that primary is lost. The starter overrides the checks, because:** the site &lt;b&gt;"
+    assert f"{said} burns" in shown(confirmed={"state": "SLOW", "window": "w", "override": "the site <b> burns"})
 
 
 def test_a_cool_down_that_is_not_waited_for_stands_out() -> None:
@@ -135,7 +138,7 @@ def test_a_cool_down_that_is_not_waited_for_stands_out() -> None:
     }
     said = (
         "**p-0 ended as returned at 2026-11-20 12:00:00 UTC, and its cool-down lasts until 2026-11-20 12:15:00 UTC. The"
-        " starter does not wait for that, because:** the site &lt;b&gt; burns"
+        " starter does not wait until then, because:** the site &lt;b&gt; burns"
     )
     assert said in shown(cool_down=told).splitlines() and "cool-down" not in shown()
     assert plan(cool_down=told).digest != plan().digest
@@ -155,10 +158,16 @@ def test_what_is_taken_from_a_continued_run_is_said() -> None:
     """Only what was taken; and it is part of the digest."""
     told = CONTINUED | {"fenced_at": "10:00", "partitions": 3, "drained": 2, "positions": 5}
     text = shown(continues=told)
-    assert "**This continues planned-1.** Taken from it as proven:" in text and "5 positions are final" in text
-    assert "3 partitions ended for good on primary when it was fenced, at 10:00: no record after that is lost." in text
-    assert "2 of them are drained: what stands below that end is on standby." in text
-    assert "were not found" not in text and "This continues" not in shown()
+    assert (
+        "**This run continues planned-1.** What that run has proven, and this run uses:" in text
+        and "5 positions are final" in text
+    )
+    assert (
+        "3 partitions have final log ends on primary, which was fenced at 10:00: no record above these log ends is lost."
+        in text
+    )
+    assert "2 of these partitions are drained: standby has all records below these log ends." in text
+    assert "were not found" not in text and "This run continues" not in shown()
     nothing = dict.fromkeys(told, None) | {"procedure_id": "planned-1"}
     assert "- nothing." in shown(continues=nothing)
     assert len({plan().digest, plan(continues=told).digest, plan(continues=nothing).digest}) == 3
@@ -167,40 +176,40 @@ def test_what_is_taken_from_a_continued_run_is_said() -> None:
 def test_topics_that_the_source_had_deleted_are_told_apart() -> None:
     """By name, without markup from outside, cut where they are many; where there are none nothing is said."""
     assert (
-        "1 topics are no part of this: primary had deleted them before. What standby has of them is left as it is:"
+        "1 topics do not move, because they were already deleted on primary. Their copies on standby remain unchanged:"
         " a&lt;b&gt;." in shown(gone=("a<b>",))
     )
-    assert "60 topics are no part of this" in shown(gone=tuple(f"t{n}" for n in range(60)))
+    assert "60 topics do not move" in shown(gone=tuple(f"t{n}" for n in range(60)))
     assert "t49 and 10 more." in shown(gone=tuple(f"t{n}" for n in range(60)))
-    assert "no part of this" not in shown() and plan(gone=("a",)).digest != plan().digest
+    assert "topics do not move" not in shown() and plan(gone=("a",)).digest != plan().digest
 
 
 AT = 1_700_000_000_000
 SEEN = {
     "by nobody after the sample": (
         SourceLastSeen(True, AT, AT - 4000),
-        "The recorder's last sample of primary was made at 2023-11-14 22:13:20 UTC, and nothing saw the source after that.",
+        "The recorder's last sample of primary was made at 2023-11-14 22:13:20 UTC, and primary was not observed after that.",
     ),
     "by a heartbeat": (
         SourceLastSeen(True, AT, AT + 4200, None, AT + 31_000),
-        "2023-11-14 22:13:20 UTC, 4 seconds before the source was last seen, by a heartbeat that was mirrored. The run began to look for it 31 seconds after that sample.",
+        "2023-11-14 22:13:20 UTC, 4 seconds before primary was last observed, by a mirrored heartbeat. The run began to check primary 31 seconds after that sample.",
     ),
-    "a second later": (SourceLastSeen(True, AT, AT + 1000), ", 1 second before the source was last seen"),
+    "a second later": (SourceLastSeen(True, AT, AT + 1000), ", 1 second before primary was last observed"),
     "long before": (
         SourceLastSeen(True, AT, AT + 5000, AT + 305_000, AT + 290_000),
-        ", 5 min 05 s before the source was last seen, when it was read for this inventory. The run began to look for it 4 min 50 s after that sample.",
+        ", 5 min 05 s before primary was last observed, when it was read for this inventory. The run began to check primary 4 min 50 s after that sample.",
     ),
     "without a recorder": (
         SourceLastSeen(False, None, AT),
-        "**There was no recorder**: nobody wrote down where the logs of primary ended. It was seen at 2023-11-14 22:13:20 UTC, by a heartbeat that was mirrored.",
+        "**There was no recorder**: the log ends of primary are not recorded. primary was last observed at 2023-11-14 22:13:20 UTC, by a mirrored heartbeat.",
     ),
     "without a recorder, by nobody": (
         SourceLastSeen(False),
-        "**There was no recorder**: nobody wrote down where the logs of primary ended.\n",
+        "**There was no recorder**: the log ends of primary are not recorded.\n",
     ),
     "with an empty archive": (
         SourceLastSeen(True, None, None, None, AT),
-        "**There was no sample of it in the recorder's archive**: nobody wrote down where the logs of primary ended.\n",
+        "**The recorder's archive has no sample of primary**: the log ends of primary are not recorded.\n",
     ),
 }
 
@@ -215,8 +224,8 @@ def test_the_approver_reads_how_old_the_last_sample_is(seen: SourceLastSeen, sai
 @pytest.mark.parametrize(
     ("fence", "told"),
     [
-        ("armed", "**primary cannot be fenced now: it may accept writes"),
-        ("by hook", "where it does not, it may accept writes"),
+        ("armed", "**primary cannot be fenced now: from its first answer"),
+        ("by hook", "If the hook does not do that: from its first answer"),
         ("by acl", ""),
     ],
 )
@@ -224,7 +233,7 @@ def test_the_approver_reads_that_both_sides_may_accept_writes(fence: str, told: 
     """Where the source cannot be fenced before its clients go on: from its first answer until the watcher's fence."""
     text = shown(confirmed={"state": "lost", "window": "w", "fence": fence})
     assert told in text
-    assert ("from its first answer until the watcher's fence, while standby accepts them, too" in text) is bool(told)
+    assert ("primary may accept writes while standby accepts writes, too" in text) is bool(told)
 
 
 @pytest.mark.parametrize("fenced_at", ["2026-11-21T10:00:00+00:00", None])
@@ -232,7 +241,7 @@ def test_a_fence_that_was_proven_before_the_source_died_is_told(fenced_at: str |
     """By the planned run that is continued; one whose fence was not proven leaves the window open."""
     confirmed = {"state": "lost", "window": "w", "fence": "armed"}
     text = shown(confirmed=confirmed, continues=CONTINUED | {"fenced_at": fenced_at})
-    assert ("**primary was fenced by planned-1 before it was lost.**" in text) is bool(fenced_at)
+    assert ("**primary was fenced by planned-1 before primary was lost.**" in text) is bool(fenced_at)
     assert ("cannot be fenced now" in text) is (fenced_at is None)
 
 
@@ -247,7 +256,11 @@ def test_nothing_lost_is_said() -> None:
         inventory=FIGURES | NOTHING,
     )
     assert "was not read" not in text and "was read" not in text
-    assert "No partition loses a record." in text and "No group is known" in text and "Possibly lost: at most 0" in text
+    assert (
+        "No partition loses a record." in text
+        and "No position of any group is known." in text
+        and "Possibly lost: at most 0" in text
+    )
     assert "Estimate" not in text
 
 
@@ -284,16 +297,22 @@ def told(approved: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[str]
         ([row()], []),
         ([], []),
         ([row(start=20)], []),
-        ([row(start=9)], ["orders-0 it loses records from 9 on, not from 10"]),
-        ([row(certain=90)], ["orders-0 it certainly loses records up to 90, not to 80"]),
+        ([row(start=9)], ["orders-0 records are lost from 9 on, and the approval was for loss from 10 on"]),
+        (
+            [row(certain=90)],
+            ["orders-0 records are certainly lost up to 90, and the approval was for certain loss up to 80"],
+        ),
         ([row(certain=None)], []),
         ([row(possible=100)], []),
         (
             [row(possible=100, accepted_to=100)],
-            ["orders-0 it loses more records up to 100, unless they are on the target"],
+            ["orders-0 more records are lost, up to 100, unless they are on the target"],
         ),
         ([row(start=100, certain=None, possible=100, accepted_to=100)], []),
-        ([row(partition=1, start=5)], ["orders-1 it was not among what is lost, and loses records from 5 on"]),
+        (
+            [row(partition=1, start=5)],
+            ["orders-1 no loss was approved for this partition, and now records are lost from 5 on"],
+        ),
     ],
 )
 def test_more_than_was_approved_is_named(now: list[dict[str, Any]], said: list[str]) -> None:
@@ -305,8 +324,12 @@ def test_a_bound_that_is_exceeded_is_named() -> None:
     """Also where there is none any more; what stays inside an approved bound is no more than was approved."""
     approved = [row(possible=100)]
     assert told(approved, [row(certain=100, possible=100, accepted_to=100)]) == []
-    assert told(approved, [row(possible=101)]) == ["orders-0 it loses records up to 101, not to 100"]
-    assert told(approved, [row(possible=None)]) == ["orders-0 it loses records up to an unknown end, not to 100"]
+    assert told(approved, [row(possible=101)]) == [
+        "orders-0 records are lost up to 101, and the approval was for loss up to 100"
+    ]
+    assert told(approved, [row(possible=None)]) == [
+        "orders-0 records are lost up to an unknown end, and the approval was for loss up to 100"
+    ]
 
 
 def test_where_nothing_was_found_out_the_approved_rows_stand() -> None:
@@ -332,7 +355,9 @@ def test_nothing_is_certain_on_a_target_whose_log_has_shrunk(ends: int | None) -
     """It was cut, or made anew: nobody knows what of it is left, whatever Connect keeps."""
     found = NewerEvidence(target_ends={P0: (70, ends)}, replicated={P0: 90})
     assert offsets(found) == (0, None, None)
-    assert told([row()], loss_now([row()], found)) == ["orders-0 it loses records from 0 on, not from 10"]
+    assert told([row()], loss_now([row()], found)) == [
+        "orders-0 records are lost from 0 on, and the approval was for loss from 10 on"
+    ]
     assert [(one["partition"], one["from_offset"]) for one in loss_now([], found)] == [(0, 0)], (
         "a partition that lost nothing does so now"
     )
@@ -350,7 +375,9 @@ def test_what_the_source_accepted_is_lost_where_the_target_stood_still() -> None
     """Certainly, if that was known of what lies below; its end is known by now."""
     found = NewerEvidence(target_ends={P0: (70, 70)}, accepted_to={P0: 200})
     assert offsets(found) == (10, 200, 200) and offsets(found, certain=None) == (10, None, 200)
-    assert told([row()], loss_now([row()], found)) == ["orders-0 it certainly loses records up to 200, not to 80"]
+    assert told([row()], loss_now([row()], found)) == [
+        "orders-0 records are certainly lost up to 200, and the approval was for certain loss up to 80"
+    ]
 
 
 def test_what_the_source_accepted_may_be_on_a_target_that_moved() -> None:
@@ -358,7 +385,7 @@ def test_what_the_source_accepted_may_be_on_a_target_that_moved() -> None:
     moved = NewerEvidence(target_ends={P0: (70, 99)}, replicated={P0: 150}, accepted_to={P0: 200})
     assert offsets(moved) == (151, None, 200)
     assert told([row()], loss_now([row()], moved)) == [
-        "orders-0 it loses more records up to 200, unless they are on the target"
+        "orders-0 more records are lost, up to 200, unless they are on the target"
     ]
     mirrored = NewerEvidence(target_ends={P0: (70, 199)}, replicated={P0: 199}, accepted_to={P0: 200})
     assert offsets(mirrored) == (200, None, 200) and loss_increases([row()], loss_now([row()], mirrored)) == []
@@ -370,7 +397,9 @@ def test_a_topic_that_nobody_knew_is_lost_from_its_beginning() -> None:
     _, new = loss_now([row()], NewerEvidence(accepted_to={P1: 30}))
     found = (new["partition"], new["from_offset"], new["certain_to"], new["possible_to"], new["approved"])
     assert found == (1, 0, None, 30, None)
-    assert told([row()], [new]) == ["orders-1 it was not among what is lost, and loses records from 0 on"]
+    assert told([row()], [new]) == [
+        "orders-1 no loss was approved for this partition, and now records are lost from 0 on"
+    ]
 
 
 def test_the_reviews_digest_is_of_both_where_more_is_lost() -> None:
@@ -389,7 +418,7 @@ def test_both_figures_stand_side_by_side() -> None:
     )
     assert "**More is lost than was approved, on 2 partitions.**" in text
     assert (
-        "| orders-0 | 10, 80, no bound | 9, 80, no bound | it loses records from 9 on, not from 10: the target"
+        "| orders-0 | 10, 80, no bound | 9, 80, no bound | records are lost from 9 on, and the approval was for loss from 10 on: the target"
         " &lt;b&gt; shrank |" in text
     )
     assert "| orders-1 | nothing | 10, none, no bound |" in text

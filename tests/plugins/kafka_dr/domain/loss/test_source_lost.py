@@ -76,8 +76,8 @@ def test_a_verdict_names_every_view_with_its_first_and_last_look() -> None:
 def test_a_verdict_reads_as_a_sentence() -> None:
     """Every view with its counts and its last words."""
     found = str(verdict_of(looks("GR", "GR"), 2))
-    assert found == "from here: gone 2x, at last here G; from connect: refuses writes 2x, at last connect R"
-    assert str(verdict_of([], 0)) == "nobody looked"
+    assert found == "view here: gone 2x, last result: here G; view connect: refuses writes 2x, last result: connect R"
+    assert str(verdict_of([], 0)) == "no view has checked the source"
 
 
 #: Any window, and one that is lost or almost: gone from here every time, with at most one other letter somewhere.

@@ -357,12 +357,12 @@ def test_the_loss_is_shown_and_bound_to_the_plan(lost: Any, asked: list[dict[str
     assert digest in detail["subject"] and digest in detail["body"] and "lose 20 records or more" in detail["subject"]
     for shown in (
         "Certainly lost: 20 records",
-        "nobody knows how many at most",
+        "the upper bound is unknown",
         "its disks fail",
         "| orders-0 | 80 | 100 | no bound |",
         "1 partitions were never sampled",
         "| billing | 1 | 1 | unknown |",
-        "There is no way back but a failback",
+        "clients come back to primary only by a failback",
     ):
         assert shown in detail["body"], shown
     assert "<b>" not in detail["body"] and detail["options"] == ["Approve", "Reject"] and detail["defaults"] is None

@@ -117,11 +117,11 @@ def test_what_was_recorded_and_what_the_target_has_make_the_plan(
     } == {None}
     text = loss_markdown(plan, figures["plan_digest"])
     assert (
-        "The recorder's last sample of primary was made at 2026-11-01 12:00:20 UTC, and nothing saw the source after"
+        "The recorder's last sample of primary was made at 2026-11-01 12:00:20 UTC, and primary was not observed after"
         " that." in text
     )
-    assert "primary was not read: of what is lost bytes, timestamps" in text
-    assert "| orders-0 | 80 | 100 | no bound |" in text and "Nothing is left unproven" in text
+    assert "primary was not read: bytes, timestamps" in text
+    assert "| orders-0 | 80 | 100 | no bound |" in text and "What cannot be proven: nothing." in text
 
 
 def rows_of(**bounds: list[int | None]) -> pd.DataFrame:
@@ -194,7 +194,7 @@ def test_a_cool_down_that_is_not_waited_for_is_part_of_the_plan(make_lost: Any, 
     figures = assess(bench)
     assert figures["plan"]["cool_down"] == told
     assert digest_of(figures["plan"] | {"cool_down": None}) != figures["plan_digest"] == digest_of(figures["plan"])
-    assert "The starter does not wait for that, because:** the site burns" in loss_markdown(figures["plan"], "d")
+    assert "The starter does not wait until then, because:** the site burns" in loss_markdown(figures["plan"], "d")
 
 
 def test_a_second_process_assesses_anew_and_leaves_the_first_ones_files_alone(
@@ -229,7 +229,7 @@ def test_without_any_record_all_is_possibly_lost_and_nothing_certain(make_lost: 
     assert "no flight recorder" in figures["plan"]["unproven"][0]
     assert topics_left(bench.procedure()) == ["orders"]
     text = loss_markdown(figures["plan"], "d")
-    assert "nobody knows how many at most" in text and "**There was no recorder**" in text
+    assert "the upper bound is unknown" in text and "**There was no recorder**" in text
 
 
 def test_the_sample_is_shown_beside_what_saw_the_source_later(
@@ -244,7 +244,7 @@ def test_the_sample_is_shown_beside_what_saw_the_source_later(
     monkeypatch.setattr(last_known, "newest_heartbeats", lambda procedure, seconds: [at - 3000, at + 7000])
     figures = assess(bench)
     assert figures["plan"]["seen"]["heartbeat_at"] == at + 7000
-    assert "7 seconds before the source was last seen, by a heartbeat" in loss_markdown(figures["plan"], "d")
+    assert "7 seconds before primary was last observed, by a mirrored heartbeat" in loss_markdown(figures["plan"], "d")
 
     def malformed(*_: Any) -> list[int]:
         raise Malformed("heartbeat is cut off", "3 bytes", "look")
@@ -257,7 +257,7 @@ def test_without_record_worker_and_names_nobody_knows_the_topics(make_lost: Any)
     """Refused: there is nothing to move clients to."""
     bench = make_lost(recorded=False)
     bench.workers["standby"].away = True
-    with pytest.raises(AirflowFailException, match="Nobody knows which topics the flow mirrors.*no flight recorder"):
+    with pytest.raises(AirflowFailException, match="Which topics the flow mirrors is unknown.*no flight recorder"):
         assess(bench)
     assert bench.kinds(STEP) == [Entry.INTENT, Entry.REFUSAL] and bench.jobs.given == []
 
@@ -326,7 +326,7 @@ def test_a_topic_deleted_before_the_source_was_lost_is_no_part_of_what_moves(
     assert topics_left(bench.procedure()) == ["orders"]
     assert set(bench.procedure().artifacts.load(figures["positions"])["topic"]) == {"orders"}
     assert (
-        "1 topics are no part of this: primary had deleted them before. What standby has of them is left as it is:"
+        "1 topics do not move, because they were already deleted on primary. Their copies on standby remain unchanged:"
         " deleted." in loss_markdown(plan, "d")
     )
 
@@ -356,7 +356,7 @@ def test_a_source_that_cannot_be_read_after_all_is_done_without(make_lost: Any, 
     mirrored(bench, 80)
     figures = assess(bench)
     assert figures["source_readable"] is False and row(figures) == (80, 100, None)
-    assert "yet cannot be read" in figures["plan"]["unproven"][-1]
+    assert "but the source could not be read" in figures["plan"]["unproven"][-1]
 
 
 def test_a_lost_source_is_never_asked(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +378,10 @@ def test_what_was_recorded_of_another_log_counts_for_nothing(make_lost: Any, rec
     bench.clusters["standby"].topic_ids["orders"] = "another"
     figures = assess(bench)
     assert row(figures) == (0, None, None)
-    assert "1 topics were made anew since they were recorded: orders" in figures["plan"]["unproven"]
+    assert (
+        "1 topics were recreated on the source or the target after they were recorded: orders"
+        in figures["plan"]["unproven"]
+    )
     assert sources.load_bounds(bench.jobs.given[0], False)["orders", 0].recreated
 
 
@@ -405,7 +408,10 @@ def test_what_connect_keeps_is_not_on_a_copy_that_the_recorder_saw_made_anew(
     bench.clusters["standby"].topic_ids["orders"] = "another"
     figures = assess(bench)
     assert row(figures) == (0, None, None)
-    assert "1 topics were made anew since they were recorded: orders" in figures["plan"]["unproven"]
+    assert (
+        "1 topics were recreated on the source or the target after they were recorded: orders"
+        in figures["plan"]["unproven"]
+    )
     assert figures["copied_anew"] == ["orders"]
     # What was seen of the new copy places groups.
     assert not sources.load_bounds(bench.jobs.given[0], False)["orders", 0].recreated
