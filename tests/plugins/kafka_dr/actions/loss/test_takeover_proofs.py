@@ -102,7 +102,7 @@ def test_a_proven_fence_bounds_the_loss(make: Any) -> None:
     assert f"**This run continues {table_cell(EARLIER)}.**" in told
     assert "1 partitions have final log ends on primary, which was fenced at" in told
     assert "| orders-0 | 71 | none | 100 |" in told
-    assert "of these partitions are drained" not in told and "a super user of primary" in told
+    assert "of these partitions are drained" not in told and "a super user wrote on primary" in told
 
 
 def test_the_cut_off_is_the_last_that_was_seen_of_the_source(make: Any, recorder: Recorder) -> None:
