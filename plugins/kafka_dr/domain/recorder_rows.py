@@ -208,7 +208,8 @@ def sample_details(details: str) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise ArchiveUnavailable(
             "a sample in the archive cannot be read",
-            f"its details are {str(details)[:100]!a}",
-            "find out who else writes into the archive; move the file that holds the sample out of it",
+            f"the details of the sample are {str(details)[:100]!a}",
+            "find out which other process writes into the archive, then move the file with the sample out of the"
+            " archive",
         )
     return parsed

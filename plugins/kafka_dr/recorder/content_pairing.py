@@ -83,7 +83,9 @@ class Pairing:
             self._newest_pairs[_log_identity(queued[tp])] = pair
             rows.add(Kind.PAIR, topic=tp.topic, partition=tp.partition, **pair._asdict())
         unpaired = [str(tp) for tp in queued if tp not in pairs]
-        note = f"own pairs: {len(unpaired)} of {len(queued)} partitions have no new one: {first_few(unpaired, 3)}"
+        note = (
+            f"own pairs: {len(unpaired)} of {len(queued)} partitions have no new content pair: {first_few(unpaired, 3)}"
+        )
         return [note] if unpaired else []
 
     def _has_new_records(self, state: PartitionSeen) -> bool:

@@ -71,7 +71,7 @@ class Recording:
             if whole:
                 self._merge_and_expire(now)
         except ArchiveUnavailable as error:
-            print(f"ERROR {self.name}: {error}; {len(self._unwritten)} samples wait", flush=True)
+            print(f"ERROR {self.name}: {error}; {len(self._unwritten)} samples wait to be written", flush=True)
             return
         if whole:
             print(f"INFO {self.name}: {len(rows)} rows in this hour's whole sample", flush=True)

@@ -77,8 +77,8 @@ class MirrorTopics:
         access, naming = self._access, self._naming
         if location is None:
             raise BadInput(
-                "nobody says where MirrorMaker 2 keeps them",
-                f"its worker has not answered, and the topology does not state {LOCATION}",
+                "the cluster that holds them is unknown",
+                f"the Connect worker has not answered, and the topology does not state {LOCATION}",
             )
         if location == "target":
             statements = self._read_new(access.target_records, target, naming.offset_syncs_topic(self._flow.source))
@@ -134,9 +134,7 @@ class MirrorTopics:
         if sequence:
             rows.extend(kind, sequence=sequence, **columns)
         return (
-            [f"{len(unreadable)} of {len(statements)} records cannot be what they should be: {kind.value}s"]
-            if unreadable
-            else []
+            [f"{len(unreadable)} of {len(statements)} records are not readable as {kind.value}s"] if unreadable else []
         )
 
 

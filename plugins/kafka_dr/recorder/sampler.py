@@ -132,7 +132,7 @@ class Looker:
         flow_back = self.access.flow_back
         if flow_back is None:
             return False
-        with self._tolerating("the flow back"):
+        with self._tolerating("the reverse flow"):
             # The reverse flow's worker runs near the source: if the source is silent, do not wait for the worker.
             return flow_back.may_mirror() if self._source_answered else None
         return None

@@ -48,9 +48,9 @@ class ArmedFenceAuthority:
         watch = self._watch()
         if watch is None or watch.state in (WatchState.DISARMED, WatchState.REOPENED):
             raise LeaseLost(
-                "The old source is not to be fenced any more",
+                "The old source must not be fenced any more",
                 watch.state.value if watch else "never armed",
-                "Nothing: whoever took it over goes on.",
+                "Do nothing: the watcher no longer acts on this source.",
             )
 
     def may_undo(self) -> bool:

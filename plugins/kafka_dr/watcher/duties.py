@@ -47,8 +47,8 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
         if not write_fence.authorizer:
             raise FenceNotProven(
                 "The old source answers and has no authorizer",
-                "nothing but an ACL can fence it from here",
-                "Keep clients from it by other means, or disarm it with a failback.",
+                "the watcher can fence a cluster only by ACLs",
+                "Keep clients from the old source by its network, or run a failback, which disarms the fence.",
             )
         since = _answers_since(procedure, fence) or fenced_at
         accepted, first_ends, states = (

@@ -36,9 +36,9 @@ class MoveAuthority(ArmedFenceAuthority):
         """Raise LeaseLost if clients were moved again: then the other flow would have to be stopped."""
         if last_move(self._journal, self._pair.split("+")) != self._move:
             raise LeaseLost(
-                "Clients were moved meanwhile",
-                "another procedure opened its target, or this one was taken back",
-                "Nothing: the next look goes by that.",
+                "Clients were moved while both flows were checked",
+                "another procedure has begun open_target, or the last one has returned to its source",
+                "Do nothing: the watcher checks both flows again, by the new direction.",
             )
 
     def may_undo(self) -> bool:
@@ -100,7 +100,7 @@ def stop_if_both_run(procedure: Run, move: LatestMove | None) -> str:
         f"{flow.source}->{flow.target} and {reverse.source}->{reverse.target} both run: they copy records in a circle"
     )
     if move is None:
-        return f"{loop}. The journal knows of no failover: stop the flow that does not come from where clients are"
+        return f"{loop}. The journal records no failover: stop the flow whose target is the cluster where clients are"
     procedure.authority.hold()
     seen_at = procedure.now()
     states = stop_flow(procedure, STEP, flow, ASK_SECONDS, STOP_SECONDS)
@@ -108,7 +108,10 @@ def stop_if_both_run(procedure: Run, move: LatestMove | None) -> str:
     record_fact(procedure.authority, STEP, LoopStopped(both_flows_run=figures))
     return " ".join(
         [
-            f"{loop}. Clients were moved to {flow.target} by {procedure.id}: {flow.source}->{flow.target} was stopped",
+            (
+                f"{loop}. Clients were moved to {flow.target} by {procedure.id}: {flow.source}->{flow.target} was asked"
+                " to stop"
+            ),
             *not_stopped(states),
         ]
     )

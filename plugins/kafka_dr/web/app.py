@@ -29,8 +29,8 @@ from kafka_dr.web.status_reader import StatusReader
 app = FastAPI(title="Switchback", docs_url=None, redoc_url=None, openapi_url=None)
 
 PREFIX = "/switchback"
-_NOTHING = "No procedure that you may see holds a pair of clusters, or ever held one."
-_NOT_THIS_RUN = "This run has not opened a procedure. The newest procedure of each pair:"
+_NOTHING = "There is no procedure that you may read."
+_NOT_THIS_RUN = "This run has not opened a procedure. The page shows the newest procedure of each pair of clusters."
 _CONTENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
@@ -60,7 +60,7 @@ def evidence_page(user: GetUserDep, procedure_id: str) -> Response:
     except SwitchbackError as error:
         raise HTTPException(503, str(error)) from None
     if page is None:
-        raise HTTPException(404, "No evidence of that name is on this machine, or you may not read it.")
+        raise HTTPException(404, "This machine has no evidence of that procedure, or you may not read it.")
     return FileResponse(
         page, media_type="text/html; charset=utf-8", headers={**_HEADERS, "Content-Security-Policy": _CONTENT_POLICY}
     )
@@ -98,7 +98,7 @@ def _page(request: Request, read: Callable[[], tuple[StatusReader, list[Procedur
     except SwitchbackError as error:
         return _answer(503, procedures=[], note="", problem=str(error))
     except AirflowNotFoundException as error:
-        return _answer(503, procedures=[], note="", problem=f"{error}; the topology names it.")
+        return _answer(503, procedures=[], note="", problem=f"{error}; the topology names this connection.")
 
 
 def _with_links(request: Request, reading: StatusReader, procedure: ProcedureStatus) -> dict[str, Any]:

@@ -304,7 +304,7 @@ def test_transactions_that_outlast_the_wait_end_the_run(stage: Stage) -> None:
     with pytest.raises(FenceNotProven, match="Transactions stay open") as error:
         stage.run(procedure, *BEFORE_THE_FENCE, Step.FENCE_PRODUCERS)
     assert "pay-0 from offset 0, producer" in error.value.seen and "'pay-1'" in error.value.seen
-    assert "ended by the broker after 600 s" in error.value.seen
+    assert "aborted by the broker after 600 s" in error.value.seen
     assert "abort_open_transactions" in error.value.next_step
     stage.give_back(procedure)
     assert commit_error(application) == "ok"

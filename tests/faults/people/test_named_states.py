@@ -199,7 +199,9 @@ def test_partition_count_different_on_the_target(scene: Scene) -> None:
     run = scene.run()
     scene.driver.whole(run)
     assert (
-        scene.ended(run, "refused", "check_readiness", f"{name} and {name} differ in partitions")
+        scene.ended(
+            run, "refused", "check_readiness", f"{name} on the source and {name} on the target differ in partitions"
+        )
         + scene.changed()
         + scene.unusable()
         == []

@@ -21,15 +21,15 @@ def log_sizes(printed: str) -> dict[TopicPartition, int]:
         brokers = read_json(next((line for line in printed.splitlines() if line.startswith("{")), ""))["brokers"]
     except (ValueError, KeyError):
         raise BadInput(
-            "Kafka's tool told no sizes of logs",
+            "Kafka's tool printed no sizes of logs",
             f"{len(printed.splitlines())} lines, none of which is JSON that names brokers",
-            "look whether its version is that of the brokers",
+            "check that the tool has the version of the brokers",
         ) from None
     folders = [(broker["broker"], folder) for broker in brokers for folder in broker["logDirs"]]
     failed = [f"broker {broker}: {folder['error']}" for broker, folder in folders if folder.get("error")]
     if failed:
         raise BadInput(
-            "Brokers could not tell how large their logs are", first_few(failed), "look at these brokers' disks"
+            "Brokers could not read the sizes of their logs", first_few(failed), "check the disks of these brokers"
         )
     sizes: dict[TopicPartition, int] = {}
     for replica in (part for _, folder in folders for part in folder["partitions"] if not part.get("isFuture")):

@@ -54,12 +54,12 @@ class OpenTransaction:
             parts.append(
                 f"transactional id {self.transactional_id!r}"
                 if self.transactional_id is not None
-                else "no transactional id that its coordinator names"
+                else "no coordinator names its transactional id"
             )
         if self.since_ms is not None:
             parts.append(f"{max(0, now_ms - self.since_ms) / 1000:.0f} s old")
         if self.timeout_ms is not None:
-            parts.append(f"ended by the broker after {self.timeout_ms / 1000:.0f} s")
+            parts.append(f"aborted by the broker after {self.timeout_ms / 1000:.0f} s")
         return ", ".join(parts)
 
 
@@ -113,9 +113,9 @@ def rows_of(printed: str, columns: Iterable[str]) -> list[dict[str, str]]:
     cells = [[cell.rstrip(" ") for cell in line.split("\t")] for line in lines]
     if not cells or set(columns) - set(cells[0]) or any(len(row) != len(cells[0]) for row in cells):
         raise BadInput(
-            "Kafka's tool printed something else than expected",
+            "The output of Kafka's tool is not the expected table",
             ascii(printed[:200]),
-            f"a table with the columns {', '.join(columns)} was expected; look at the tool's version",
+            f"a table with the columns {', '.join(columns)} was expected; check the version of the tool",
         )
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
 

@@ -73,5 +73,5 @@ def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
             "users_exist_on_target",
             "Users of clients do not exist on the target",
             first_few(lacking, MOST_LISTED),
-            "Create them there: MirrorMaker 2 copies no users.",
+            "Create these users on the target: MirrorMaker 2 copies no users.",
         )

@@ -21,34 +21,39 @@ def _isolation_note(o: Observation) -> Iterator[str]:
     config = o.flow.source_config
     if isolation_of(config) == "read_uncommitted":
         yield (
-            "MirrorMaker 2 reads uncommitted: records of aborted transactions are ordinary, visible records on the"
-            " target."
+            "MirrorMaker 2 reads with isolation level read_uncommitted: records of aborted transactions are visible"
+            " records on the target, like any other record."
         )
 
 
 def _fence_notes(o: Observation) -> Iterator[str]:
     if not o.source.rules.authorizer:
-        yield "The source has no authorizer: that clients stay away after the drain hook's answer cannot be proven."
+        yield (
+            "The source has no authorizer: nothing proves that clients stay away from the source after the drain"
+            " hook has answered."
+        )
     if not o.source.rules.authorizer or o.source.rules.allow_everyone:
-        yield "The source lets in clients that no ACL names: whether those have rights on the target is not known."
+        yield "The source accepts clients that no ACL names: whether they have rights on the target is unknown."
     if o.source.rules.authorizer and not o.has_probe:
-        yield "No probe principal is configured: the fence is proven by its ACLs and by still log ends only."
+        yield "No probe principal is configured: only the ACLs and stable log ends prove the fence."
     if o.source.users is None or o.target.users is None:
-        yield "SCRAM users could not be listed: whether every client can authenticate on the target is not proven."
-    yield "Client quotas are not compared: the Kafka client in use cannot list them."
+        yield "SCRAM users could not be listed: whether every client can authenticate on the target is unknown."
+    yield "Client quotas are not compared: the Kafka client that Switchback uses cannot list quotas."
 
 
 def _coverage_notes(o: Observation) -> Iterator[str]:
     ignored = sorted(g for g in o.source.groups if g not in o.groups)
     if ignored:
         yield (
-            "Groups not moved (excluded by the flow's filter, of another type, or without a position on its topics):"
+            "Groups that do not move (excluded by the flow's filter, of another type, or without a position on its"
+            " topics):"
             f" {first_few(ignored, MOST_LISTED)}."
         )
     others = sorted(t for t in o.source.topics if t not in o.scope and not t.startswith("__"))
     if others:
         yield (
-            "Topics not replicated by the flow, fenced with the others where a client's right is a wildcard or prefix:"
+            "Topics that the flow does not replicate, but that are fenced, too, where a client's right is a wildcard"
+            " or a prefix:"
             f" {first_few(others, MOST_LISTED)}."
         )
 
@@ -59,8 +64,9 @@ def _tombstone_note(o: Observation) -> Iterator[str]:
     early = sorted(t for t in compacted if int(configs[t].get("delete.retention.ms", _DAY_MS)) < _HOUR_MS)
     if early:
         yield (
-            "Compacted topics that keep tombstones for less than an hour: a deletion made while MirrorMaker 2 was"
-            f" further behind than that never reached the target, and cannot be found: {first_few(early, MOST_LISTED)}."
+            "Compacted topics that keep tombstones for less than one hour (delete.retention.ms): where MirrorMaker 2"
+            " was further behind, a deletion may never have reached the target, and Switchback cannot detect that:"
+            f" {first_few(early, MOST_LISTED)}."
         )
 
 
@@ -68,7 +74,8 @@ def _stop_note(o: Observation) -> Iterator[str]:
     config = o.flow.source_config
     if "source.admin.default.api.timeout.ms" not in config:
         yield (
-            "The flow lacks source.admin.default.api.timeout.ms: with a dead source, stopping it takes up to a minute."
+            "The source connector does not set source.admin.default.api.timeout.ms: if the source does not answer,"
+            " stopping the connector takes up to a minute."
         )
 
 
@@ -77,17 +84,17 @@ def _converter_note(o: Observation) -> Iterator[str]:
     missing = [key for key in CONVERTERS if key not in config and o.flow.stated.get(key) == BYTE_ARRAY_CONVERTER]
     if config and missing:
         yield (
-            f"{', '.join(missing)}: the connector takes its worker's, which the topology states and nobody could be"
-            " asked for."
+            f"{', '.join(missing)}: the connector uses the worker's setting, which is taken from the topology and could"
+            " not be checked."
         )
 
 
 def _dedicated_note(o: Observation) -> Iterator[str]:
     if o.flow.dedicated:
         yield (
-            "MirrorMaker 2 runs in dedicated mode: its settings are those that the topology states, nobody could be"
-            " asked, and where it states no topics.exclude the default of 4.0 is taken; it can be stopped, and only a"
-            " person can start it again."
+            "MirrorMaker 2 runs in dedicated mode: its settings are taken from the topology and could not be"
+            " checked; if the topology states no topics.exclude, the default of Kafka 4.0 is assumed. Switchback can"
+            " stop MirrorMaker 2, but only a person can start MirrorMaker 2 again."
         )
 
 

@@ -42,22 +42,22 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
             yield Blocker(
                 "connectors_run",
                 f"The flow has no {kind} connector",
-                "the worker does not know it",
-                "Check `connectors` in the topology.",
+                "the Connect worker has no connector of the name that the topology states",
+                "Correct `connectors` of the flow in the topology, or create the connector.",
             )
         elif connector.settling:
             yield Blocker(
                 "connectors_run",
-                f"Connect assigns {connector.name} to its workers, and does not come to an end",
+                f"Connect does not finish assigning {connector.name} to its workers",
                 _state_of(connector),
-                "See why the workers rebalance; start a new run when the connector runs.",
+                "Find out from the workers' logs why they rebalance. Start a new run when the connector runs.",
             )
         elif not connector.runs or (kind == "source" and not connector.tasks):
             yield Blocker(
                 "connectors_run",
                 f"Connector {connector.name} does not run",
                 _state_of(connector),
-                "Restart the failed tasks; see `trace` in the worker's status.",
+                "Read `trace` in the connector's status, then restart the failed tasks.",
             )
 
 
@@ -86,7 +86,7 @@ def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "worker_writes_to_target",
             "The Connect worker of the flow does not write to the target",
-            f"worker's cluster {o.flow.worker_cluster_id}, target {o.target.cluster_id}",
+            f"cluster id of the worker {o.flow.worker_cluster_id}, of the target {o.target.cluster_id}",
             "Run the flow's connectors in the target's Connect cluster, or correct `connect` in the topology.",
         )
 
@@ -96,7 +96,7 @@ def versions_suffice(o: Observation) -> Iterator[Blocker]:
     if (kafka_version(o.flow.worker_version) or (0, 0)) < _OLDEST_CONNECT and not o.flow.dedicated:
         yield Blocker(
             "versions_suffice",
-            "Connect is too old to be stopped and seeded safely",
+            "The Connect worker is too old to stop a connector and set its offsets safely",
             o.flow.worker_version,
             "Upgrade Connect to 3.6 or newer.",
         )
@@ -122,9 +122,9 @@ def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iter
         if value is not None and actual != value:
             yield Blocker(
                 "naming_agrees",
-                f"{connector.name} and the topology disagree on {key}",
+                f"{connector.name} and the topology state different values of {key}",
                 f"connector {actual!r}, topology {value!r}",
-                "Use one alias for a cluster in every flow, and correct the one that is wrong.",
+                "Correct the connector or the topology. A cluster must have the same alias in every flow.",
             )
 
 
@@ -138,21 +138,21 @@ def records_unchanged(o: Observation) -> Iterator[Blocker]:
             yield Blocker(
                 "records_unchanged",
                 f"{key} may rewrite records",
-                converter or "the connector sets none, and what its worker sets is not known",
-                f"Set {key}={BYTE_ARRAY_CONVERTER} on the connector; where the worker's own properties set it, state it"
-                " under `mirror_maker` of the flow in the topology.",
+                converter or "the connector sets no converter, and the worker's converter is unknown",
+                f"Set {key}={BYTE_ARRAY_CONVERTER} on the connector. If the worker's properties already set this"
+                f" converter, state {key} under `mirror_maker` of the flow in the topology instead.",
             )
     if config.get("transforms"):
         yield Blocker(
             "records_unchanged",
             "The source connector transforms records",
             config["transforms"],
-            "Remove the transforms: content cannot be compared across them.",
+            "Remove the transforms: Switchback cannot compare records that a transform has changed.",
         )
     if config.get("errors.tolerance", "none") != "none":
         yield Blocker(
             "records_unchanged",
-            "The source connector skips records it cannot write",
+            "The source connector skips records that it cannot write",
             f"errors.tolerance={config['errors.tolerance']}",
             "Set errors.tolerance=none.",
         )
@@ -188,9 +188,9 @@ def replication_moves(o: Observation) -> Iterator[Blocker]:
     if stuck:
         yield Blocker(
             "replication_moves",
-            "The flow makes no progress",
+            "The flow replicates nothing from some partitions",
             f"partitions that grew on the source only: {first_few(stuck, MOST_LISTED)}",
-            "Look for `Failure during poll` in the worker's log; restart the source connector.",
+            "Search the worker's log for `Failure during poll`, then restart the source connector.",
         )
 
 
@@ -211,16 +211,18 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
             "topics_match",
             "Topics are not on the target yet",
             first_few(missing, MOST_LISTED),
-            "Wait for MirrorMaker 2 to create them, or check its topic filter and rights.",
+            "Wait until MirrorMaker 2 has created these topics. If it does not, check its topic filter and its"
+            " rights on the target.",
         )
     for topic, name in sorted({*o.scope.items(), *zip(o.scope, o.scope, strict=True)}):
         source_partitions, on_target = o.source.topics[topic].partitions, o.target.topics.get(name)
         if on_target is not None and on_target.partitions != source_partitions:
             yield Blocker(
                 "topics_match",
-                f"{topic} and {name} differ in partitions",
+                f"{topic} on the source and {name} on the target differ in partitions",
                 f"{source_partitions} on the source, {on_target.partitions} on the target",
-                "Make the counts equal before moving clients: keys would land elsewhere.",
+                "Make the numbers of partitions equal: otherwise new records of a key go to another partition after"
+                " the move.",
             )
 
 
@@ -231,10 +233,10 @@ def topics_not_recreated(o: Observation) -> Iterator[Blocker]:
         if on_source is not None and on_source.topic_id != known:
             yield Blocker(
                 "topics_not_recreated",
-                f"{topic} was deleted and created again",
-                f"topic id {on_source.topic_id}, last seen {known}",
-                "Stop the flow, delete its offset-syncs and checkpoints topics, replicate the topic anew, then run with"
-                " acknowledge_recreated_topics.",
+                f"{topic} was recreated on the source",
+                f"topic id now {on_source.topic_id}, in the last procedure {known}",
+                "Stop the flow, delete its offset-syncs and checkpoints topics, and replicate the topic again from"
+                " its start. Then start a new run with acknowledge_recreated_topics.",
             )
 
 
@@ -246,9 +248,10 @@ def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
         if replicated is not None and replicated + 1 < start < o.last.source_ends.get(tp, start + 1):
             yield Blocker(
                 "retention_not_overtaken",
-                f"Retention on the source overtook MirrorMaker 2 on {tp}",
-                f"next to replicate {replicated + 1}, log starts at {start}",
-                "Those records are lost to the target; raise retention and decide about the gap first.",
+                f"The source's retention deleted records of {tp} before MirrorMaker 2 replicated them",
+                f"next offset to replicate {replicated + 1}, first offset in the source's log {start}",
+                "The target cannot get these records any more. Raise the retention on the source, and decide whether"
+                " clients may be moved without these records.",
             )
 
 
@@ -261,16 +264,16 @@ def durability_kept(o: Observation) -> Iterator[Blocker]:
         if on_target.replicas < on_source.replicas:
             yield Blocker(
                 "durability_kept",
-                f"{remote} has fewer replicas than {topic}",
-                f"{on_target.replicas} against {on_source.replicas}",
+                f"{remote} on the target has fewer replicas than {topic} on the source",
+                f"{on_target.replicas} on the target, {on_source.replicas} on the source",
                 "Raise the target topic's replication factor.",
             )
         source_isr, target_isr = (int(view.configs.get("min.insync.replicas", 1)) for view in (on_source, on_target))
         if target_isr < source_isr:
             yield Blocker(
                 "durability_kept",
-                f"{remote} asks for fewer in-sync replicas than {topic}",
-                f"{target_isr} against {source_isr}",
+                f"{remote} on the target has a lower min.insync.replicas than {topic} on the source",
+                f"{target_isr} on the target, {source_isr} on the source",
                 "Raise min.insync.replicas on the target topic.",
             )
 
@@ -283,7 +286,7 @@ def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
             "groups_idle_on_target",
             "Groups already have members on the target",
             first_few(active, MOST_LISTED),
-            "Stop those consumers on the target.",
+            "Stop the consumers of these groups on the target.",
         )
 
 
@@ -293,8 +296,8 @@ def fence_possible(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "fence_possible",
             "Nothing can stop clients on the source",
-            "no authorizer and no drain hook",
-            "Enable an authorizer, or give the application a drain hook.",
+            "the source has no authorizer, and the topology no drain hook",
+            "Enable an authorizer on the source, or give the application a drain hook.",
         )
 
 

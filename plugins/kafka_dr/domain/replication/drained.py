@@ -83,10 +83,15 @@ def why_not(view: TailView) -> str:
     if view.source_last is None:
         return ""
     if view.target_last is None:
-        return f"{view.partition}: the target holds no record, the source's last is at {view.source_last[0]}"
+        return (
+            f"{view.partition}: the target has no record, the source's last record is at offset {view.source_last[0]}"
+        )
     if view.target_last != view.source_last[1]:
-        return f"{view.partition}: the target's last record is not the source's last, at {view.source_last[0]}"
+        return (
+            f"{view.partition}: the target's last record differs from the source's last record, at offset"
+            f" {view.source_last[0]}"
+        )
     return (
-        f"{view.partition}: the tails look equal, but MirrorMaker 2 is known to have replicated only up to"
-        f" {view.replicated}, the source's last is at {view.source_last[0]}"
+        f"{view.partition}: the last records are equal, but MirrorMaker 2's stored offset is {view.replicated}, and the"
+        f" source's last record is at offset {view.source_last[0]}"
     )

@@ -43,7 +43,7 @@ def test_a_partition_that_is_late_keeps_no_pair_from_the_others(site: Any, late:
     reader.late = {partitions[1]}
     sample = site.looker.look(True)
     assert pairs(sample) == [(0, 8, 8), (2, 8, 8)]
-    assert told(sample)["problems"] == ["own pairs: 1 of 3 partitions have no new one: orders-1"]
+    assert told(sample)["problems"] == ["own pairs: 1 of 3 partitions have no new content pair: orders-1"]
     assert sum(asked.startswith("west orders-1 from") for asked in site.asked) == 1
     assert pairs(site.looker.look(False)) == []
     reader.late = set()
@@ -58,7 +58,9 @@ def test_what_was_looked_through_without_a_pair_is_not_looked_through_again(site
     """The target's newest record is none of the source's: at rest nothing is read for it."""
     three_partitions(site)
     site.west.write(ORDERS, b"of another writer")
-    assert told(site.looker.look(True))["problems"] == ["own pairs: 1 of 3 partitions have no new one: orders-0"]
+    assert told(site.looker.look(True))["problems"] == [
+        "own pairs: 1 of 3 partitions have no new content pair: orders-0"
+    ]
     site.asked.clear()
     assert told(site.looker.look(False))["problems"] == []
     assert not any(" orders-" in asked for asked in site.asked)

@@ -71,7 +71,7 @@ def test_samples_wait_for_an_archive_that_is_away(
     monkeypatch.setattr(archive, "write", away)
     one.sample(NOON)
     one.sample(NOON + timedelta(seconds=10))
-    assert kept(archive) == [] and "2 samples wait" in capsys.readouterr().out
+    assert kept(archive) == [] and "2 samples wait to be written" in capsys.readouterr().out
     monkeypatch.setattr(archive, "write", write)
     one.sample(NOON + timedelta(seconds=20))
     assert kept(archive) == [1, 2, 3]

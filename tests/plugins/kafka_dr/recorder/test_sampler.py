@@ -127,7 +127,9 @@ def test_where_nobody_says_whose_syncs_they_are_none_is_written(site: Any) -> No
     worker.away = True
     sample = site.looker.look(whole=True)
     assert not rows(sample, "sync")
-    assert any("offset syncs: nobody says where" in problem for problem in told(sample)["problems"])
+    assert any(
+        "offset syncs: the cluster that holds them is unknown" in problem for problem in told(sample)["problems"]
+    )
     worker.away = False
     assert [row["upstream"] for row in rows(site.looker.look(whole=False), "sync")] == [1]
     worker.away = True
@@ -289,7 +291,7 @@ def test_the_other_flows_worker_is_not_waited_for_beside_a_source_that_is_away(s
     worker.away = site.east.away = True
     sample = site.looker.look(True)
     assert told(sample)["flows_back"] is None
-    assert any(problem.startswith("the flow back: ") for problem in told(sample)["problems"])
+    assert any(problem.startswith("the reverse flow: ") for problem in told(sample)["problems"])
     site.looker.look(False)
     assert worker.asked == 1
     worker.away = site.east.away = False
@@ -408,7 +410,7 @@ def test_a_record_that_is_no_sync_is_counted(site: Any) -> None:
     site.west.write(TopicPartition(SYNCS, 0), b"short", key=b"x")
     sample = site.looker.look(whole=True)
     assert len(rows(sample, "sync")) == 1
-    assert any("1 of 2 records cannot be what they should be: syncs" in problem for problem in told(sample)["problems"])
+    assert any("1 of 2 records are not readable as syncs" in problem for problem in told(sample)["problems"])
 
 
 def test_in_dedicated_mode_nothing_is_asked_of_mirror_maker(site: Any) -> None:

@@ -84,7 +84,7 @@ def test_the_flow_from_where_clients_left_is_stopped(flows: Flows) -> None:
     assert flows.stopped == [OLD]
     (note,) = flows.noted
     assert note["procedure_id"] == flows.way.failover.id and note["both_flows_run"]["flow"] == "primary->standby"
-    assert any("copy records in a circle" in line and "was stopped" in line for line in flows.lines)
+    assert any("copy records in a circle" in line and "was asked to stop" in line for line in flows.lines)
 
 
 def test_after_the_way_back_it_is_the_other_one(flows: Flows) -> None:
@@ -118,7 +118,7 @@ def test_without_a_failover_nobody_knows_and_it_is_said(bench: Any) -> None:
     lines: list[str] = []
     Watcher(lines.append, lambda: bench.connections, patience=60.0).look()
     assert bench.workers["primary"].asked == bench.workers["standby"].asked == []
-    assert any("both run" in line and "The journal knows of no failover" in line for line in lines)
+    assert any("both run" in line and "The journal records no failover" in line for line in lines)
 
 
 def test_names_that_part_the_directions_are_left_alone(make_bench: Any) -> None:

@@ -104,7 +104,7 @@ def test_nobody_sees_what_they_may_not_read(site: Site) -> None:
     site.opened()
     evidence_of(site)
     site.readable = {"abort_procedure"}
-    assert "No procedure that you may see" in site.get().text and "maintenance" not in site.get().text
+    assert "There is no procedure that you may read." in site.get().text and "maintenance" not in site.get().text
     assert site.get("/run?dag_id=planned_failover&run_id=r%2B1").status_code == 403
     told = site.get("/run?dag_id=abort_procedure&run_id=x").text
     assert "maintenance" not in told and ID not in told

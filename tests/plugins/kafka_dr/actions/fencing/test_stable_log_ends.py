@@ -200,8 +200,11 @@ def test_open_transactions_are_named_and_waited_for_not_aborted(
         fence(bench)
     said = str(error.value)
     assert "orders-0 from offset 4, producer 7, transactional id 'pay-1'" in said
-    assert "ended by the broker after 60 s" in said
-    assert "orders-0 from offset 6, producer 9, no transactional id" in said and "abort_open_transactions" in said
+    assert "aborted by the broker after 60 s" in said
+    assert (
+        "orders-0 from offset 6, producer 9, no coordinator names its transactional id" in said
+        and "abort_open_transactions" in said
+    )
     assert Tool.ended == [] and Entry.OUTCOME not in bench.kinds(STEP)
     noted = [e.payload for e in bench.entries(STEP) if e.kind == Entry.NOTE]
     found = [[(t["start_offset"], t["producer_id"]) for t in note["open_transactions"]] for note in noted]

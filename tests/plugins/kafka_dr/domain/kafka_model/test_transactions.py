@@ -66,7 +66,7 @@ def test_an_empty_table_is_nothing_and_anything_else_is_refused() -> None:
     assert known_transactions(LISTED.split("\n", maxsplit=1)[0] + "\n") == []
     torn = LISTED.replace("Ongoing         \t", "Ongoing")
     for printed in ("", "Topic\tPartition\t\n", "something happened\n", torn):
-        with pytest.raises(BadInput, match="something else than expected"):
+        with pytest.raises(BadInput, match="is not the expected table"):
             known_transactions(printed)
 
 
@@ -82,9 +82,9 @@ def test_a_transaction_is_named_by_what_is_known() -> None:
     full = OpenTransaction("orders", 0, 17, 4, "app-a", "Ongoing", 1_000, 60_000).named(33_000)
     assert (
         full
-        == "orders-0 from offset 17, producer 4, transactional id 'app-a', 32 s old, ended by the broker after 60 s"
+        == "orders-0 from offset 17, producer 4, transactional id 'app-a', 32 s old, aborted by the broker after 60 s"
     )
-    assert "no transactional id that its coordinator names" in OpenTransaction("orders", 0, 17, 4).named(0)
+    assert "no coordinator names its transactional id" in OpenTransaction("orders", 0, 17, 4).named(0)
 
 
 KNOWN = [

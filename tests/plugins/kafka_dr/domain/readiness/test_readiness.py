@@ -366,7 +366,7 @@ def test_a_connector_without_converters_takes_the_workers(own: str | None, state
     assert len(found) == (3 if closed else 0)
     assert all("`mirror_maker`" in b.next_step and "on the connector" in b.next_step for b in found)
     relied = own is None and not closed
-    assert any("key.converter" in note and "states" in note for note in list_notes(seen_now)) is relied
+    assert any("key.converter" in note and "taken from the topology" in note for note in list_notes(seen_now)) is relied
 
 
 def test_in_dedicated_mode_no_worker_is_missed_and_the_rest_must_be_stated() -> None:

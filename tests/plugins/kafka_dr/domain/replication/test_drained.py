@@ -79,10 +79,10 @@ def test_a_replicated_offset_past_the_cut_off_is_no_proof() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"target_last": None}, "the target holds no record"),
-        ({"target_last": "y"}, "is not the source's last, at 99"),
-        ({"replicated": 98}, "only up to 98"),
-        ({"replicated": None}, "only up to None"),
+        ({"target_last": None}, "the target has no record"),
+        ({"target_last": "y"}, "differs from the source's last record, at offset 99"),
+        ({"replicated": 98}, "stored offset is 98"),
+        ({"replicated": None}, "stored offset is None"),
     ],
 )
 def test_what_is_missing_is_said_with_the_partition(change: dict[str, object], said: str) -> None:
