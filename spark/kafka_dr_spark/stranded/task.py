@@ -138,10 +138,10 @@ def weight_of(bounds: SourceBounds, known: Returned) -> int:
     return max(bounds.cut_off - bounds.source_start, 0) + max(target_records, 0) + max(later_records, 0)
 
 
-def stranded_window(key: Key, told: StrandedRecords, bounds: SourceBounds) -> ReadWindow | None:
+def stranded_window(key: Key, stranded: StrandedRecords, bounds: SourceBounds) -> ReadWindow | None:
     """Return the source range that holds all stranded records; None if there are certainly none."""
-    last = int(told.missing[-1]) + 1 if len(told.missing) else 0
-    window = ReadWindow(SOURCE, *key, told.frontier, last if told.rest == 0 else bounds.cut_off)
+    last = int(stranded.missing[-1]) + 1 if len(stranded.missing) else 0
+    window = ReadWindow(SOURCE, *key, stranded.frontier, last if stranded.rest == 0 else bounds.cut_off)
     return window if window.start < window.end else None
 
 
@@ -154,7 +154,7 @@ def output_schema() -> pa.Schema:
 
 
 def row_of(
-    key: Key, case: Case, told: StrandedRecords, listed: dict[str, Any], older: dict[str, Any]
+    key: Key, case: Case, stranded: StrandedRecords, listed: dict[str, Any], older: dict[str, Any]
 ) -> dict[str, Any]:
     """Return a partition's row in the columns of `output_schema`."""
     row = {
@@ -174,11 +174,15 @@ def row_of(
     row |= {
         "topic": key[0],
         "partition": key[1],
-        "frontier": told.frontier,
+        "frontier": stranded.frontier,
         "resumes": case.bounds.cut_off,
-        "from_offset": told.from_offset,
+        "from_offset": stranded.from_offset,
     }
-    row |= {"lacking": told.lacking, "exact": told.exact or not listed["records"], "evidence": told.evidence}
+    row |= {
+        "lacking": stranded.lacking,
+        "exact": stranded.exact or not listed["records"],
+        "evidence": stranded.evidence,
+    }
     row |= {
         "older": older["records"],
         "older_bytes": older["bytes"],

@@ -260,7 +260,7 @@ def _with_files(
         try:
             return None if receipt is None else earlier.artifacts.load(receipt)
         except Contradiction as error:
-            doubts.append(f"this run does not use what {step} of {earlier.id} has proven: {error}")
+            doubts.append(f"this run does not use what {step} of {earlier.id} has proven: {error.reason}: {error.seen}")
             return None
 
     ends = load_file(Step.FENCE_PRODUCERS, fenced.cut_off)

@@ -52,7 +52,7 @@ class LiveStep:
         state: `not begun`, `running`, `asking` (a gate without an answer), `done`, `failed`, `no outcome` (the
             procedure ended without it) or `watching` (only watch_old_source).
         seconds: from the step's first journal entry until now, or until its end.
-        told: text of its newest failure or note; empty if the step is done.
+        message: text of its newest failure or note; empty if the step is done.
     """
 
     id: str
@@ -60,7 +60,7 @@ class LiveStep:
     began: datetime | None
     seconds: float
     failures: int
-    told: str
+    message: str
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ class Lane:
     """One lost range of offsets.
 
     Attributes:
-        told: the certain and the possible loss in offsets, as text.
+        figures: the certain and the possible loss in offsets, as text.
         certain, possible: widths of the lane's two parts, in per cent of the lane, `certain` first.
         open: whether the end of the possible loss is unknown.
     """
 
     name: str
-    told: str
+    figures: str
     certain: float
     possible: float
     open: bool

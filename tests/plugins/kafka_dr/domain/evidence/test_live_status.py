@@ -229,7 +229,7 @@ def test_steps_have_the_state_of_their_newest_entry() -> None:
     assert (told.step(99, "forecast").state, told.step(99, "forecast").seconds) == ("done", 10.0)
     assert told.says(30, "forecast", Entry.INTENT).step(40, "forecast").state == "running"
     failed = told.says(50, "forecast", Entry.FAILURE, reason="Kafka did not answer").step(60, "forecast")
-    assert (failed.state, failed.failures, failed.told) == ("failed", 1, "Kafka did not answer")
+    assert (failed.state, failed.failures, failed.message) == ("failed", 1, "Kafka did not answer")
     assert told.says(70, "forecast", Entry.INTENT).step(80, "forecast").state == "running"
     assert told.step(80, "commit_groups").state == "not begun"
 
@@ -311,7 +311,7 @@ def test_an_answer_that_counts_for_nothing_is_told() -> None:
         .says(10, "approve_failover", Entry.INTENT)
         .says(20, "approve_failover", Entry.NOTE, answer_ignored="alice started the run and answered the gate")
     )
-    assert told.step(30, "approve_failover").told == "answer ignored: alice started the run and answered the gate"
+    assert told.step(30, "approve_failover").message == "answer ignored: alice started the run and answered the gate"
 
 
 def test_the_newest_trouble_is_told_until_it_is_mended() -> None:

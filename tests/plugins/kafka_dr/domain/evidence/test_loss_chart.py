@@ -22,7 +22,7 @@ def row(
 
 def drawn(*rows: dict[str, Any]) -> list[tuple[Any, ...]]:
     """Name, certain and possible width, whether it is open, and what is told, of each lane."""
-    return [(lane.name, lane.certain, lane.possible, lane.open, lane.told) for lane in loss_picture(rows).rows]
+    return [(lane.name, lane.certain, lane.possible, lane.open, lane.figures) for lane in loss_picture(rows).rows]
 
 
 def test_ranges_stand_on_one_scale_largest_first() -> None:
