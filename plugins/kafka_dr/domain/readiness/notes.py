@@ -65,7 +65,8 @@ def _tombstone_note(o: Observation) -> Iterator[str]:
     if early:
         yield (
             "Compacted topics that keep tombstones for less than one hour (delete.retention.ms): where MirrorMaker 2"
-            " was further behind, a deletion may never have reached the target, and Switchback cannot detect that:"
+            " was further behind than that, a deletion may never have reached the target, and Switchback cannot detect"
+            " such a deletion:"
             f" {first_few(early, MOST_LISTED)}."
         )
 
