@@ -98,7 +98,7 @@ class ViewsStory:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{sight.replace('_', ' ')} {count}x" for sight, count in self.saw.items())
-        return f"view {self.view}: {counts}, last result: {self.last.words}"
+        return f"from {self.view}: {counts}, last result: {self.last.words}"
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def test_a_verdict_names_every_view_with_its_first_and_last_look() -> None:
 def test_a_verdict_reads_as_a_sentence() -> None:
     """Every view with its counts and its last words."""
     found = str(verdict_of(looks("GR", "GR"), 2))
-    assert found == "view here: gone 2x, last result: here G; view connect: refuses writes 2x, last result: connect R"
+    assert found == "from here: gone 2x, last result: here G; from connect: refuses writes 2x, last result: connect R"
     assert str(verdict_of([], 0)) == "no view has checked the source"
 
 
