@@ -272,7 +272,7 @@ def test_a_continuation_that_is_refused_gives_the_lease_back(died: Any) -> None:
     told = evidence(died, LATER)
     assert told["continues"] == {"procedure_id": EARLIER, "fenced": True} and told["continued_by"] is None
     assert (
-        f"Clients are as {EARLIER} left them: primary stays fenced until return_to_source of that one is done."
+        f"Clients are as {EARLIER} left them: primary stays fenced until return_to_source of {EARLIER} is done."
         in page(died, LATER)
     )
     assert (
@@ -391,8 +391,8 @@ def test_a_completed_continuation_ends_both(died: Any) -> None:
     assert (told["outcome"], told["continued_by"]) == ("failed", LATER)
     assert died.journal.last(EARLIER, Step.CLOSE_PROCEDURE, Entry.CLOSED).payload["digest"] == told["digest"]
     text = page(died, EARLIER)
-    assert f"was continued by {LATER}" in text and f"Where clients are stands in the evidence of {LATER}." in text
-    assert "it still holds both clusters" not in text
+    assert f"was continued by {LATER}" in text and f"The evidence of {LATER} states where clients are." in text
+    assert "still holds the lease on" not in text
     close(died)
     assert evidence(died, EARLIER) == told
     as_earlier(died)
