@@ -276,8 +276,8 @@ def test_a_continuation_that_is_refused_gives_the_lease_back(died: Any) -> None:
         in page(died, LATER)
     )
     assert (
-        "clear return_to_source of that run: it gives primary back. Or continue it anew, with"
-        f" continue_procedure={EARLIER}." in page(died, LATER)
+        f"clear return_to_source of {EARLIER}: that step lifts the fence on primary. If primary stays lost, start a new"
+        f" run of unplanned_failover with continue_procedure={EARLIER}." in page(died, LATER)
     )
     close(died, outcome="refused: confirm_source_lost")
     assert died.journal.lease(PAIR) == lease
