@@ -1,15 +1,15 @@
-"""Assess what is lost with the source: surely and possibly per partition; per record if it can be read.
+"""Determine, per partition, which records are certainly lost with the source, and which may be lost.
 
     spark-submit spark/jobs/assess_data_loss.py --input DIR --output DIR
 
-Reads bounds.parquet, syncs.parquet, last_seen.parquet, positions.parquet, the recorder's files floors.parquet and
-stretches.parquet, job.json, and the ends of both logs as far as the comparison needs. With --wait-for-input the job
+Reads bounds.parquet, syncs.parquet, last_seen.parquet, positions.parquet, the flight recorder's files floors.parquet
+and stretches.parquet, job.json, and the ends of both logs as far as the comparison needs. With --wait-for-input the job
 starts while the input is being written: job.json must be written last and atomically. Writes loss.parquet,
 ahead.parquet, rereads.parquet, summary.json and, if the source is readable, the stranded records into the folder
-stranded; all workers must then see DIR. If the input has a folder translate_offsets (the input of that job), the same
-Spark session also translates the positions; the folder is missing from the output if the translation fails. Client
-settings come as JSON from KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files. The same input
-gives the same rows and digest; a second run does nothing. Exit code 0 if the output exists; otherwise one line on
+stranded; all workers must then have access to DIR. If the input has a folder translate_offsets (the input of that job),
+the same Spark session also translates the positions; the folder is missing from the output if the translation fails.
+Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files. The same
+input gives the same rows and digest; a second run does nothing. Exit code 0 if the output exists; otherwise one line on
 stderr gives the reason.
 """
 
@@ -56,9 +56,9 @@ def assess(run: JobRun) -> None:
 
 
 def translate_too(run: JobRun, folder: Path) -> None:
-    """Translate the positions if the input has a folder translate_offsets; an error is only printed.
+    """Translate the positions if the input has a folder translate_offsets; print an error instead of raising it.
 
-    A failed translation must not keep the loss from being written.
+    The loss is written even if the translation fails.
     """
     job_name = translate_offsets.NAME
     if not (run.given / job_name).exists():

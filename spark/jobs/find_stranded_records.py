@@ -1,15 +1,17 @@
-"""Find the records of a returned cluster that were never replicated, and write them down.
+"""Find the records of a returned cluster that were never replicated from it, and write these records to files.
 
     spark-submit spark/jobs/find_stranded_records.py --input DIR --output DIR
 
-The source is the returned cluster, the target is the cluster that clients moved to. Reads bounds.parquet (the cut-off
-is the source's log end now, the boundary is the target's log end before clients wrote there), returned.parquet,
-syncs.parquet, the recorder's floors.parquet, job.json, and both logs as far as the comparison needs: each log once,
-stranded records once more. With --wait-for-input the job starts while the input is being written: job.json must be
-written last and atomically. Writes stranded_summary.parquet, summary.json and the records into the folders stranded and
-older, with uncommitted beside them; all workers must see DIR. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG
-and KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does
-nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
+In this job, unlike in the failback that starts it, the source is the returned cluster, and the target is the cluster
+that clients moved to. Reads bounds.parquet (the cut-off is the source's log end before the flow back wrote to the
+source, the boundary is the target's log end before any client wrote to the target), returned.parquet, syncs.parquet,
+the flight recorder's floors.parquet, job.json, and both logs as far as the comparison needs: each log once, stranded
+records once more. With --wait-for-input the job starts while the input is being written: job.json must be written last
+and atomically. Writes stranded_summary.parquet, summary.json, and these folders: stranded (the stranded records),
+uncommitted (a list of the stranded records whose transaction has not committed), older (replicated records that are no
+longer on the target). All workers must have access to DIR. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and
+KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does nothing.
+Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Translates consumer-group positions from the source to the target.
+"""Translate consumer-group positions from the source to the target.
 
     spark-submit spark/jobs/translate_offsets.py --input DIR --output DIR
 
 Reads positions.parquet, syncs.parquet, bounds.parquet, job.json, and the records around the positions from both
 clusters. If the replication direction has changed, segments.parquet lists the segments of both logs and
-syncs_back.parquet holds the offset syncs of the reverse flow. With --wait-for-input the job starts while the input is
-being written: job.json must be written last and atomically; a file `failed` means that job.json will not come. Writes
-translation.parquet and summary.json. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and
+syncs_back.parquet holds the offset syncs of the flow from target to source. With --wait-for-input the job starts while
+the input is being written: job.json must be written last and atomically; a file `failed` means that job.json will not
+be written. Writes translation.parquet and summary.json. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and
 KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does nothing.
 Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
 """
@@ -59,9 +59,10 @@ def translate(run: JobRun) -> None:
 
 
 def task_count(rows: int, records: int, partitions: int, cores: int) -> int:
-    """Return the number of Spark tasks: at most one per partition.
+    """Return the number of Spark tasks: at least 1, and at most one per partition.
 
-    One per core if each then has enough records to read to be worth a worker's start; more for big inputs.
+    Up to one task per core is used if each task has more records to read than a worker's start costs; big inputs get
+    more tasks than cores.
     """
     useful_tasks = max(min(cores, records // RECORDS_OF_A_START), rows // ROWS_PER_TASK, records // RECORDS_PER_TASK)
     return max(1, min(useful_tasks, partitions))

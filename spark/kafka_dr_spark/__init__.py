@@ -1,1 +1,1 @@
-"""Functions and pure rules behind the Spark jobs; imports nothing of Airflow."""
+"""Code of the Spark jobs in spark/jobs; imports nothing of Airflow."""

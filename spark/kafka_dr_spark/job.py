@@ -59,17 +59,17 @@ def common_options(about: str) -> argparse.ArgumentParser:
 
 
 def client_access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
-    """Return the client settings of the target and, if it is readable, the source.
+    """Return the client settings of the target and, if ``source_readable``, of the source.
 
     Raises:
-        ContractBroken: settings of a cluster to be read are given neither in a file nor in the environment.
+        ContractBroken: the settings of one of these clusters are given neither in a file nor in the environment.
     """
     source = sources.kafka_settings("source", wanted.source_config) if source_readable else None
     target = sources.kafka_settings("target", wanted.target_config)
     if target is None or (source is None and source_readable):
         missing = "target" if target is None else "source"
         raise ContractBroken(
-            f"{missing}: no client settings in {sources.SECRET_SOURCES[missing]} or --{missing}-config"
+            f"{missing}: no client settings; set {sources.SECRET_SOURCES[missing]} or give --{missing}-config"
         )
     return KafkaAccess(source, target)
 
@@ -86,7 +86,16 @@ def error_line(error: Exception) -> str:
 
 @dataclass
 class JobRun:
-    """One run of a job, with its input folder and the folder that becomes its output."""
+    """One run of a job.
+
+    Attributes:
+        name: name of the job.
+        wanted: parsed command line options.
+        given: input folder.
+        output: folder that the run creates.
+        reads_source: whether the job reads the source even if job.json states that the source is not readable.
+        clock: measures the phases of the run.
+    """
 
     name: str
     wanted: argparse.Namespace
@@ -96,7 +105,7 @@ class JobRun:
     clock: Clock = field(default_factory=Clock)
 
     def make(self, work: Callable[[JobRun], None]) -> None:
-        """Run ``work``, which makes the output; do nothing if an output of the same input exists already."""
+        """Run ``work``, which makes the output; do nothing if the output exists and was made from the same input."""
         self.limits = sources.load_limits(self.given, self.wanted.content_limit, self.wanted.rows_per_read)
         self.digest = input_digest(self.given, asdict(self.limits))
         if sinks.is_done(self.output, self.digest):
@@ -132,15 +141,15 @@ def run_job(
     reads_source: bool = False,
     prepare: Callable[[str], SparkContext] = session.preloaded_spark,
 ) -> int:
-    """Run a job and return its exit code: 0 if the output exists, 2 if input or clusters are to blame, else 1.
+    """Run a job and return its exit code: 0 if the output exists, 2 for an error of input or clusters, else 1.
 
-    Unless 0, one line on stderr gives the reason.
+    With exit code 1 or 2 one line on stderr gives the reason.
 
     Args:
         name: name of the job.
         about: the job's docstring.
         work: makes the output.
-        reads_source: whether the job cannot do without the source.
+        reads_source: whether the job reads the source even if job.json states that the source is not readable.
         prepare: starts Spark while the job waits for its input.
     """
     try:

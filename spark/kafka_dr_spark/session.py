@@ -1,4 +1,4 @@
-"""Starts Spark; no other module does."""
+"""Start Spark; no other module starts it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark import SparkConf, SparkContext
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Airflow retries the whole step, which reads the log bounds anew; a Spark task repeated with the same bounds would
+    # Airflow retries the whole step, which reads the log bounds again; a Spark task repeated with the same bounds would
     # only fail again.
     "spark.task.maxFailures": "1",
     # 0 means no limit: all finished rows come back to the driver, however many.
@@ -30,7 +30,7 @@ _OF_TASKS = ("loss.task", "translation.task")
 
 
 def start_spark(name: str) -> SparkContext:
-    """Start Spark with the settings of all jobs; spark-submit sets the master; without it, that is ``local[2]``."""
+    """Start Spark with the settings of all jobs; the master is spark-submit's, without spark-submit ``local[2]``."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = SparkConf().setAppName(name).setAll(list(SETTINGS.items()))
@@ -44,7 +44,10 @@ def start_spark(name: str) -> SparkContext:
 
 
 def preloaded_spark(name: str) -> SparkContext:
-    """Return Spark as `spark_with_package` does, and preload the workers while the input is being written."""
+    """Return Spark as `spark_with_package` does, and import the tasks' modules in all workers.
+
+    Jobs call it while their input is being written.
+    """
     context = spark_with_package(name)
     workers = context.defaultParallelism
     context.parallelize(range(workers), workers).foreach(_load_modules)
@@ -58,9 +61,9 @@ def _load_modules(_: int) -> None:
 
 
 def spark_with_package(name: str) -> SparkContext:
-    """Return Spark's context, with this package shipped to all workers: they may not see the job's folder.
+    """Start Spark and return its context; this package is sent to all workers, which may not have the job's folder.
 
-    Spark stops when the driver ends, by its own shutdown hook: stopping it here would first wait a second for PySpark's
+    Spark's own shutdown hook stops Spark when the driver ends: an explicit stop would first wait a second for PySpark's
     accumulator server, during the clients' downtime.
     """
     context = start_spark(name)
@@ -70,9 +73,9 @@ def spark_with_package(name: str) -> SparkContext:
 
 @cache
 def _ship_package(context: SparkContext) -> None:
-    """Ship the package, once per Spark context: Spark refuses a second file of the same name.
+    """Send the package to the workers, once per Spark context because Spark refuses a second file of the same name.
 
-    Workers that start later fetch the archive then, so it is deleted only when the driver ends.
+    A worker that starts later fetches the archive when it starts, so the archive is deleted only when the driver ends.
     """
     folder = tempfile.TemporaryDirectory(prefix="kafka_dr_spark-")
     atexit.register(folder.cleanup)

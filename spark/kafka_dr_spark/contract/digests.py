@@ -30,7 +30,7 @@ def partition_digest(rows: pa.Table) -> str:
 
 
 def partition_digests(partitions: list[pa.Table]) -> list[str]:
-    """Return the digest of each partition's rows, sorted by group; computed by column, for many partitions at once."""
+    """Return the digest of each partition's rows, which must be sorted by group; faster than a call per partition."""
     digests = [hashlib.sha256(b"[") for _ in partitions]
     pieces = [
         (n, rows.slice(start, ROWS_AT_ONCE), start == 0)
@@ -59,7 +59,7 @@ def _portions(pieces: list[tuple[int, pa.Table, bool]]) -> Iterator[list[tuple[i
 
 
 def _as_json(rows: pa.Table) -> tuple[memoryview, NDArray[np.int32]]:
-    """Return rows as canonical JSON lists, each after a comma, and the byte offsets of their starts and of the end."""
+    """Return rows as a text of canonical JSON lists, each after a comma, and the byte offsets of rows and end."""
     columns = [_column_as_json(rows[name].combine_chunks()) for name in column_names("translation")]
     lines = pc.binary_join_element_wise(",[", pc.binary_join_element_wise(*columns, ","), "]", "")
     _, offsets, text = lines.buffers()
@@ -79,7 +79,7 @@ def _column_as_json(values: pa.Array) -> pa.Array:
 
 
 def translation_digest(partitions: Iterable[tuple[str, int, str]]) -> str:
-    """Return the digest of a translation; ``partitions`` are topic, partition and digest of each of its partitions."""
+    """Return the digest of a translation, given topic, partition number and digest of each of its partitions."""
     return hashlib.sha256(_canonical(sorted(partitions))).hexdigest()
 
 

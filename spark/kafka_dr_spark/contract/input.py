@@ -1,4 +1,4 @@
-"""Reads a job's input, checks it against the schemas, and distributes the rows among tasks."""
+"""Read a job's input, compare it with the schemas, and distribute the rows among tasks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Extent:
 
 
 def load_json(path: Path) -> Any:
-    """Return a JSON file's content; raise ContractBroken if the file is missing or no JSON."""
+    """Return a JSON file's content; raise ContractBroken if the file is missing or not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -59,14 +59,14 @@ def await_input(folder: Path, seconds: float) -> None:
     ends_at = time.monotonic() + seconds
     while not (folder / "job.json").exists():
         if (folder / "failed").exists():
-            raise ContractBroken(f"the input in {folder} could not be written: the log of the step states why")
+            raise ContractBroken(f"the input in {folder} could not be written; the log of the Airflow task states why")
         if time.monotonic() > ends_at:
             raise ContractBroken(f"job.json: still missing in {folder} after {seconds:g} s")
         time.sleep(0.05)
 
 
 def load_limits(folder: Path, content_limit: int | None, rows_per_read: int | None) -> Limits:
-    """Return the limits that job.json states; ``content_limit`` and ``rows_per_read`` replace them unless None."""
+    """Return the limits that job.json states; ``content_limit`` and ``rows_per_read``, unless None, take precedence."""
     document = check_fields("job", load_json(folder / "job.json"))
     stated = {name: document[name] for name in Limits.__dataclass_fields__ if name in document}
     overrides = {"content_limit": content_limit, "rows_per_read": rows_per_read}
@@ -88,7 +88,11 @@ def open_dataset(folder: Path, name: str) -> ds.Dataset:
 
 
 def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
-    """Return the bounds of every partition; raise ContractBroken if a readable source's offsets are unknown."""
+    """Return the log bounds of every partition.
+
+    Raises:
+        ContractBroken: a partition has two rows, or the source is readable and its log start or cut-off is null.
+    """
     table = open_dataset(folder, "bounds").to_table(columns=column_names("bounds"))
     check_values("bounds", table)
     if source_readable and (table["source_start"].null_count or table["cut_off"].null_count):
@@ -100,9 +104,9 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
 
 
 def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
-    """Return, by partition, the segments, oldest first; {} if the input has none.
+    """Return by partition its segments, oldest first, for partitions whose replication direction has changed.
 
-    Only partitions whose replication direction has changed have segments.
+    {} if the input has no segments.parquet.
     """
     if not (folder / "segments.parquet").exists():
         return {}
@@ -117,7 +121,7 @@ def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
 
 
 def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Returned]:
-    """Return what returned.parquet and kept.parquet say of every partition of a returned cluster."""
+    """Return by partition of a returned cluster its rows of returned.parquet and kept.parquet."""
     table = open_dataset(folder, "returned").to_table(columns=column_names("returned"))
     check_values("returned", table)
     kept_offsets = load_kept(folder)
@@ -133,7 +137,7 @@ def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Retur
 
 
 def load_kept(folder: Path) -> dict[Key, Ints]:
-    """Return, by partition, the offsets of records that earlier failbacks left in place, ascending.
+    """Return by partition the ascending offsets of stranded records that earlier failbacks did not delete.
 
     {} if the input has no kept.parquet.
     """
@@ -148,7 +152,7 @@ def load_kept(folder: Path) -> dict[Key, Ints]:
 
 
 def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
-    """Return, by partition, the extent of the positions among rows made by `tagged_rows`."""
+    """Return by partition the number of positions, and the lowest and the highest, in the rows of `tagged_rows`."""
     extents: dict[Key, Extent] = {}
     for table in rows:
         positions = table.filter(pc.equal(table["kind"], POSITION))
@@ -163,7 +167,10 @@ def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
 
 
 def records_at_most(extent: Extent, bounds: LogBounds | None, limits: Limits) -> int:
-    """Return how many records of each cluster a partition's translation reads at most; 0 without a readable source."""
+    """Return how many records of each cluster a partition's translation reads at most, to match records by content.
+
+    0 if the source is not readable or a log's bounds are missing.
+    """
     if bounds is None or not bounds.target_exists or not limits.source_readable:
         return 0
     if bounds.source_start is None or bounds.cut_off is None:
@@ -172,14 +179,14 @@ def records_at_most(extent: Extent, bounds: LogBounds | None, limits: Limits) ->
 
 
 def task_count(partitions: int, cores: int) -> int:
-    """Return the number of Spark tasks for partitions with few rows: one per core, more for many partitions."""
+    """Return the number of Spark tasks: one per core, more for many partitions, and at most one per partition."""
     return max(1, min(partitions, max(cores, partitions // PARTITIONS_PER_TASK)))
 
 
 def spread_partitions(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
-    """Return the task of each partition, chosen so that all tasks weigh about the same.
+    """Return by partition the number of its task, chosen so that all tasks weigh about the same.
 
-    The heaviest partition comes first, and each goes to the task that is the lightest so far.
+    The partitions are assigned from the heaviest to the lightest, each to the task that is the lightest so far.
     """
     # Ties are broken by name, so that the same input always gives the same assignment.
     loads = np.zeros(tasks, np.int64)
@@ -191,7 +198,7 @@ def spread_partitions(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
 
 
 class TaggedRows:
-    """The checked rows of a job's input files, in columns `TAGGED`; each iteration reads the files in portions."""
+    """The rows of a job's input files in columns `TAGGED`; each iteration reads and checks the files in portions."""
 
     def __init__(self, folder: Path, needed: Iterable[int], optional: Iterable[int]) -> None:
         present = [kind for kind in optional if (folder / f"{TAKEN[kind][0]}.parquet").exists()]
@@ -219,21 +226,24 @@ def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
 def tagged_rows(
     folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional: Iterable[int] = (FLOOR, SYNC_BACK)
 ) -> Iterable[pa.Table]:
-    """Return the rows of a job's input: a list if they fit into memory, else rows that each iteration reads anew.
+    """Return the rows of a job's input files as tables: a list, or an iterable that reads the files at each iteration.
+
+    A list is returned if all rows fit into memory.
 
     Args:
+        folder: input folder.
         needed: kinds of rows whose files must exist.
-        optional: kinds of rows whose files may be missing: without a recorder, or if the replication direction never
-            changed.
+        optional: kinds of rows whose files can be missing, because there is no flight recorder or the replication
+            direction never changed.
     """
     rows = TaggedRows(folder, needed, optional)
     return list(rows) if rows.count <= ROWS_HELD else rows
 
 
 def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
-    """Return a file's rows in columns `TAGGED`: NO_OFFSET for nulls and for numbers that the file lacks.
+    """Return a file's rows in columns `TAGGED`.
 
-    Texts that the file lacks are empty.
+    A null number, or a number column that the file does not have, becomes NO_OFFSET; a missing text column is empty.
     """
     blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar("")}
     file_columns = {"topic": "topic", "partition": "partition", **taken}
@@ -251,9 +261,9 @@ def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
 
 
 def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: int) -> list[bytes]:
-    """Return one packed table per task, with all rows of the task's partitions; drop partitions without a task.
+    """Return one packed table per task, with all rows of the task's partitions.
 
-    The driver never holds more than one portion of unpacked rows.
+    Rows of partitions without a task are dropped. At no time is more than one portion of rows unpacked in the driver.
     """
     packing = [Packing() for _ in range(tasks)]
     for table in rows:
@@ -266,7 +276,7 @@ def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: 
 
 
 def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:
-    """Return the task of each row, -1 if its partition has none; looked up by distinct topic and partition."""
+    """Return per row the number of its partition's task, -1 if the partition has none."""
     encoded = pc.dictionary_encode(rows["topic"].combine_chunks())
     topics = {topic: code for code, topic in enumerate(encoded.dictionary.to_pylist())}
     numbers, number_of = np.unique(rows["partition"].to_numpy(), return_inverse=True)
@@ -280,9 +290,10 @@ def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:
 
 
 def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:
-    """Return a cluster's client settings from a private file, or else the environment; None if neither has any.
+    """Return a cluster's client settings from ``file``, or from the environment if ``file`` is None.
 
-    Errors name the file or variable, never its content.
+    None if the variable is not set, or the file or variable is empty. Errors name the file or variable, never its
+    content.
     """
     if file is None:
         text, origin = os.environ.get(SECRET_SOURCES[side]), SECRET_SOURCES[side]

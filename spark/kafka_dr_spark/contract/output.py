@@ -1,4 +1,4 @@
-"""Writes a job's output to a scratch folder, then renames it: the output exists in full or not at all."""
+"""Write a job's output to a scratch folder and rename this folder, so that the output exists in full or not at all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ class AlreadyThere(ContractBroken):
 
 
 def is_done(output: Path, input_digest: str) -> bool:
-    """Return whether the output exists and was made from this input; raise AlreadyThere if from another one."""
+    """Return whether the output exists and was made from this input.
+
+    Raises:
+        AlreadyThere: the output was made from another input, or is not the finished output of a job.
+    """
     if not output.exists():
         return False
     try:
@@ -38,13 +42,14 @@ def is_done(output: Path, input_digest: str) -> bool:
         ) from None
     if present_digest != input_digest:
         raise AlreadyThere(
-            f"{output} holds the output of another input (digest {present_digest[:12]}, not {input_digest[:12]})"
+            f"{output} holds the output of another input (digest {present_digest[:12]}, not {input_digest[:12]}); move"
+            f" {output} away or choose another --output"
         )
     return True
 
 
 def scratch_folder(output: Path) -> Path:
-    """Make and return a new, empty folder beside the output, to be renamed to the output when it is complete."""
+    """Create an empty folder beside the output and return its path; `publish_output` renames it to the output."""
     folder = output.with_name(f"{output.name}.writing-{uuid.uuid4()}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir()
@@ -55,7 +60,7 @@ def write_rows(finished: Iterable[bytes], folder: Path) -> list[dict[str, Any]]:
     """Write the translation rows to translation.parquet; return the reports, each with its topic and partition.
 
     Args:
-        finished: packed output of the tasks: translation rows and report rows, which column ``kind`` tells apart.
+        finished: packed output of the tasks: translation rows and report rows, distinguished by column ``kind``.
         folder: output folder.
     """
     reports: list[dict[str, Any]] = []
@@ -76,7 +81,7 @@ def _reports(rows: pa.Table) -> list[dict[str, Any]]:
 def publish_output(folder: Path, output: Path, summary: dict[str, Any], shape: str = "summary") -> None:
     """Write the summary into the folder and rename the folder to the output.
 
-    If another process has meanwhile made the output from the same input, delete the folder.
+    If another process has meanwhile made the output from the same input, the folder is deleted.
     """
     check_fields(shape, summary)
     (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

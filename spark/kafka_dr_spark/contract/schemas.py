@@ -1,4 +1,4 @@
-"""The jobs' contract: loads the JSON schemas and checks files and tables against them."""
+"""The jobs' contract: load the JSON schemas of input and output, and compare files and tables with them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ContractBroken(ValueError):
 
 @lru_cache
 def load_schema(name: str) -> dict[str, Any]:
-    """Return the JSON schema with a name such as ``positions``."""
+    """Return the JSON schema of a name, such as ``positions``, from the folder schemas."""
     text = resources.files("kafka_dr_spark.contract").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
@@ -79,7 +79,7 @@ def _check_listed(name: str, column: dict[str, Any], values: pa.Array | pa.Chunk
 
 
 def check_fields(name: str, document: Any) -> dict[str, Any]:
-    """Return a JSON document with the schema's defaults filled in; raise ContractBroken if it breaks the schema."""
+    """Return a JSON document with the schema's defaults added; raise ContractBroken if it does not fit the schema."""
     if not isinstance(document, dict):
         raise ContractBroken(f"{name}: must be a JSON object, seen {type(document).__name__}")
     checked = dict(document)

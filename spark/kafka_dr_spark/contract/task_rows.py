@@ -39,7 +39,7 @@ TAGGED = pa.schema(
         ("d", pa.int64()),
     ]
 )
-#: Means a null offset: no real offset is negative.
+#: Stands for a null offset, because no real offset is negative.
 NO_OFFSET = -1
 
 
@@ -66,14 +66,14 @@ class Packing:
 
 
 def pack_table(rows: pa.Table) -> bytes:
-    """Return a table as one compressed Arrow stream, to be sent between driver and tasks."""
+    """Return a table as the bytes of one compressed Arrow stream, to be sent between driver and tasks."""
     packing = Packing()
     packing.add(rows)
     return packing.packed()
 
 
 def unpack_table(packed: bytes) -> pa.Table:
-    """Return the table packed by `pack_table`."""
+    """Return the table that `pack_table` turned into bytes."""
     with pa.ipc.open_stream(packed) as stream:
         return stream.read_all()
 

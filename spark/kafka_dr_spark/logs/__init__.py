@@ -1,1 +1,1 @@
-"""The source log and the target log of a partition, and the offset pairs that join both logs."""
+"""What is recorded of a partition's source log and target log: bounds, offset pairs, segments, samples."""

@@ -34,7 +34,7 @@ class LogBounds:
 
 
 class SourceBounds(LogBounds):
-    """Bounds whose log start and cut-off on the source are known."""
+    """Bounds that state the log start and the cut-off on the source."""
 
     source_start: int
     cut_off: int
@@ -48,4 +48,4 @@ class TargetBounds(LogBounds):
 
 
 class FullBounds(SourceBounds, TargetBounds):
-    """Bounds with all offsets of both logs known."""
+    """Bounds that state the log starts and ends of both clusters."""

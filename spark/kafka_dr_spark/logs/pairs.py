@@ -26,7 +26,7 @@ from kafka_dr_spark.logs.segment import Segment
 UNUSABLE = np.iinfo(np.int64).max // 2
 
 
-#: Both logs in full: the replication direction never changed.
+#: The segment that covers both logs in full, for a partition whose replication direction never changed.
 WHOLE = Segment()
 
 
@@ -60,14 +60,20 @@ class Pairs:
         return Pairs(self.upstream[indexes], self.downstream[indexes], self.discarded)
 
     def name(self, index: int) -> str:
-        """Return a pair as text, in the form that reports have: ``1200->1187``."""
+        """Return the pair at ``index`` as text: ``1200->1187``."""
         return f"{self.upstream[index]}->{self.downstream[index]}"
 
 
 def usable_pairs(upstream: Ints, downstream: Ints, sequence: Ints, bounds: LogBounds, unwatched: bool = False) -> Pairs:
-    """Return offset syncs as pairs, oldest first; leave out those contradicted by later ones or outside the logs.
+    """Return offset syncs as pairs, oldest first.
+
+    Syncs that later syncs contradict, and syncs outside the logs' bounds, are left out.
 
     Args:
+        upstream: source offsets of the syncs.
+        downstream: target offsets of the syncs.
+        sequence: numbers that rise in the order in which the syncs were written.
+        bounds: log starts and ends.
         unwatched: whether neither a readable source nor a sample could show that the target log was replaced; the
             bounds are then those of the whole log.
     """
@@ -93,7 +99,7 @@ def _inside(offsets: Ints, start: int | None, end: int | None) -> Mask:
 
 
 def pair_below(pairs: Pairs, positions: Ints) -> Ints:
-    """Return for each position the index of the last pair with u <= position, -1 without such a pair."""
+    """Return per position the index of the last pair with u <= position; -1 if there is none."""
     lowest_later = np.minimum.accumulate(pairs.upstream[::-1])[::-1]
     return np.searchsorted(lowest_later, positions, side="right") - 1
 
@@ -101,8 +107,8 @@ def pair_below(pairs: Pairs, positions: Ints) -> Ints:
 def lengths_after_pairs(pairs: Pairs, bounds: TargetBounds) -> tuple[Ints, Ints]:
     """Return the lengths, in source and in target offsets, of the range after each pair.
 
-    The last range ends at both logs' ends. If the source's end is unknown, its source length is -1, which equals no
-    target length.
+    The last range ends at both logs' ends. If the source's end is unknown, the source length of the last range is -1,
+    which equals no target length.
     """
     cut_off = pairs.upstream[-1:] - 1 if bounds.cut_off is None else [bounds.cut_off]
     on_source = np.diff(np.append(pairs.upstream, cut_off))

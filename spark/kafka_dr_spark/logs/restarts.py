@@ -20,7 +20,7 @@ def longest_undetected_restart(pairs: Pairs, bounds: TargetBounds, reach: int) -
     if not len(pairs):
         return np.zeros(1, np.int64)
     on_source, on_target = lengths_after_pairs(pairs, bounds)
-    # Without this exception, for one long range, every older position would need as many records read as the range has.
+    # If long equal ranges counted, each older position would need as many records read as the longest range has.
     believed = (on_source == on_target) & (on_target > reach)
     suspect = np.where(believed, 0, on_target)
     suspect[-1] = max(suspect[-1] - 1, 0)
@@ -30,15 +30,17 @@ def longest_undetected_restart(pairs: Pairs, bounds: TargetBounds, reach: int) -
 
 
 def upper_anchor(pairs: Pairs, bounds: TargetBounds, hiding: Ints, lowest: Ints, proven: int | Ints) -> Ints:
-    """Return, per element of ``lowest``, the index of the first usable upper anchor, judged by the pairs alone.
+    """Return per position the index of the pair at which a range to read can end (its upper anchor).
 
-    After that pair no range is long enough to hide a restart from before the position. One past the last pair means the
-    logs' ends.
+    This is the first pair after which, judged by the pairs alone, no range is long enough to hide a restart from before
+    the position. One past the last pair means both logs' ends.
 
     Args:
+        pairs: pairs of the partition.
+        bounds: bounds of the partition.
         hiding: result of `longest_undetected_restart`.
         lowest: per position the lowest index to consider, at most one past the last pair.
-        proven: number of source records known to exist from the position to the pair ``lowest``.
+        proven: number of source records that exist for certain from the position to the pair ``lowest``.
     """
     usable = np.flatnonzero(hiding != UNUSABLE)
     downstream = np.append(pairs.downstream, bounds.boundary)
@@ -49,8 +51,8 @@ def upper_anchor(pairs: Pairs, bounds: TargetBounds, hiding: Ints, lowest: Ints,
 def repeats_known(pairs: Pairs, bounds: TargetBounds) -> int:
     """Return the number of target records that are proven to be repeats.
 
-    This is by how much the ranges between pairs are longer on the target than on the source. The range after the last
-    pair counts only if the target is drained and has no other writer.
+    For each range between pairs this is the number of offsets by which the range is longer on the target than on the
+    source. The range after the last pair counts only if the target is drained and has no other writer.
     """
     if not len(pairs):
         return 0

@@ -14,7 +14,12 @@ from kafka_dr_spark.logs.bounds import LogBounds
 class Floors:
     """Log ends of one partition on both clusters at each sample, oldest first; no column ever falls.
 
+    One sample is also called a floor, because copies of source records at or above its source end lie at or above its
+    target end.
+
     Attributes:
+        source_end: the source's log end.
+        target_end: the target's log end.
         replicated: last replicated offset that Connect had stored at the sample, -1 if unknown; a restarted connector
             task resumes after this offset.
         sampled_at: start of the sample, in milliseconds since 1970.
@@ -32,32 +37,32 @@ class Floors:
         return len(self.source_end)
 
     def index_below(self, offset: int) -> int:
-        """Return the index of the newest sample with the source end at or below an offset, -1 without such a sample."""
+        """Return the index of the newest sample whose source end is at or below an offset; -1 if there is none."""
         return int(np.searchsorted(self.source_end, offset, side="right")) - 1
 
     def below(self, offset: int) -> int | None:
-        """Return the target offset below which no copy of source record ``offset`` or of a later one lies.
+        """Return the target offset below which no copy of source record ``offset`` or of a later record lies.
 
-        None without a sample with the source end at or below ``offset``.
+        None if no sample has its source end at or below ``offset``.
         """
         index = self.index_below(offset)
         return None if index < 0 else int(self.target_end[index])
 
     def index_when_target_ended_by(self, offset: int) -> int:
-        """Return the index of the newest sample with the target end at or below an offset, -1 without such a sample."""
+        """Return the index of the newest sample whose target end is at or below an offset; -1 if there is none."""
         return int(np.searchsorted(self.target_end, offset, side="right")) - 1
 
 
 def usable_floors(source_end: Ints, target_end: Ints, replicated: Ints, sampled_at: Ints, bounds: LogBounds) -> Floors:
-    """Return the floors ordered by time, without those from before the last fall of any column.
+    """Return the samples ordered by time, without samples from before the last fall of any column.
 
-    Those are of another log. Floors above the target's present end are left out, too.
+    Samples from before a fall are of another log. Samples above the target's present end are left out, too.
     """
     order = np.argsort(sampled_at, kind="stable")
     columns = [column[order].astype(np.int64) for column in (source_end, target_end, replicated, sampled_at)]
     falls = np.flatnonzero(np.any([column[1:] < column[:-1] for column in columns], axis=0)) + 1
     first_valid = int(falls[-1]) if len(falls) else 0
-    # A floor above the target's present end was sampled before the target was truncated.
+    # A sample above the target's present end was taken before the target was truncated.
     inside = columns[1][first_valid:] <= (-1 if bounds.boundary is None else bounds.boundary)
     ends, targets, replicated_offsets, times = (column[first_valid:][inside] for column in columns)
     return Floors(ends, targets, replicated_offsets, times, first_valid > 0)

@@ -1,4 +1,4 @@
-"""A segment: a source range and a target range of which one was copied from the other."""
+"""Segment of a partition: a source range and a target range of which one is the copy of the other."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Assessment of data loss."""
+"""Assessment of data loss: which records a lost source had acknowledged and the target does not have."""

@@ -1,4 +1,4 @@
-"""The loss inventory: one row per losing partition, groups ahead of replication, and the figures to approve."""
+"""Write the loss inventory: rows of losing partitions, groups ahead of replication, and the figures to approve."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafka_dr_spark.contract.schemas import arrow_schema, column_names
 from kafka_dr_spark.contract.task_rows import unpack_table
 from kafka_dr_spark.translation.case import SOURCE, TARGET
 
-#: Columns with names and digests of written files: no part of the loss itself.
+#: Columns with names and digests of written files, which are left out of the digest of the loss.
 _PLACES = ("file", "sha256", "uncommitted_sha256")
 
 
@@ -25,7 +25,7 @@ class Inventory(NamedTuple):
 
     Attributes:
         loss: rows of the partitions that lose or may lose records, sorted by topic and partition.
-        ahead: groups' positions above the certainly replicated part.
+        ahead: groups' positions above the source offset below which all records are certainly replicated.
         rereads: one row per group, with the bound of its re-reads.
         read: records read for the assessment, by cluster (SOURCE, TARGET).
         unknown: number of partitions without any sample.
@@ -39,7 +39,7 @@ class Inventory(NamedTuple):
 
 
 def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Inventory:
-    """Write loss.parquet, ahead.parquet and rereads.parquet; return their rows.
+    """Write loss.parquet, ahead.parquet and rereads.parquet; return the rows of these files.
 
     Args:
         made: packed rows of the tasks.
@@ -60,7 +60,7 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
 
 
 def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
-    """Return groups' positions above ``from_offset``: the records that such a group read may not be on the target."""
+    """Return the positions above ``from_offset``: the target may lack records that these groups have read."""
     positions = ds.dataset(given / "positions.parquet", format="parquet").to_table(
         columns=["group", "topic", "partition", "position"]
     )
@@ -75,7 +75,7 @@ def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
 
 
 def rereads_by_group(rows: pa.Table) -> pa.Table:
-    """Return per group its highest bound of re-reads, and how many positions it has, lack a bound, may have moved."""
+    """Return one row per group: highest bound of re-reads, number of positions, without a bound, and possibly moved."""
     flat = pa.table(
         {
             "group": pc.list_flatten(rows["groups"]),

@@ -1,13 +1,13 @@
-"""The loss of one partition, from the recorder's samples and the target's log. Why: decisions/0008.
+"""Determine the loss of one partition from the flight recorder's samples and the target's log. Why: decisions/0008.
 
 Invariants:
 
 1. No acknowledged record below `from_offset` is missing on the target.
 2. No record in [from_offset, certain_to) is on the target. `certain_to` is None if this cannot be shown of any record.
 3. Records after the last sample have no bound: `possible_to` is the source's own end, None if unknown.
-4. One wrong offset sync changes neither `from_offset` nor `certain_to`: a sync counts only if another statement agrees.
-   Doubt only lowers `from_offset`. However many syncs agree, they are ignored if they state more than the recorder's
-   content pair (offset pair found by content) allows.
+4. One wrong offset sync changes neither `from_offset` nor `certain_to`, because a sync counts only if another statement
+   agrees. Doubt only lowers `from_offset`. However many syncs agree, they are ignored if they state more than the
+   flight recorder's content pair allows.
 
 MirrorMaker 2 mirrors a partition in order and resumes after the offset that Connect stored: the next record mirrored
 for the first time is always the source's next one. So the target holds all records up to one source offset, whatever
@@ -44,8 +44,8 @@ class PartitionLastSeen:
 
     Attributes:
         source_end: the source's log end at the last sample; None for a partition that was never sampled.
-        replicated: the last replicated offset that Connect had stored at the last sample, or stores now; None if none
-            is known. A restarted connector task resumes after this offset.
+        replicated: the last replicated offset that Connect stores now or, if it was not read now, had stored at the
+            last sample; None if there is no such offset. A restarted connector task resumes after this offset.
         without_gaps: source ranges without gaps, in order.
     """
 
@@ -54,16 +54,16 @@ class PartitionLastSeen:
     without_gaps: tuple[Unbroken, ...] = ()
 
     def gap_free_up_to(self, offset: int) -> int:
-        """Return the source offset up to which, from ``offset`` on, every offset is known to have held a record.
+        """Return the source offset up to which, from ``offset`` on, every offset certainly held a record.
 
-        Without such a range that is ``offset`` itself.
+        ``offset`` itself is returned if no range without gaps contains it.
         """
         for start, end, _ in self.without_gaps:
             offset = end if start <= offset < end else offset
         return offset
 
     def mirrored_below(self, offsets: Ints, new_from: int) -> int | None:
-        """Return a source offset below which all records lie that were mirrored to the target; None if unknown.
+        """Return a source offset below which all mirrored records lie; None if the samples show no such offset.
 
         Args:
             offsets: offsets of the target's last records.
@@ -79,7 +79,10 @@ class PartitionLastSeen:
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss of one partition, in source offsets; `certain_to` and `possible_to` are exclusive."""
+    """The loss of one partition, in source offsets; the module's invariants define the fields.
+
+    `certain_to` and `possible_to` are exclusive.
+    """
 
     from_offset: int
     certain_to: int | None
@@ -91,9 +94,9 @@ def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
     """Return the loss of a partition whose source cannot be read.
 
     Args:
-        case: its pairs are offset syncs only: they state from which source record a copy comes, but content pairs do
-            not; its `cut_off` is None if the source's end is unknown.
-        seen: the recorder's last sample; None for a partition that was never sampled.
+        case: its pairs are offset syncs only, because a content pair does not state from which source record a copy
+            comes; its `cut_off` is None if the source's end is unknown.
+        seen: the flight recorder's last sample; None for a partition that was never sampled.
     """
     if case.bounds.drained and case.bounds.cut_off is not None:
         return Loss(
@@ -135,7 +138,8 @@ def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
 def plausible_pairs(case: Case) -> Pairs:
     """Return the pairs that no sample contradicts.
 
-    In a sample, target records below the target's end come from source records below the source's end.
+    A pair is contradicted if its target offset lies below a sample's target end, but its source offset does not lie
+    below this sample's source end, or if it lies too far above the last sample.
     """
     pairs, floors = case.pairs, case.floors
     if not len(floors):
@@ -151,7 +155,7 @@ def plausible_pairs(case: Case) -> Pairs:
 def highest_confirmed(pairs: Pairs) -> int:
     """Return the highest source offset of a pair that the next pair confirms; -1 if there is none.
 
-    The next pair confirms a pair if, from the one to the other, u does not fall and rises at most twice as much as d.
+    The next pair confirms a pair if, from the pair to the next, u does not fall and rises at most twice as much as d.
     """
     further, along = np.diff(pairs.upstream), np.diff(pairs.downstream)
     return int(np.max(pairs.upstream[:-1][(further >= 0) & (further <= 2 * along)], initial=-1))
@@ -166,17 +170,17 @@ class LossClaim(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Source offset below which, by this claim, no record is missing on the target."""
+        """The source offset below which, by this claim, no record is missing on the target."""
         return self.upstream + self.records
 
 
 class LossClaims(NamedTuple):
-    """What the last two pairs and Connect claim.
+    """The claims of the last two pairs and of Connect's stored offset.
 
     Attributes:
         stated: claims of the last two pairs.
         stored: claim of Connect's stored offset, None without one.
-        below: source offset below which all mirrored records lie, None if unknown.
+        below: source offset below which all mirrored records lie; None if the samples show no such offset.
     """
 
     stated: list[LossClaim]
@@ -184,16 +188,16 @@ class LossClaims(NamedTuple):
     below: int | None = None
 
     def contradicted(self, confirmed: int) -> bool:
-        """Return whether `confirmed`, or the end of a pair's claim, lies above `below`: pairs then state too much."""
+        """Return whether the pairs state more than is possible: `confirmed` or a claim's end lies above `below`."""
         return self.below is not None and max([confirmed, *(claim.end for claim in self.stated)]) > self.below
 
 
 def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
     """Return the claims of the last two pairs and of Connect that rest on first copies only.
 
-    That is, all target records from the claim's pair, or from the sample of Connect's offset, on are first copies.
-    Target records added after a sample are copies of source records above the offset that Connect had stored at this
-    sample. The target is read from where copies of such records can begin, to its end.
+    A claim rests on first copies if all target records from its pair on, or from the sample of Connect's offset on, are
+    first copies. Target records added after a sample are copies of source records above the offset that Connect had
+    stored at this sample. The target is read from the offset at which such copies can begin, to its end.
     """
     last = range(max(len(pairs) - 2, 0), len(pairs))
     first = int(pairs.downstream[last[0]])
@@ -236,10 +240,10 @@ def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
 
 
 def _loss_by_claims(case: Case, seen: PartitionLastSeen, claims: LossClaims, least: Loss) -> Loss:
-    """Return the loss from the higher of Connect's claim and the lower claim of the two pairs on.
+    """Return the loss that begins at the higher of two ends: of Connect's claim, and of the lower claim of both pairs.
 
-    It never begins below the loss ``least``. The loss is certain if it begins at `claims.below`; if `below` is unknown,
-    it is certain if both pairs claim the same end and the source had no gap from the lower pair on.
+    The loss never begins below the loss ``least``. It is certain if it begins at `claims.below`. If `below` is None,
+    the loss is certain if both pairs claim the same end and the source had no gap from the lower pair on.
     """
     lower_claim = [min(claims.stated, key=lambda claim: claim.end)] if len(claims.stated) > 1 else []
     best = max(
@@ -263,7 +267,7 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
 
     Args:
         case: its pairs are offset syncs only, as for `loss_of`; its `cut_off` is the source's log end.
-        stored: the last replicated offset that Connect stores, None if it stores none.
+        stored: the last replicated offset that Connect stores; None if Connect stores none.
     """
     first = (
         max(
@@ -290,11 +294,12 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
 
 
 def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
-    """Return the target offset from which all copies of source records from ``first`` on lie.
+    """Return a target offset and a source offset.
 
-    Also return the lowest source offset with possible copies at or above that target offset. The target offset is None
-    if it is unknown, or if the source has lost records with possible copies at or above it: remaining source records
-    could not be distinguished from lost ones.
+    All copies of source records from ``first`` on lie at or above the target offset. Records below the source offset
+    have no copy at or above the target offset. The target offset is None if no sample shows it, or if the source has
+    deleted records that may have such copies, because copies of remaining and of deleted records cannot be
+    distinguished.
     """
     start, bounds, index = case.first_offset(first), case.bounds, case.floors.index_below(first)
     lowest = int(case.floors.replicated[index]) + 1 if index >= 0 else 0
@@ -304,7 +309,7 @@ def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
 def _source_records(case: FullCase, lowest: int, first: int, count: int) -> Search:
     """Return the source records from ``lowest`` on, with more than ``count`` from ``first`` on if the log has them.
 
-    None if that exceeds the read limit.
+    None if these are more records than the read limit allows.
     """
     parts: list[Records] = []
     start, end = lowest, min(case.bounds.cut_off, first + count)
@@ -318,7 +323,7 @@ def _source_records(case: FullCase, lowest: int, first: int, count: int) -> Sear
 
 
 def _loss_by_content(case: Case, originals: Records, copies: Records, first: int) -> Loss:
-    """Return the loss from ``first`` on that a comparison of contents shows.
+    """Return the loss, at or above ``first``, that a comparison of contents shows.
 
     A source record certainly has a copy if its content is on the target and on no source record below ``first``. How
     many records can have copies at most follows from the order of the target's records.
@@ -347,7 +352,12 @@ def _loss_by_content(case: Case, originals: Records, copies: Records, first: int
 
 
 def _mirrored_at_most(new: list[int], copied: list[int]) -> int:
-    """Return how many of the source's next records ``new``, mirrored in order, can be among ``copied`` at most."""
+    """Return how many of the source's next records can have copies at most, given that records are mirrored in order.
+
+    Args:
+        new: contents of the source's next records.
+        copied: contents of the target's records.
+    """
     reached = 0
     for content in copied:
         reached += reached < len(new) and new[reached] == content

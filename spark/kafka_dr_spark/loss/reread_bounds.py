@@ -1,6 +1,4 @@
-"""Bounds of the number of records that a group reads again from a target position on: decisions/0008.
-
-They are computed from the recorder's samples.
+"""Compute, from samples, how many records a group reads again at most from a target position on: decisions/0008.
 
 Invariants:
 
@@ -8,7 +6,7 @@ Invariants:
    records up to N have a copy below D, and a connector task restarted later resumes after N: at or above D lie only
    copies of records above N.
 2. Take the first sample with N at or above a position. No record below the position has a copy at or above the D of
-   this sample, which is called the ceiling.
+   this sample. This D is called the ceiling of the position.
 3. For an earlier sample (N, D) at most position - 1 - N records below the position have copies at or above D: one each,
    and one more for each target record between D and the ceiling whose content occurs between them before.
 
@@ -25,9 +23,9 @@ from kafka_dr_spark.translation.case import TARGET, Case, Search, TargetCase
 
 
 def first_sample_after(case: TargetCase, positions: Ints) -> tuple[Ints, Ints]:
-    """Return per position the index of the first sample with N at or above the position, and the ceiling.
+    """Return per position the index of the first sample with N at or above the position, and the position's ceiling.
 
-    Without such a sample these are the number of samples, and the boundary.
+    If no sample has such an N, the number of samples and the boundary are returned.
     """
     reached = np.searchsorted(case.floors.replicated, positions)
     return reached, np.append(case.floors.target_end, case.bounds.boundary)[reached]
@@ -58,24 +56,24 @@ def rereads_at_most(case: TargetCase, positions: Ints, targets: Ints) -> Search:
 def rereads_before_translation(case: TargetCase, positions: Ints, moved: Mask) -> Ints:
     """Return per position a bound of its re-reads that holds for any later translation; reads no records.
 
-    A translation places no position below its floor. Records that the target still takes until MirrorMaker 2 is stopped
-    may raise the bound.
+    A translation returns no target offset below the target's end in the newest sample from before the position. Records
+    that are mirrored until MirrorMaker 2 is stopped may raise the bound.
 
     Args:
         moved: whether the position's group may have read on after the position was recorded.
     """
     log_bounds = case.bounds
     below = np.searchsorted(case.floors.source_end, positions, side="right") - 1
-    # Without a sample below, the index -1 takes the appended 0.
+    # If no sample lies below a position, its index is -1, the appended 0.
     lowest = np.maximum(np.append(case.floors.target_end, 0)[below], log_bounds.target_start)
     bounds: Ints = np.maximum(np.where(moved, log_bounds.boundary, first_sample_after(case, positions)[1]) - lowest, 0)
     return bounds
 
 
 def _fewest(case: Case, position: int, target: int, samples: slice) -> tuple[int, int]:
-    """Return the index of the sample among ``samples`` that gives the lowest bound of re-reads, and that bound.
+    """Return the index of the sample among ``samples`` that gives the lowest bound of re-reads, and this bound.
 
-    The bound is that of a position placed at ``target``, with each record counted once.
+    The bound is that of a group placed at target offset ``target``, with each record counted once.
     """
     ends, replicated = case.floors.target_end[samples], case.floors.replicated[samples]
     once = np.maximum(ends - target, 0) + np.maximum(position - 1 - replicated, 0)
@@ -84,9 +82,9 @@ def _fewest(case: Case, position: int, target: int, samples: slice) -> tuple[int
 
 
 def _recurring(case: Case, spans: set[tuple[int, int]]) -> Search:
-    """Return per target range how many of its records have the content of an earlier record of the range.
+    """Return by target range how many of its records have the content of an earlier record of the range.
 
-    Ranges above the read limit are left out.
+    Ranges that exceed the read limit are left out.
     """
     windows = {span: case.window(TARGET, *span) for span in sorted(spans) if case.may_read(TARGET, span[1] - span[0])}
     parts = yield from case.fetch(*windows.values())

@@ -1,4 +1,4 @@
-"""One Spark task of the loss assessment: its partitions' loss, and their records if the source can be read."""
+"""One Spark task of the loss assessment: its partitions' loss, and the lost records if the source can be read."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ RATE_MILLISECONDS = 60_000
 
 
 class Seen(NamedTuple):
-    """What the last sample and Connect say of a partition, besides its case; None means unknown.
+    """What the last sample, Connect and the source state of a partition, besides its case; None if not stated.
 
     Attributes:
         source_end: the source's log end at the last sample.
-        replicated: last replicated offset that Connect stored.
+        replicated: last replicated offset that Connect stores now or, if not read now, had stored at the last sample.
         sampled_at: start of the last sample, in milliseconds since 1970.
         stable_end: the source's last stable offset now.
         without_gaps: source ranges in which every offset held a record, in order.
@@ -57,10 +57,10 @@ class Seen(NamedTuple):
 
 
 def seen_of(key: Key, kinds: Kinds) -> Seen:
-    """Return `Seen` from a partition's rows; raise ContractBroken unless last_seen has exactly one row of it."""
+    """Return a partition's `Seen`; raise ContractBroken unless last_seen.parquet has exactly one row of it."""
     rows = kinds[SEEN]
     if len(rows) != 1:
-        raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows")
+        raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows, and must have one")
     source_end, replicated, sampled_at, stable_end = (
         None if (value := int(rows.numbers(name)[0])) == NO_OFFSET else value for name in "abcd"
     )
@@ -72,20 +72,23 @@ class AssessmentTask:
     """Assess the partitions of one Spark task. Instances, with the client settings, are sent to the workers."""
 
     def __init__(self, bounds: dict[Key, LogBounds], limits: Limits, access: KafkaAccess, folder: str) -> None:
-        """Prepare.
+        """Store what the task needs.
 
         Args:
-            folder: where stranded records are written, in two subfolders; all workers and the driver must see it; used
-                only if the source is readable.
+            bounds: log starts and ends, by partition.
+            limits: read limits.
+            access: client settings of both clusters.
+            folder: folder, with two subfolders, to which lost records are written if the source is readable; all
+                workers and the driver must have access to it.
         """
         self._bounds, self._limits, self._access, self._folder = bounds, limits, access, Path(folder)
 
     def __call__(self, packed: bytes) -> bytes:
-        """Turn packed `TAGGED` rows into packed rows of `output_schema`."""
+        """Return the packed rows of `output_schema` for packed `TAGGED` rows."""
         return pack_table(self.assess(unpack_table(packed)))
 
     def assess(self, rows: pa.Table) -> pa.Table:
-        """Turn `TAGGED` rows into one row per partition; column ``losing`` says whether it may lose records."""
+        """Return one row per partition of `TAGGED` rows; ``losing`` is true if the partition may lose records."""
         tables = split_by_partition(rows)
         cases = {key: case_of(kinds, self._bounds[key], self._limits) for key, kinds in tables.items()}
         seen = {key: seen_of(key, kinds) for key, kinds in tables.items()}
@@ -107,7 +110,7 @@ class AssessmentTask:
         return loss_of(case, PartitionLastSeen(seen.source_end, seen.replicated, seen.without_gaps))
 
     def _listed(self, losses: dict[Key, Loss], seen: dict[Key, Seen]) -> dict[Key, dict[str, Any]]:
-        """Write the source records from the begin of each loss on; return the figures of each partition's file."""
+        """Write the source records from the begin of each loss on; return by partition the figures of its file."""
         windows = {
             key: ReadWindow(SOURCE, *key, loss.from_offset, end)
             for key, loss in losses.items()
@@ -173,9 +176,10 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
 
 
 def rereads_of(case: Case, rows: TaskRows) -> dict[str, list[Any]]:
-    """Return a partition's groups, the bound of each group's re-reads, and whether the group may have read on.
+    """Return three columns of a partition's row: its groups, their bounds of re-reads, and whether they may have moved.
 
-    The bound is None if the group may get no target position.
+    A bound is None if the group may get no target position. A group may have moved if it may have read on after its
+    position was recorded.
     """
     positions, moved = rows.numbers("a"), rows.numbers("c") == 1
     # If not drained, the cut-off proves nothing about the target, neither here nor in the translation.
@@ -193,16 +197,19 @@ def rereads_of(case: Case, rows: TaskRows) -> dict[str, list[Any]]:
 
 
 def written_since(floors: Floors, offset: int) -> int | None:
-    """Return the start of the newest sample with the source end at or below an offset, in ms since 1970.
+    """Return the time after which records from a source offset on were written, in milliseconds since 1970.
 
-    Records from the offset on were written after this time. None without such a sample.
+    This is the start of the newest sample whose source end is at or below the offset; None if there is none.
     """
     index = floors.index_below(offset)
     return None if index < 0 else int(floors.sampled_at[index])
 
 
 def source_growth(floors: Floors) -> float | None:
-    """Return the source's growth in records per second over the last minute of samples; None without two samples."""
+    """Return the source's growth in records per second over the last minute of samples.
+
+    None if there are fewer than two samples, or no time lies between them.
+    """
     if len(floors) < 2:
         return None
     first = min(

@@ -1,1 +1,1 @@
-"""Reading of partition windows, and matching of records by content."""
+"""Reading of offset ranges of partitions (read windows), and matching of records by content."""

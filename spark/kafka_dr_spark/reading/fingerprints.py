@@ -1,4 +1,4 @@
-"""Fingerprints of records: besides its offset, the reader keeps nothing else of a record."""
+"""Fingerprints of records; a reader stores only a record's offset and its fingerprint."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def record_fingerprints(
 ) -> tuple[Hashes, Hashes]:
     """Return both 64-bit halves of each record's fingerprint, equal for equal key, value, headers and timestamp.
 
-    Null differs from empty, and the borders between fields count. Fingerprints of two processes cannot be compared:
-    each process draws secrets at random, so that nobody can craft records whose fingerprints collide.
+    A null differs from an empty value, and the borders between fields count. Fingerprints of two processes cannot be
+    compared, because each process draws secrets at random: no client can then craft records with equal fingerprints.
     """
     # The factor _ODD is odd, so that different timestamps stay different.
     high, low = (
@@ -69,7 +69,7 @@ NO_PRINTS = Prints(*no_records()[1:])
 
 
 def key_fingerprints(keys: list[bytes | None], values: list[bytes | None]) -> tuple[Hashes, Mask]:
-    """Return the fingerprints of the keys alone, and a mask of the records whose value is null."""
+    """Return two columns: the fingerprint of each key alone, and whether each value is null (a tombstone)."""
     return hash_parts([key or b"" for key in keys], HASH_SECRETS[0][1]), np.array(
         [value is None for value in values], np.bool_
     )

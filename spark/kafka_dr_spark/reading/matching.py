@@ -21,7 +21,7 @@ ABSENT = np.iinfo(np.int64).max
 
 
 class Records(NamedTuple):
-    """Offsets and fingerprints of one partition's records, in offset order; payloads never leave the reader.
+    """Offsets and fingerprints of one partition's records, in offset order, without keys and values.
 
     Attributes:
         offsets: int64, strictly increasing.
@@ -64,12 +64,12 @@ def no_records() -> Records:
 
 
 def join_records(parts: list[Records]) -> Records:
-    """Concatenate parts of one partition, given in offset order."""
+    """Return the records of all parts together; the parts are of one partition, in offset order."""
     return Records._make(np.concatenate(columns) for columns in zip(no_records(), *parts))
 
 
 def content_codes(records: Records) -> Ints:
-    """Return one int64 per record, numbered by first occurrence; equal exactly for records of equal content."""
+    """Return one number per record, the same for records of equal content; numbered by first occurrence."""
     # Each half is numbered first: a pair of numbers then fits one int64, and no byte strings need hashing.
     high, low = pd.factorize(records.high)[0], pd.factorize(records.low)[0]
     return pd.factorize(high.astype(np.int64) * (len(records.low) + 1) + low)[0].astype(np.int64)
@@ -89,13 +89,13 @@ def occurrence_from_end(codes: Ints) -> Ints:
 
 
 def match_from_end(source: Records, target: Records) -> Ints:
-    """Return for each source record the target offset of its match, ABSENT without a match."""
+    """Return for each source record the target offset of its match by invariant 1; ABSENT without a match."""
     codes = content_codes(join_records([source, target]))
     return match_codes_from_end(codes[: source.size()], codes[source.size() :], target.offsets)
 
 
 def match_codes_from_end(ours: Ints, theirs: Ints, offsets: Ints) -> Ints:
-    """Return for each code of ``ours`` the offset of its match in ``theirs``, ABSENT without a match.
+    """Return for each code of ``ours`` the offset of its match in ``theirs``; ABSENT without a match.
 
     Args:
         ours: codes of contents, in offset order.
@@ -115,12 +115,20 @@ def match_codes_from_end(ours: Ints, theirs: Ints, offsets: Ints) -> Ints:
 
 
 def first_copies(source: Records, matched: Ints, positions: Ints) -> Ints:
-    """Return for each position the smallest target offset matched to a source record from it on, ABSENT if none."""
+    """Return per position the smallest target offset that matches a source record at or above the position.
+
+    ABSENT if no such record has a match.
+
+    Args:
+        source: source records.
+        matched: per source record the target offset of its match.
+        positions: source positions.
+    """
     smallest = np.append(np.minimum.accumulate(matched[::-1])[::-1], ABSENT)
     return smallest[np.searchsorted(source.offsets, positions)]
 
 
 def last_of_key(records: Records) -> Mask:
-    """Return a mask of the records that are the last ones of their keys."""
+    """Return a mask of the records after which no record has the same key."""
     last: Mask = occurrence_from_end(pd.factorize(records.key)[0].astype(np.int64)) == 0
     return last

@@ -32,7 +32,7 @@ from kafka_dr_spark.translation.case import SOURCE, Limits, ReadWindow
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
 #: Number of partitions that are listed at once; each buffers up to RECORDS_HELD and BYTES_HELD.
 AT_ONCE = 64
-#: All buffers are flushed after this many bytes: a buffered row keeps alive the whole batch that was read with it.
+#: All buffers are flushed after this many bytes: the memory of a batch is freed only when none of its rows is buffered.
 BYTES_KEPT = AT_ONCE * BYTES_HELD
 #: Speed before size: the person who decides waits for these files.
 COMPRESSION = "none"
@@ -40,7 +40,7 @@ NOTHING_HASHED = sha256()
 SCHEMA = arrow_schema("stranded")
 #: The columns whose values differ between records of a partition.
 ROWS = pa.schema([field for field in SCHEMA if field.name not in ("topic", "partition")], SCHEMA.metadata)
-#: Output folders: the stranded records, and lists of those that are uncommitted; each with one file per partition.
+#: Output folders, each with one file per partition: stranded records, and lists of uncommitted stranded records.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
 #: A longer topic name, in characters, is cut for its file name.
@@ -48,18 +48,18 @@ _LONGEST = 200
 
 
 class Chosen(NamedTuple):
-    """Which records of a window to list: those at the offsets ``some`` (ascending), and all from ``all_from`` on."""
+    """The records of a range to write: those at the offsets ``some`` (ascending), and all from ``all_from`` on."""
 
     some: Ints | range
     all_from: int
 
     def of(self, offsets: Ints) -> Mask:
-        """Return a mask of the given offsets: True for those to list."""
+        """Return a mask of the given offsets: True for offsets of records to write."""
         return (offsets >= self.all_from) | np.isin(offsets, self.some)
 
 
 class Listed(OpenWindow):
-    """A window whose records are written to a file of their own; only offsets and counts stay in memory."""
+    """An offset range whose records are written to one file; only offsets and counts stay in memory."""
 
     def __init__(self, window: ReadWindow, path: Path, chosen: Chosen | None = None) -> None:
         super().__init__(window)
@@ -80,7 +80,7 @@ class Listed(OpenWindow):
         return self._reached
 
     def add_rows(self, rows: pa.Table) -> bool:
-        """Add rows of this partition, as made by `rows_of`; return whether the window is complete."""
+        """Add rows of this partition, as returned by `rows_of`; return whether the read window is now complete."""
         offsets = rows["offset"].to_numpy()
         self._reached = int(offsets[-1]) + 1
         first, last = np.searchsorted(offsets, (self.window.start, self.window.end))
@@ -181,7 +181,7 @@ def _headers(messages: list[Message]) -> tuple[Any, Any]:
 
 
 class ListingReader(WindowReader):
-    """Writes windows of the source to files, many partitions at once."""
+    """Writes the records of offset ranges of the source to files, many partitions at once."""
 
     def write(
         self, windows: Mapping[ReadWindow, Path], chosen: Mapping[ReadWindow, Chosen] | None = None
@@ -204,17 +204,17 @@ class ListingReader(WindowReader):
     def _take_in(
         self, side: str, messages: list[Message], pending: dict[tuple[str, int], OpenWindow]
     ) -> list[tuple[str, int]]:
-        """Add messages to their windows; return the windows now complete, removed from ``pending``.
+        """Add messages to their read windows; remove windows that are now complete from ``pending``, and return them.
 
         Records become rows at once, while they are in the processor's cache: later this would take an eighth longer.
-        End-of-log messages are taken in last, so that all records below a log's end have been added before.
+        End-of-log messages are processed last, after all records below a log's end have been added.
         """
         others = [message for message, error in zip(messages, map(Message.error, messages)) if error is not None]
         records = [message for message in messages if message.error() is None] if others else messages
         return (self._take_rows(records, pending) if records else []) + super()._take_in(side, others, pending)
 
     def _take_rows(self, records: list[Message], pending: dict[tuple[str, int], OpenWindow]) -> list[tuple[str, int]]:
-        """Add records to their windows as rows; return the windows now complete, removed from ``pending``."""
+        """Add records to their read windows as rows; remove complete windows from ``pending``, and return them."""
         rows, finished = rows_of(records), []
         for key, run in partition_runs(records):
             if key in pending and self._listed[key].add_rows(rows.slice(run.start, run.stop - run.start)):
@@ -234,11 +234,11 @@ def name_of(topic: str, partition: int) -> str:
     A topic of more than 200 characters is cut and gets its hash: file names end at 255 bytes.
 
     Raises:
-        ContractBroken: Kafka does not allow this topic name; it could be a path out of the folder.
+        ContractBroken: Kafka does not allow this topic name, which could be a path out of the folder.
     """
     if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
         raise ContractBroken(
-            f"{topic!a} is not a topic name that Kafka allows: find out which system answers in the cluster's place"
+            f"{topic!a} is not a topic name that Kafka allows; find out which system answers at the bootstrap servers"
         )
     short = topic if len(topic) <= _LONGEST else f"{topic[:100]}~{sha256(topic.encode()).hexdigest()}"
     return f"{short}-{partition}.parquet"
@@ -251,13 +251,13 @@ def list_stranded(
     stable_ends: Mapping[ReadWindow, int | None],
     chosen: Mapping[ReadWindow, Chosen] | None = None,
 ) -> dict[ReadWindow, dict[str, Any]]:
-    """Write the records of source windows to files, and lists of the uncommitted ones to other files.
+    """Write the records of source ranges to files, and lists of uncommitted records among them to other files.
 
-    Return the figures of each window.
+    Return by range the figures of its files.
 
     Args:
         folder: contains the folders `STRANDED` and `UNCOMMITTED`.
-        stable_ends: by window, the last stable offset of its partition on the source.
+        stable_ends: by source range, the last stable offset of its partition; its keys are the ranges to write.
         chosen: the records to list, for windows of which not all records are wanted.
     """
     written = write_records(access, limits, folder / STRANDED, list(stable_ends), chosen)
@@ -278,7 +278,7 @@ def write_records(
     windows: list[ReadWindow],
     chosen: Mapping[ReadWindow, Chosen] | None = None,
 ) -> dict[ReadWindow, dict[str, Any]]:
-    """Write the records of source windows, one file per partition; return the figures of each window's file."""
+    """Write the records of source ranges, one file per partition; return by range the figures of its file."""
     written: dict[ReadWindow, dict[str, Any]] = {}
     with ListingReader(access, limits) as reader:
         for start in range(0, len(windows), AT_ONCE):
@@ -295,7 +295,7 @@ def write_records(
 def _write_uncommitted(states: pa.Table | None, path: Path) -> dict[str, Any]:
     """Write a partition's list of uncommitted records; return the number per state, and the file's SHA-256.
 
-    Without ``states`` no file is written, and the numbers are 0.
+    If ``states`` is None, no file is written, and the numbers are 0.
     """
     row_states = [] if states is None else states["state"].to_pylist()
     counts = {state: row_states.count(state) for state in ("aborted", "undecided")}
@@ -311,9 +311,10 @@ def uncommitted_records(
     listed: Mapping[ReadWindow, dict[str, Any]],
     stable_ends: Mapping[ReadWindow, int | None],
 ) -> dict[ReadWindow, pa.Table]:
-    """Return by window the listed records whose transaction has not committed; only windows that have any.
+    """Return by source range the written records whose transaction has not committed, for ranges that have any.
 
-    A window without offset gaps, and not above the last stable offset, has none: no transaction ended in it or is open.
+    A range without offset gaps that ends at or below the last stable offset has none, because no transaction ended in
+    this range or is open.
     """
     suspect = {
         w: int(stable_ends[w] or 0)

@@ -1,4 +1,4 @@
-"""Reads windows of Kafka partitions and keeps only fingerprints of their records."""
+"""Read offset ranges of Kafka partitions (read windows); only fingerprints of the records stay in memory."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kafka_dr_spark.reading.fingerprints import NO_PRINTS, Headers, Prints, key_
 from kafka_dr_spark.reading.matching import Records, join_records
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, ReadWindow
 
+#: Windows of a partition at most this many offsets apart are read as one.
 NEARBY = 500
 # A read fails if the log has ended below the window's end for this many seconds: a high watermark can lag for a moment.
 ENDED_SECONDS = 5.0
@@ -82,11 +83,13 @@ class KafkaAccess:
             return Consumer({**CONSUMER_SETTINGS, **self._settings[side], "isolation.level": isolation, "log_level": 2})
         except KafkaException as error:
             # librdkafka quotes the offending value, which may be a password.
-            raise WindowUnreadable(f"{side}: the client settings are refused ({error.args[0].name()})") from None
+            raise WindowUnreadable(
+                f"{side}: librdkafka refuses the client settings ({error.args[0].name()}); correct these settings"
+            ) from None
 
 
 class OpenWindow:
-    """The records of one window that have been read so far."""
+    """The records of one read window that have been read so far."""
 
     def __init__(self, window: ReadWindow) -> None:
         self.window = window
@@ -102,19 +105,19 @@ class OpenWindow:
         return self.offsets[-1] + 1 if self.offsets else self.window.start
 
     def end_seen(self, offset: int) -> bool:
-        """Store the offset at which the log ends now; return whether the window is thereby complete."""
+        """Store the offset at which the log ends now; return whether that is at or above the window's end."""
         if self._ended is None or self._ended[0] != offset:
             self._ended = offset, time.monotonic()
         return offset >= self.window.end
 
     def ends_short(self) -> int | None:
-        """Return the log's end if it has been below the window's end for more than ENDED_SECONDS, else None."""
+        """Return the log's end if it has stayed below the window's end for more than ENDED_SECONDS, else None."""
         if self._ended is None or time.monotonic() - self._ended[1] <= ENDED_SECONDS:
             return None
         return self._ended[0]
 
     def add(self, messages: list[Message]) -> bool:
-        """Add messages of this partition; return whether the last one reaches the window's end (offsets have gaps)."""
+        """Add messages of this partition; return whether the last message is at or above the window's last offset."""
         offsets: list[int] = list(map(Message.offset, messages))  # type: ignore[arg-type]  # each record has one
         first, last = bisect_left(offsets, self.window.start), bisect_left(offsets, self.window.end)
         self.offsets += offsets[first:last]
@@ -130,7 +133,7 @@ class OpenWindow:
             take_prints([self])
 
     def let_go(self) -> list[Message]:
-        """Return the buffered records and empty the buffer."""
+        """Empty the buffer and return the records that it held."""
         buffered, self._held, self._bytes_held = self._held, [], 0
         return buffered
 
@@ -139,7 +142,7 @@ class OpenWindow:
         self._prints.append(prints)
 
     def records(self) -> Records:
-        """Return all records read."""
+        """Return offsets and fingerprints of all records read."""
         take_prints([self])
         return Records(
             np.array(self.offsets, np.int64), *(np.concatenate(columns) for columns in zip(NO_PRINTS, *self._prints))
@@ -187,7 +190,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 class WindowReader:
-    """Reads windows of many partitions at once, with one consumer per cluster, until every window is complete."""
+    """Reads offset ranges of many partitions at once, with one consumer per cluster, until every range is complete."""
 
     #: The class that collects a window's records.
     opened = OpenWindow
@@ -206,7 +209,11 @@ class WindowReader:
             consumer.close()
 
     def read(self, windows: list[ReadWindow]) -> list[Records]:
-        """Return the records of each window, in the order of the windows."""
+        """Return the records of each offset range, in the order of ``windows``.
+
+        Raises:
+            WindowUnreadable: a range cannot be read.
+        """
         received: dict[ReadWindow, Records] = {}
         with without_garbage_collection():
             for wave in window_waves(windows):
@@ -220,7 +227,7 @@ class WindowReader:
         sides = {
             side: {(w.topic, w.partition): self.opened(w) for w in wave if w.side == side} for side in (SOURCE, TARGET)
         }
-        # Both clusters are read at once: while one cluster's records are taken in, the other's broker already sends.
+        # Both clusters are read at once: while one cluster's records are processed, the other's broker already sends.
         with ThreadPoolExecutor(len(sides)) as pool:
             reads = [pool.submit(self._read_side, side, dict(pending)) for side, pending in sides.items() if pending]
         for read in reads:
@@ -249,7 +256,7 @@ class WindowReader:
     def _take_in(
         self, side: str, messages: list[Message], pending: dict[tuple[str, int], OpenWindow]
     ) -> list[tuple[str, int]]:
-        """Add messages to their windows; return the windows now complete, removed from ``pending``."""
+        """Add messages to their windows; remove windows that are now complete from ``pending``, and return them."""
         finished, records = [], list(map(is_, map(Message.error, messages), repeat(None)))
         for (topic, partition, is_record), run in partition_runs(messages, records):
             key = topic, partition
@@ -269,40 +276,47 @@ class WindowReader:
         return self._consumers[side]
 
     def _check_existence(self, side: str, names: set[tuple[str, int]]) -> None:
-        """Raise WindowUnreadable if a partition does not exist: librdkafka would wait for it for ever."""
+        """Raise WindowUnreadable if a partition does not exist, because librdkafka would wait for it without end."""
         if side not in self._partitions:
             try:
                 topics = (
                     self._consumers[side].list_topics(timeout=max(1, min(30, self._limits.deadline_seconds))).topics
                 )
             except KafkaException as error:
-                raise WindowUnreadable(f"{side}: no broker answers ({error.args[0].name()})") from None
+                raise WindowUnreadable(
+                    f"{side}: no broker answers ({error.args[0].name()}); compare the bootstrap servers and the network"
+                ) from None
             self._partitions[side] = {
                 (topic, partition) for topic, metadata in topics.items() for partition in metadata.partitions
             }
         for topic, partition in sorted(names - self._partitions[side]):
             raise WindowUnreadable(
-                f"{side} {topic}-{partition}: the partition does not exist, or the connection has no right to describe"
-                " it"
+                f"{side} {topic}-{partition}: the partition does not exist, or the client's user has no right to"
+                " describe the topic; grant DESCRIBE and READ, or find out which client deleted the topic"
             )
 
     def _check_progress(self, side: str, pending: dict[tuple[str, int], OpenWindow]) -> None:
         for (topic, partition), window in pending.items():
             end = window.ends_short()
             if end is not None:
-                raise WindowUnreadable(f"{side} {topic}-{partition}: the log ends at {end}, below {window.window.end}")
+                raise WindowUnreadable(
+                    f"{side} {topic}-{partition}: the log ends at {end}, below {window.window.end}; find out whether"
+                    " the log was truncated or recreated"
+                )
         if pending and time.monotonic() > self._deadline:
             (topic, partition), window = next(iter(pending.items()))
             raise WindowUnreadable(
                 f"{side} {topic}-{partition}: not read to offset {window.window.end} within"
-                f" {self._limits.deadline_seconds} s; reached {window.reached}; {len(pending)} windows open"
+                f" {self._limits.deadline_seconds} s; reached offset {window.reached}; {len(pending)} partitions are"
+                " not read to their ends; find out why the brokers answer slowly"
             )
 
 
 def partition_runs(messages: list[Message], *more: list[Any]) -> Iterator[tuple[tuple[Any, ...], slice]]:
     """Yield each run of adjacent messages with equal topic, partition and values in the columns ``more``.
 
-    A run is those values and a slice of the messages. Work per run, instead of per message, halves the time.
+    A run is a tuple of these equal values and a slice of the messages. Work per run, instead of per message, halves the
+    time.
     """
     columns: list[list[Any]] = [list(map(Message.topic, messages)), list(map(Message.partition, messages)), *more]
     starts = sorted({0, *chain.from_iterable(map(_change_rows, columns))}) if messages else []
@@ -318,10 +332,13 @@ def _change_rows(column: list[Any]) -> Iterator[int]:
 def _ends(
     side: str, name: tuple[str | None, int | None], messages: list[Message], window: OpenWindow | None
 ) -> list[int]:
-    """Return the log ends that messages without a record report; raise WindowUnreadable on a permanent error."""
+    """Return the log ends that error messages report; raise WindowUnreadable on a permanent error."""
     errors = [(message.offset(), error) for message in messages if (error := message.error()) is not None]
     if window is not None and any(error.code() == KafkaError._AUTO_OFFSET_RESET for _, error in errors):
-        raise WindowUnreadable(f"{side} {name[0]}-{name[1]}: offset {window.window.start} lies outside the log")
+        raise WindowUnreadable(
+            f"{side} {name[0]}-{name[1]}: offset {window.window.start} lies outside the log; find out whether the log"
+            " was truncated or recreated"
+        )
     return [offset for offset, error in errors if _is_end(side, name, error) and offset is not None]
 
 
@@ -336,7 +353,7 @@ def _is_end(side: str, name: tuple[str | None, int | None], error: KafkaError) -
 
 
 def window_waves(windows: list[ReadWindow]) -> list[list[ReadWindow]]:
-    """Split windows into waves, each with at most one window per cluster and partition.
+    """Return the windows in waves, each with at most one window per cluster and partition.
 
     Windows of a partition that are at most NEARBY offsets apart are merged.
     """

@@ -1,1 +1,1 @@
-"""Search for stranded records."""
+"""Search for stranded records: acknowledged by a returned cluster, never replicated from it."""

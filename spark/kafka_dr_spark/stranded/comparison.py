@@ -1,4 +1,7 @@
-"""Comparison, by content, of a partition's log on the source (the returned cluster) with its log on the target."""
+"""Compare, by content, a partition's log on the source (the returned cluster) with its log on the target.
+
+A row is the index of a record among the records read of one log.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,14 @@ _BASE = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Places(NamedTuple):
-    """Rows of the target at which copies of the source's records can be, as indices into the records read.
+    """The target rows at which copies of the source's records can be.
 
     Attributes:
         lowest: per source record the first target row at which a copy can be.
         unambiguous: per source record whether all target rows from its lowest row on are copies of records that the
             source still holds; otherwise a copy of a deleted record of the same content may be among them.
-        counted: whether neither log has lost records: then all copies from the lowest row on count, else only the last.
+        counted: whether neither log has deleted records: if so, all copies from the lowest row on count, else only the
+            last copy.
     """
 
     lowest: Ints
@@ -38,15 +42,15 @@ class ComparedRecords:
         self._distinct, self._contents = (int(np.max(some, initial=-1)) + 1 for some in (self._mine, codes))
 
     def beginning(self, stated: int, places: Places, source_cut: bool) -> tuple[int, int]:
-        """Return two counts of the source's first records: certainly replicated, and taken as replicated.
+        """Return two counts of the source's first records: certainly replicated, and regarded as replicated.
 
-        The second count adds the next records, as many as directly follow a copy of the last certain one on the target;
-        the records there may be repeats of others.
+        The second count adds the next source records, as many as directly follow, on the target, a copy of the last
+        certainly replicated record; these target records may be repeats of other source records.
 
         Args:
             stated: source offset below which all records were replicated.
             places: where copies of the source's records can be.
-            source_cut: whether the target may hold copies of records that the source has deleted: then recurring
+            source_cut: whether the target may hold copies of records that the source has deleted, so that recurring
                 contents prove nothing.
         """
         certain = max(int(np.searchsorted(self.ours.offsets, stated)), self._last_certain_row(places, source_cut) + 1)
@@ -57,7 +61,7 @@ class ComparedRecords:
         return certain, certain + longest_run(self._mine[certain:], self._others, copies + 1)
 
     def _last_certain_row(self, places: Places, source_cut: bool) -> int:
-        """Return the last source row whose content is on the target and in no earlier source row; -1 without one."""
+        """Return the last source row whose content is on the target and in no earlier source row; -1 if none is."""
         first_rows, last_rows = np.full(self._contents, -1), np.full(self._contents, -1)
         last_rows[self._others] = np.arange(len(self._others))
         first_rows[self._others[::-1]] = np.arange(len(self._others))[::-1]
@@ -71,8 +75,8 @@ class ComparedRecords:
     def _in_order(self, firsts: Ints, lasts: Ints) -> Mask:
         """Return a mask of source records whose copy lies above the copies of all earlier source records.
 
-        A copy of a deleted record with the same content would lie below them. If contents recur on the source, only
-        contents that the target holds once count.
+        A copy of a deleted record with the same content would lie below the copies of earlier source records. If
+        contents recur on the source, only contents that the target holds once count.
         """
         highest_before = np.maximum.accumulate(np.append(-1, firsts[self._mine]))[:-1]
         unique = (firsts == lasts)[self._mine] | (self._distinct == len(self._mine))
@@ -88,7 +92,7 @@ class ComparedRecords:
         return np.append(0, np.cumsum(earlier < np.bincount(self._others, minlength=self._contents)[self._mine]))
 
     def alike(self, place: int) -> bool:
-        """Return whether the source record at a row has the content of some target record."""
+        """Return whether the source record at row ``place`` has the content of some target record."""
         return bool(np.isin(self._mine[place : place + 1], self._others).any())
 
     def missing(self, begin: int) -> Mask:
@@ -101,10 +105,10 @@ class ComparedRecords:
         return missing
 
     def deleted(self, stated: int) -> Mask:
-        """Return a mask of source records whose copies target retention may have deleted.
+        """Return a mask of source records whose copies the target's retention may have deleted.
 
-        These are the records below ``stated``, and those before the first source record with the content of the oldest
-        target record.
+        These are the records below source offset ``stated``, and the records before the first source record with the
+        content of the oldest target record.
         """
         places = np.arange(len(self._mine))
         oldest = np.flatnonzero(self._mine == self._others[0]) if len(self._others) else places[:0]
@@ -114,8 +118,8 @@ class ComparedRecords:
         """Return a mask of the target's records whose contents the source does not hold.
 
         Args:
-            source_cut: whether the source has deleted its oldest records: then target records before the first one that
-                the source still holds do not count.
+            source_cut: whether the source has deleted its oldest records. If so, contents that occur on the target
+                before the first content that the source still holds are not marked.
         """
         shared_rows = np.flatnonzero(self._others < self._distinct)
         older_codes = self._others[: shared_rows[0] if len(shared_rows) else None] if source_cut else self._others[:0]
@@ -123,9 +127,10 @@ class ComparedRecords:
 
 
 def longest_run(wanted: Ints, there: Ints, begins: Ints) -> int:
-    """Return how many of the wanted codes, from the first on, stand in ``there`` from one of the rows ``begins`` on.
+    """Return how many codes ``wanted`` and ``there`` have in common at most, counted from the best of ``begins``.
 
-    The longest run counts.
+    ``wanted`` is compared from its first code on, ``there`` from each of the rows ``begins`` on, up to the first
+    difference.
 
     Args:
         wanted: codes to find.

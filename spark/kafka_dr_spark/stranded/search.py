@@ -12,10 +12,10 @@ Invariants:
    follow a copy of r.
 3. Below `from_offset` the c-th last occurrence of a content is matched with the c-th last occurrence on the target. A
    record without a match is not on the target.
-4. Connect's stored offsets and offset syncs count only if the source holds every content of the target: a source that
-   lost its tail may have other records at these offsets.
+4. Connect's stored offsets and offset syncs count only if the source holds every content of the target, because a
+   source that lost its newest records may have other records at these offsets.
 
-In doubt a record is listed as stranded, and `exact` is False: a record that is not listed would be forgotten for good.
+In doubt a record is listed as stranded, and `exact` is False, because a record that is not listed would be lost.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _NONE = NONE_KEPT = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Returned:
-    """What is known of a returned cluster's partition besides its bounds: schemas ``returned`` and ``kept``."""
+    """Input on a returned cluster's partition besides its bounds; fields as in the schema ``returned``.
+
+    ``kept`` has the offsets of stranded records that earlier failbacks left in place.
+    """
 
     topic: str
     partition: int
@@ -61,11 +64,11 @@ class StrandedRecords:
 
     Attributes:
         from_offset: all records from this offset on are stranded.
-        missing: stranded records below `from_offset`.
-        older: records that were replicated, or were copied from the target, and are no longer on the target; only if
-            requested.
+        missing: offsets of stranded records below `from_offset`.
+        older: offsets of records that were replicated, or were copied from the target, and are no longer on the target;
+            empty if not requested.
         lacking: number of target records that the source no longer holds.
-        exact: whether certainly no listed record was ever replicated.
+        exact: whether it is certain that no listed record was ever replicated.
         rest: number of records read from `from_offset` on; None if they were not read.
         settled: whether reading more of the logs would change nothing.
         evidence: how the result was obtained.
@@ -82,7 +85,7 @@ class StrandedRecords:
 
     @property
     def frontier(self) -> int:
-        """The lowest source offset from which a record is not on the target."""
+        """The source offset of the first stranded record below `from_offset`; `from_offset` without such a record."""
         return min(self.from_offset, int(self.missing[0])) if len(self.missing) else self.from_offset
 
 
@@ -90,8 +93,8 @@ class Certain(NamedTuple):
     """Two source offsets below which all records are replicated.
 
     Attributes:
-        proven: as proven when clients left the source.
-        stated: as MirrorMaker 2 states.
+        proven: the offset that was proven when clients left the source.
+        stated: the offset that MirrorMaker 2 states, or the proven offset.
     """
 
     proven: int
@@ -120,13 +123,13 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
     """Return the stranded records of a partition.
 
     Args:
-        case: its cut-off is the source's log end before the reverse flow wrote to the source, its boundary the target's
+        case: its cut-off is the source's log end before the flow back wrote to the source, its boundary the target's
             log end before any client wrote to the target.
-        known: what is known of the partition besides its bounds.
+        known: the partition's rows of returned.parquet and kept.parquet.
         whole: whether to list also records that were replicated and are no longer on the target.
     """
     if not source_known(case):
-        raise ContractBroken(f"bounds: source_start and cut_off of {case.bounds} must be known")
+        raise ContractBroken(f"bounds: source_start and cut_off of {case.bounds} must be given")
     bounds = case.bounds
     if known.copied_back:
         originals = (case.bounds.target_start, case.bounds.boundary) if both_known(case) else (0, 0)
@@ -146,7 +149,7 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
 
 
 def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
-    """Return the stranded records of the part of the source's log from before the reverse flow wrote to it."""
+    """Return the stranded records below the cut-off, where the flow back has not written to the source."""
     begin = min(max(case.bounds.source_start, known.source_from, known.decided_to), case.bounds.cut_off)
     if not both_known(case):
         return StrandedRecords(begin, evidence="the target does not have this partition")
@@ -175,8 +178,8 @@ def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
 def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) -> Search:
     """Return the offsets of source records that are copies of records no longer on the target, and the evidence.
 
-    If there are too many to compare, all copies are returned. MirrorMaker 2's repeats are listed, too: a repeat looks
-    the same as a copy of a deleted record with the same content.
+    If there are too many copies to compare, the offsets of all copies are returned. MirrorMaker 2's repeats are among
+    them, because a repeat looks the same as a copy of a deleted record with the same content.
 
     Args:
         copies: source range that holds copies only, end exclusive.
@@ -196,10 +199,10 @@ def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) 
 
 
 def _uncompared(case: Case, certain: Certain) -> Search:
-    """Return the stranded records if the logs are too long to compare: all from one offset on, not exact.
+    """Return the stranded records if the logs are too long to compare: all records from one offset on, not exact.
 
-    This is the stated offset, or the offset after the newest pair of two equal records if that is lower (0 without such
-    a pair); but it is never below the proven offset.
+    This offset is the lower of two: the stated offset, and the offset after the newest pair of two equal records (0
+    without such a pair). It is never below the proven offset.
     """
     index = yield from proven_floor(case, case.pairs, len(case.pairs) - 1)
     confirmed = 0 if index < 0 else int(case.pairs.upstream[index]) + 1
@@ -214,7 +217,8 @@ def _uncompared(case: Case, certain: Certain) -> Search:
 def stated_by_others(case: FullCase, known: Returned) -> int:
     """Return the source offset below which, as MirrorMaker 2 states, all records are replicated.
 
-    0 if a topic was recreated or the source has lost its tail: the statements are then of other records.
+    0 if a topic was recreated or the source has lost its newest records, because the statements are then about other
+    records.
     """
     stored = -1 if known.replicated is None else known.replicated
     if case.bounds.recreated or stored >= case.bounds.cut_off:
@@ -225,8 +229,8 @@ def stated_by_others(case: FullCase, known: Returned) -> int:
 def narrow_span(case: FullCase, known: Returned, first: int) -> list[LogSpan]:
     """Return the smallest span that is enough to compare; [] without a sample before the last replicated record.
 
-    That record is at ``first`` - 1. The span begins at the newest such sample, so that it contains the record's copy: a
-    source that has lost its tail is noticed, because it has no record of that content.
+    The last replicated record is at source offset ``first`` - 1. The span begins at the newest sample before this
+    record and contains the record's copy: a source that has lost its newest records has no record of that content.
     """
     index, floors = case.floors.index_below(first - 1), case.floors
     # If a log end once fell, other records may have been written at the same offsets: both logs are compared whole.
@@ -239,7 +243,7 @@ def narrow_span(case: FullCase, known: Returned, first: int) -> list[LogSpan]:
 
 
 def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, whole: bool) -> Search:
-    """Read a span of both logs and return the stranded records of the span; None if too much to read."""
+    """Read a span of both logs and return the stranded records of the span; None if the read limit is too small."""
     bounds, committed = case.bounds, case.limits.isolation == "read_committed"
     end = min(bounds.cut_off, known.stable_end) if committed else bounds.cut_off
     if not case.may_read(SOURCE, max(end - span.source, 0)) or not case.may_read(
@@ -293,9 +297,9 @@ def _places(case: Case, span: LogSpan, both: ComparedRecords) -> Places:
     """Return where copies of the source's records can be.
 
     If the source has deleted no records, at least as many target rows lie before a record's copy as earlier source
-    records have copies in the span. If it has deleted records, a record's copies lie at or above the target's end in
-    the newest sample from before the record; only copies of remaining records lie there, unless MirrorMaker 2 may have
-    gone back to deleted records after that sample.
+    records have copies in the span. If the source has deleted records, a record's copies lie at or above the target's
+    end in the newest sample from before the record. Above this end only copies of remaining records lie, unless
+    MirrorMaker 2 may have gone back to deleted records after that sample.
     """
     bounds, floors, ours = case.bounds, case.floors, both.ours.offsets
     rows = np.arange(len(ours))
@@ -330,9 +334,10 @@ def _comparison_evidence(both: ComparedRecords, certain: int, replicated: int) -
 
 
 def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing: Mask) -> Search:
-    """Return a mask of source records whose copies the target's cleaner cannot have removed.
+    """Return a mask of source records whose copies the target's log cleaner cannot have removed.
 
-    These are the last values of keys, without those keys that clients wrote on the target (if that can be read).
+    These are the last values of keys, except of keys that clients have written on the target since. If clients' records
+    exceed the read limit, no key is excepted.
     """
     newest, start, end = (
         last_of_key(ours) & ~ours.tombstone,
@@ -346,9 +351,10 @@ def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing
 
 
 def _never_cleaned(both: ComparedRecords, case: FullCase, known: Returned) -> Mask:
-    """Return a mask of target records whose originals the source's cleaner cannot have removed.
+    """Return a mask of target records whose originals the source's log cleaner cannot have removed.
 
-    These are the last values of keys that the source does not hold, or of all keys if the source has lost its tail.
+    These are the last values of keys that the source does not hold, or of all keys if the source has lost its newest
+    records.
     """
     newest = last_of_key(both.theirs) & ~both.theirs.tombstone
     lost_tail = known.replicated is not None and known.replicated >= case.bounds.cut_off

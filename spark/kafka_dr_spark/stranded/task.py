@@ -44,10 +44,14 @@ class SearchTask:
         access: KafkaAccess,
         folder: str,
     ) -> None:
-        """Prepare.
+        """Store what the task needs.
 
         Args:
-            folder: where records are written, in subfolders; all workers and the driver must see it.
+            bounds: log starts and ends, by partition.
+            returned: rows of returned.parquet and kept.parquet, by partition.
+            limits: read limits.
+            access: client settings of both clusters.
+            folder: folder to whose subfolders records are written; all workers and the driver must have access to it.
         """
         self._bounds, self._returned, self._limits, self._access, self._folder = (
             bounds,
@@ -58,7 +62,7 @@ class SearchTask:
         )
 
     def __call__(self, part: tuple[list[Key], bytes]) -> bytes:
-        """Turn partitions and their packed `TAGGED` rows into packed rows of `output_schema`."""
+        """Return the packed rows of `output_schema` for partitions and their packed `TAGGED` rows."""
         keys, packed = part
         return pack_table(self.search(keys, split_by_partition(unpack_table(packed))))
 
@@ -84,7 +88,7 @@ class SearchTask:
         return replace(self._limits, isolation="read_uncommitted")
 
     def _listed(self, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
-        """Write the stranded records; return the figures of the file of each partition that has any."""
+        """Write the stranded records; return by partition the figures of its file, for partitions that have any."""
         windows = {
             key: listed_window
             for key, records in stranded.items()
@@ -102,7 +106,7 @@ class SearchTask:
         }
 
     def _older(self, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
-        """Write the records no longer on the target; return the figures of the file of each partition that has any."""
+        """Write the records no longer on the target; return by partition the figures of its file, if it has any."""
         windows = {
             key: ReadWindow(SOURCE, *key, int(records.older[0]), int(records.older[-1]) + 1)
             for key, records in stranded.items()
@@ -120,14 +124,17 @@ class SearchTask:
         return {key: figures[window] for key, window in windows.items() if self._keep_if_filled(OLDER, figures[window])}
 
     def _keep_if_filled(self, kind: str, figures: dict[str, Any]) -> bool:
-        """Return whether a file holds any record; delete it if not: transaction markers are offsets without records."""
+        """Return whether a file holds any record, and delete the file if not.
+
+        A range of offsets may hold only transaction markers, which are no records.
+        """
         if not figures["records"]:
             (self._folder / kind / figures["file"]).unlink()
         return bool(figures["records"])
 
 
 def weight_of(bounds: SourceBounds, known: Returned) -> int:
-    """Return how many records of both clusters a partition may make a task read."""
+    """Return how many records of both clusters a task reads at most for a partition."""
     start, end = bounds.target_start, bounds.boundary
     target_records = 0 if start is None or end is None else end - start
     later_records = (
@@ -139,7 +146,7 @@ def weight_of(bounds: SourceBounds, known: Returned) -> int:
 
 
 def stranded_window(key: Key, stranded: StrandedRecords, bounds: SourceBounds) -> ReadWindow | None:
-    """Return the source range that holds all stranded records; None if there are certainly none."""
+    """Return the source range that holds all stranded records of a partition; None if it certainly has none."""
     last = int(stranded.missing[-1]) + 1 if len(stranded.missing) else 0
     window = ReadWindow(SOURCE, *key, stranded.frontier, last if stranded.rest == 0 else bounds.cut_off)
     return window if window.start < window.end else None

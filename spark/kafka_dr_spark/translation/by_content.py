@@ -59,12 +59,12 @@ def proven_pairs(case: Case, indexes: Ints) -> Search:
 
 
 class LogRange:
-    """Positions of one partition that are translated by reading one range of both logs."""
+    """Translates positions of one partition by reading one range of both logs."""
 
     def __init__(self, case: FullCase, positions: Ints, top: int) -> None:
-        """Prepare to translate ``positions`` (ascending) below an upper anchor.
+        """Store the positions (ascending) and the upper anchor below which they lie.
 
-        The anchor is the pair with the index ``top``, or the two logs' ends if ``top`` is one past the last pair.
+        The anchor is the pair with the index ``top``, or both logs' ends if ``top`` is one past the last pair.
         """
         self.case = case
         self.pairs = case.pairs
@@ -96,8 +96,8 @@ class LogRange:
     def settle(self) -> Search:
         """Read the needed records; return one answer per position.
 
-        All answers are None if the read limit is too small. If `settled`, a position's answer is None if no record from
-        the position on is unread and the target's end alone proves nothing.
+        All answers are None, and `settled` is False, if the read limit is too small. Otherwise an answer is None only
+        if the source has no record from the position on and the target's end alone proves nothing.
         """
         while True:
             if not (yield from self._raise_top()) or not (yield from self._match()):
@@ -144,7 +144,7 @@ class LogRange:
 
     def _match(self) -> Search:
         view, end = self.view(), self.upper(self.top)[1]
-        # Unless drained, MirrorMaker 2's last run may have died early: last copies can lie below the pair `below`.
+        # Unless drained, MirrorMaker 2's last run may have ended early: last copies can lie below the pair `below`.
         below = int(pair_below(self.pairs, self.positions[:1])[0]) if self.case.bounds.drained else -1
         floor = self._target_offset(below)
         self.target_from, size = end, view.size()
@@ -190,7 +190,7 @@ class LogRange:
     def _newest_is_matched(self) -> bool:
         """Return whether any source record from the highest position up to the anchor has a copy on the target.
 
-        Compaction may have removed all of them. Always True if the anchor is the logs' ends.
+        False, for example, if compaction has removed all these copies. Always True if the anchor is the logs' ends.
         """
         first = np.searchsorted(self.view().offsets, self.positions[-1])
         return self.at_the_end or bool((self.matched[first:] != ABSENT).any())
@@ -225,7 +225,13 @@ class LogRange:
         ]
 
     def _pair_at(self, targets: Ints, first: Ints, view: Records) -> Ints:
-        """Return for each target position the index of the pair at exactly that offset, -1 if no pair is."""
+        """Return per position the index of the pair (first unread record, target position); -1 if there is none.
+
+        Args:
+            targets: target positions.
+            first: per position the row in ``view`` of its first unread record.
+            view: source records.
+        """
         index = np.searchsorted(self.pairs.downstream, targets)
         upstream, downstream = np.append(self.pairs.upstream, -1)[index], np.append(self.pairs.downstream, -1)[index]
         return np.where((downstream == targets) & (upstream == np.append(view.offsets, -2)[first]), index, -1)
@@ -235,7 +241,10 @@ class LogRange:
         return self.target.size() - np.searchsorted(self.target.offsets, targets)
 
     def _missing(self, view: Records) -> tuple[Mask, Mask]:
-        """Return two masks of source records without a copy: missing on the target, and deleted by target retention."""
+        """Return two masks of source records without a copy on the target.
+
+        The first marks records that are missing on the target, the second records whose copies retention has deleted.
+        """
         missing, bounds = self.matched == ABSENT, self.case.bounds
         cut = np.zeros(len(missing), np.bool_)
         # Retention deletes the oldest records, so no matched record lies before a deleted one.
@@ -275,12 +284,13 @@ class LogRange:
 
 
 def report_missing(case: Case, view: Records, hole: Mask, cut: Mask) -> None:
-    """Add to a case the source records that are missing on the target, and those that target retention deleted.
+    """Add two findings to a case: missing source records, and source records whose copies retention has deleted.
 
     Args:
+        case: gets one finding in ``holes`` and one in ``cut``, unless the mask is empty.
         view: source records.
         hole: mask of records that must be on the target but are missing.
-        cut: mask of records whose copies target retention deleted.
+        cut: mask of records whose copies the target's retention has deleted.
     """
     for findings, mask, reason in (
         (case.holes, hole, "not on the target"),
@@ -293,7 +303,7 @@ def report_missing(case: Case, view: Records, hole: Mask, cut: Mask) -> None:
 
 
 def refuse_hole(case: Case, view: Records, row: int) -> Answer:
-    """Return the refusal of a position at or below a source record that is missing on the target."""
+    """Return the refusal for a position at or below the source record of a row, which is missing on the target."""
     subject = (
         "unread record"
         if case.bounds.drained or case.segment.closed
@@ -303,7 +313,7 @@ def refuse_hole(case: Case, view: Records, row: int) -> Answer:
 
 
 def raised_over(case: Case, cut: int) -> str | None:
-    """Return a note that ``cut`` unread records, which target retention deleted, are skipped; None if ``cut`` is 0."""
+    """Return a note that a group skips ``cut`` unread records, whose copies retention deleted; None if ``cut`` is 0."""
     return (
         f"raised to the target's log start {case.bounds.target_start}: {cut} unread records are older" if cut else None
     )

@@ -1,6 +1,8 @@
-"""Positions counted down from a content pair by the target's records alone; safe by decisions/0008.
+"""Count positions down from a content pair by the target's records alone; safe by decisions/0008.
 
-In a content pair (u, d) of the recorder the target record d comes from a source record o at or below u.
+In a content pair (u, d) of the flight recorder the target record d comes from a source record o at or below u. A sample
+(E, D, N) holds the source's log end E, the target's log end D and the last replicated offset N that Connect had stored.
+The D of the newest sample with E at or below an offset is the *floor* of this offset.
 
 Invariants:
 
@@ -34,10 +36,10 @@ Span = tuple[int, int]
 
 
 class Count(NamedTuple):
-    """One position to place by counting down.
+    """One position to translate by counting down.
 
     Attributes:
-        row: row of the position.
+        row: index of the position among the positions to translate.
         pair: index of the pair above the position.
         start: target offset from which the target is read.
         floor: target offset below which the position is never placed.
@@ -50,13 +52,13 @@ class Count(NamedTuple):
 
 
 def counted_down(case: Case, positions: Ints, above: Ints, targets: Ints) -> Search:
-    """Return target offset and evidence of those rows for which counting down gives more than ``targets``.
+    """Return target offset and evidence, by row of ``positions``, where counting down gives more than ``targets``.
 
     Args:
         positions: ascending source positions.
-        above: for each position the index from which on all pairs lie above it.
+        above: for each position the index of a pair; this pair and all later pairs lie above the position.
         targets: target offset of each position without counting; records are read only where counting can give a
-            higher one.
+            higher target offset.
     """
     by_pair: dict[int, list[Count]] = {}
     for count in _counts(case, positions, above, targets):
@@ -87,7 +89,7 @@ def counted_down(case: Case, positions: Ints, above: Ints, targets: Ints) -> Sea
 
 
 class New:
-    """The *new* records of a target range: those whose content no earlier record of the range has."""
+    """The *new* records of a target range: records whose content no earlier record of the range has."""
 
     def __init__(self, records: Records) -> None:
         """Number the contents of the range in the order in which they first occur."""
@@ -97,7 +99,7 @@ class New:
     def lowest(self, offset: int, count: int, start: int) -> int | None:
         """Return the lowest target offset from which at most `count` new records lead to the content of `offset`.
 
-        The content's first record in the range counts as the last of them.
+        The new records are counted up to and including the first record of the range with that content.
 
         Returns:
             `start`, where the range begins, if the range has no more than `count`; None if no record is at `offset`.
@@ -110,14 +112,14 @@ class New:
 
 
 def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Count]:
-    """Return the positions between a floor and a content pair that counting down can place above ``targets``."""
+    """Return the positions for which counting down from a content pair can give more than ``targets``."""
     pairs, floors = case.pairs, case.floors
     if case.bounds.other_writer or not len(pairs) or not len(floors):
         return []
     samples = np.searchsorted(floors.source_end, positions, side="right") - 1
     sampled = samples >= 0
     floor_offsets = np.where(sampled, floors.target_end[samples], 0)
-    # Pairs at or above a floor are content pairs: offset syncs are used below the first sample only.
+    # Pairs at or above a floor are content pairs, because offset syncs are used below the first sample only.
     pair_above = np.maximum(above, np.searchsorted(pairs.downstream, floors.target_end[np.maximum(samples, 0)]))
     last = np.minimum(pair_above, len(pairs) - 1)
     highest = pairs.downstream[last] - (pairs.upstream[last] - positions)
@@ -133,7 +135,10 @@ def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Cou
 
 
 def _spans(case: Case, wanted: dict[int, Span]) -> list[tuple[list[int], Span]]:
-    """Return the target ranges to read, each with its pairs: newest first, overlaps merged, within the read limit."""
+    """Return the target ranges to read, each with the indices of its pairs.
+
+    Newer pairs come first, overlapping ranges are merged, and ranges beyond the read limit are left out.
+    """
     spans: list[tuple[list[int], Span]] = []
     for pair, (start, end) in sorted(wanted.items(), reverse=True):
         overlapping = spans[-1:] if spans and spans[-1][1][0] < end else []

@@ -8,7 +8,8 @@ Invariants:
    group is placed before the records stranded on the target at this joint.
 2. A position between two segments lies among records stranded on the source. It gets the answer of the older segment's
    end, because none of these records is on the target.
-3. Of records below the oldest segment nothing is known: not which log they were written to, and not where copies are.
+3. For a record below the oldest segment neither the log to which it was first written nor the offset of a copy is
+   recorded.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segmen
     """Return a partition's segments, oldest first.
 
     Raises:
-        ContractBroken: a number is missing, a segment begins below the end of the one before, or the last is not open.
+        ContractBroken: a number is missing, a segment begins below the end of the segment before, or the last segment
+            has an end or was copied back.
     """
     segments = tuple(numbered[number] for number in sorted(numbered))
     if sorted(numbered) != list(range(len(segments))) or segments[-1].closed or segments[-1].copied_back:
@@ -60,16 +62,18 @@ def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segmen
             or (newest and segment.target_to is not None)
         ):
             raise ContractBroken(
-                f"segments: number {number} of {key[0]}-{key[1]} does not follow what comes before it: {segment}"
+                f"segments: segment {number} of {key[0]}-{key[1]} must begin at or above the end of the segment before"
+                f" it and end at or above its begin, and only the last segment has no end: {segment}"
             )
         ends = end, target_end
     return segments
 
 
 def bounds_within(bounds: TargetBounds, segment: Segment) -> TargetBounds:
-    """Return the bounds of one segment.
+    """Return the bounds of one segment, within the bounds of both whole logs.
 
-    A closed segment is complete, but not drained: MirrorMaker 2's last run may have died before the segment's end.
+    A closed segment is complete, but not drained, because MirrorMaker 2's last run may have ended before it reached the
+    segment's end.
     """
     start, target_start = (
         max(segment.source_from, bounds.source_start or 0),
@@ -90,7 +94,7 @@ def bounds_within(bounds: TargetBounds, segment: Segment) -> TargetBounds:
 
 
 def floors_within(floors: Floors, segment: Segment) -> Floors:
-    """Return the samples taken within a segment; none for a closed segment: only the newest one uses samples."""
+    """Return the samples taken within a segment; none for a closed segment, which is translated without samples."""
     inside = (
         (floors.source_end >= segment.source_from) & (floors.target_end >= segment.target_from) & (not segment.closed)
     )
@@ -102,7 +106,8 @@ def floors_within(floors: Floors, segment: Segment) -> Floors:
 def pairs_back(upstream: Ints, downstream: Ints, sequence: Ints, bounds: TargetBounds) -> Pairs:
     """Return pairs (source offset of a copy, target offset of its original) of a segment that was copied back.
 
-    They come from the offset syncs of the reverse flow, from target to source.
+    The pairs are made from the offset syncs of the flow from target to source: ``upstream`` is an offset on the target,
+    ``downstream`` an offset on the source.
     """
     reversed_bounds = replace(
         bounds,
@@ -128,7 +133,7 @@ class Partition:
     parts: tuple[TargetCase, ...] = ()
 
     def cases(self, positions: Ints) -> list[tuple[Case, Ints]]:
-        """Return each case with its positions to translate: distinct, and clamped to the case's segment."""
+        """Return each case with its positions to translate, distinct and lowered to the end of the case's segment."""
         if not self.parts:
             return [(self.whole, positions)]
         numbers, clamped = self._places(positions)
@@ -136,7 +141,12 @@ class Partition:
         return [(case, np.unique(clamped[(numbers == number) & consistent])) for number, case in enumerate(self.parts)]
 
     def answers(self, positions: Ints, found: list[dict[int, Answer | None]]) -> dict[int, Answer | None]:
-        """Return the answer of each position; ``found`` holds the answers of each case, in the order of `cases`."""
+        """Return the answer of each position.
+
+        Args:
+            positions: source positions.
+            found: per case, in the order of `cases`, its answers by position.
+        """
         whole = self.whole
         if not self.parts or not target_known(whole):
             return found[0]
@@ -160,7 +170,11 @@ class Partition:
         return answers
 
     def report(self) -> dict[str, Any]:
-        """Return the partition's counts: records read, holes, deleted copies, discarded syncs, repeats."""
+        """Return the partition's figures for the summary.
+
+        The figures are: records read by cluster, source records missing on the target, source records whose copies
+        retention has deleted, offset syncs discarded, and repeats.
+        """
         cases = self.parts or (self.whole,)
         read = {side: sum(case.read[side] for case in cases) for side in self.whole.read}
         listed = {
@@ -174,7 +188,10 @@ class Partition:
         return {"read": read, **listed, "discarded": max(case.pairs.discarded for case in cases), "repeats": repeats}
 
     def _places(self, positions: Ints) -> tuple[Ints, Ints]:
-        """Return per position its segment's number (-1 below the oldest) and the position clamped to that segment."""
+        """Return per position its segment's number, and the position lowered to that segment's end.
+
+        The number is -1 for a position below the oldest segment; a position below the source's log start is raised.
+        """
         segments = [case.segment for case in self.parts]
         gaps = [True, *(segment.source_from != before.source_to for before, segment in itertools.pairwise(segments))]
         begins = np.array([segment.source_from + (not gap) for segment, gap in zip(segments, gaps)], np.int64)
@@ -186,7 +203,7 @@ class Partition:
         return numbers, np.minimum(first_available(self.whole, positions), ends[numbers])
 
     def _contradiction(self) -> str | None:
-        """Return why the newest segment cannot be of these logs, as text; None if the segment fits."""
+        """Return why the newest segment cannot be one of the present logs; None if it can."""
         bounds, newest = self.whole.bounds, self.parts[-1].segment
         for side, begin, end in (
             ("source", newest.source_from, bounds.cut_off),
@@ -194,8 +211,8 @@ class Partition:
         ):
             if end is not None and begin > end:
                 return (
-                    f"the newest segment begins at {side} offset {begin}, beyond that log's end {end}: the"
-                    " recorded segments are not those of these logs"
+                    f"the newest segment begins at {side} offset {begin}, beyond that log's end {end}, because the"
+                    " segments were recorded of other logs"
                 )
         return None
 
@@ -213,9 +230,10 @@ class Partition:
         )
 
     def _answer(self, whole: TargetBounds, number: int, position: int, case_answer: Answer | None) -> Answer:
-        """Return the answer of segment ``number``: that of its case, by default the segment's begin on the target.
+        """Return the answer for a position in segment ``number``; ``case_answer`` is the answer of the segment's case.
 
-        The target position is never below the target's log start.
+        If that is None, the answer is the segment's begin on the target. The target position is never below the
+        target's log start.
         """
         bounds, end = self.parts[number].bounds, self.parts[number].segment.source_to
         size = bounds.boundary - bounds.target_start
@@ -241,7 +259,7 @@ def partition_of(whole: Case, segments: tuple[Segment, ...], syncs: Syncs, syncs
     Args:
         whole: the case of both logs.
         syncs: offset syncs of the flow from source to target.
-        syncs_back: offset syncs of the reverse flow, from target to source.
+        syncs_back: offset syncs of the flow from target to source.
     """
     if segments in ((), (WHOLE,)) or not target_known(whole) or whole.bounds.recreated:
         return Partition(whole)

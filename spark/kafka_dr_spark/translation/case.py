@@ -1,4 +1,4 @@
-"""A case (one partition, or one segment of it, to translate), its read windows, and the answer to one position."""
+"""Types of a translation: a case (one partition or one of its segments), offset ranges to read, and an answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCE, TARGET = "source", "target"
 
 
 class Answer(NamedTuple):
-    """A group's target position and how certain that position is. Fields as in the ``translation`` schema."""
+    """A group's position on the target and how certain this position is; fields as in the ``translation`` schema."""
 
     target_position: int | None
     class_: str
@@ -27,10 +27,12 @@ class Answer(NamedTuple):
 
 
 class ReadWindow(NamedTuple):
-    """A range of one partition to read: offsets ``start`` to ``end``, exclusive.
+    """An offset range of one partition to read, from ``start`` to ``end`` (exclusive).
 
-    ``side`` is the cluster, SOURCE or TARGET. ``with_timestamps`` and ``with_keys`` say whether the fingerprints cover
-    timestamps, and whether keys get a fingerprint of their own.
+    Attributes:
+        side: the cluster, SOURCE or TARGET.
+        with_timestamps: whether a record's fingerprint covers its timestamp.
+        with_keys: whether each key gets a fingerprint of its own.
     """
 
     side: str
@@ -42,25 +44,28 @@ class ReadWindow(NamedTuple):
     with_keys: bool = False
 
 
-# A search is a generator: it yields windows, is sent their records in the same order, and returns its result.
+# A search is a generator: it yields read windows, is sent their records in the same order, and returns its result.
 # So `drive_searches` can read the windows of many partitions at once.
 Search = Generator[list[ReadWindow], list[Records], Any]
 
 
 def refused_answer(reason: str) -> Answer:
-    """Return an answer without a position: a person must decide."""
+    """Return an answer of class REFUSED: it has no target position, because a person must decide."""
     return Answer(None, "REFUSED", False, None, reason)
 
 
 def noted_answer(answer: Answer, note: str) -> Answer:
-    """Return an answer with a note that a position was raised or records are skipped; a refusal gets no note."""
+    """Return the answer with a note in ``clamped`` (a position was raised, or records are skipped).
+
+    A refusal is returned unchanged.
+    """
     if answer.class_ == "REFUSED":
         return answer
     return answer._replace(clamped=f"{note}; {answer.clamped}" if answer.clamped else note)
 
 
 def by_policy(policy: str, bounds: LogBounds) -> Answer:
-    """Return the answer of a group's policy to a position that neither offset syncs nor records can answer."""
+    """Return the answer that a group's policy gives for a position that has no offset sync and no readable source."""
     start, end = bounds.target_start, bounds.boundary
     if policy == "earliest" and start is not None and end is not None:
         size = end - start
@@ -91,11 +96,14 @@ class Limits:
 
 @dataclass
 class Case:
-    """One partition to translate: its bounds, pairs, samples, read budget and findings.
+    """One partition, or one segment of a partition, to translate.
 
     Attributes:
-        floors: log ends of both clusters as the recorder sampled them, for a source that cannot be read.
-        segment: the segment to translate; ``bounds`` are then the segment's bounds.
+        bounds: log starts and ends on both clusters; of the segment if only a segment is translated.
+        pairs: usable offset syncs.
+        limits: read limits of the job.
+        floors: log ends of both clusters as the flight recorder sampled them, for a source that cannot be read.
+        segment: the segment to translate.
         left: records that may still be read, by cluster (SOURCE, TARGET).
         read: records that were read, by cluster.
         holes: source records that are missing on the target.
@@ -117,12 +125,12 @@ class Case:
 
     @property
     def ends_match(self) -> bool:
-        """Whether the target holds every source record up to the source's end, and no other record behind them."""
+        """Whether the target holds all source records below the cut-off, and no records of other writers."""
         return (self.bounds.drained or self.segment.closed) and not self.bounds.other_writer
 
     @property
     def target_cut(self) -> bool:
-        """Whether target retention has deleted the segment's oldest records."""
+        """Whether the target's log starts above the segment's begin: retention has deleted the oldest records."""
         return self.bounds.target_start != self.segment.target_from
 
     def first_offset(self, upstream: int) -> int | None:
@@ -136,16 +144,16 @@ class Case:
         return None if start is None or begin is None or start < begin or self.bounds.target_compacted else start
 
     def window(self, side: str, start: int, end: int) -> ReadWindow:
-        """Return a read window of this partition on one cluster."""
+        """Return the offset range ``start`` to ``end`` (exclusive) of this partition on cluster ``side``."""
         bounds = self.bounds
         topic = bounds.topic if side == SOURCE else bounds.target_topic
         with_keys = bounds.target_compacted or bounds.source_compacted
         return ReadWindow(side, topic, bounds.partition, start, end, bounds.compare_timestamps, with_keys)
 
     def fetch(self, *windows: ReadWindow) -> Search:
-        """Request the windows that are not empty; return the records of each window, None for an empty window.
+        """Request the records of offset ranges from the caller; return the records of each range, in order.
 
-        The records are counted in `read`.
+        An empty range is not requested: its result is None. The numbers of records are added to `read`.
         """
         requested = [window for window in windows if window.start < window.end]
         received = iter((yield requested) if requested else [])
@@ -155,7 +163,7 @@ class Case:
         return parts
 
     def may_read(self, side: str, count: int) -> bool:
-        """Deduct ``count`` offsets from the read budget; False if the budget is too small."""
+        """Deduct ``count`` offsets from a cluster's read budget; return False if the budget is too small."""
         if count > self.left[side]:
             return False
         self.left[side] -= count
@@ -163,33 +171,33 @@ class Case:
 
 
 class SourceCase(Case):
-    """A case whose source offsets are known."""
+    """A case whose bounds state the source's log start and cut-off."""
 
     bounds: SourceBounds
 
 
 class TargetCase(Case):
-    """A case whose target exists."""
+    """A case whose target partition exists."""
 
     bounds: TargetBounds
 
 
 class FullCase(SourceCase, TargetCase):
-    """A case with all offsets of both logs known."""
+    """A case whose bounds state the log starts and ends of both clusters."""
 
     bounds: FullBounds
 
 
 def source_known(case: Case) -> TypeGuard[SourceCase]:
-    """Return whether a case's source offsets are known."""
+    """Return whether a case's bounds state the source's log start and cut-off."""
     return case.bounds.source_start is not None and case.bounds.cut_off is not None
 
 
 def target_known(case: Case) -> TypeGuard[TargetCase]:
-    """Return whether a case's target exists."""
+    """Return whether a case's target partition exists."""
     return case.bounds.target_exists
 
 
 def both_known(case: Case) -> TypeGuard[FullCase]:
-    """Return whether all offsets of both logs are known."""
+    """Return whether a case's bounds state the log starts and ends of both clusters."""
     return source_known(case) and target_known(case)

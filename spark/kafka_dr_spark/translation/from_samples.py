@@ -1,4 +1,6 @@
-"""Translate positions without the source, from log ends that the recorder sampled; safe by decisions/0008.
+"""Translate positions without the source, from log ends that the flight recorder sampled; safe by decisions/0008.
+
+A *floor* is a sample (E, D) of a partition's log ends: E on the source, D on the target.
 
 Invariants:
 
@@ -22,9 +24,10 @@ from kafka_dr_spark.translation.case import TARGET, Answer, Case, Search, Target
 
 
 def from_floors(case: TargetCase, positions: Ints) -> Search:
-    """Return one answer per position (ascending): the highest of three target offsets.
+    """Return one answer per position (ascending), at the highest of three target offsets.
 
-    These are the first copy of the pair below, the floor, and the count down from a pair above. None without any.
+    The three are the first copy of the record of the nearest pair below, the D of the newest floor below, and the
+    offset counted down from a pair above. An answer is None if the partition has neither a pair nor a floor for it.
     """
     below = pair_below(case.pairs, positions)
     copies = yield from _first_copies(case, [int(index) for index in np.unique(below) if index >= 0])
@@ -40,9 +43,10 @@ def from_floors(case: TargetCase, positions: Ints) -> Search:
 
 
 def _first_copies(case: Case, indexes: list[int]) -> Search:
-    """Return, by index of a pair, the first target offset from the floor on with the content of the pair's record.
+    """Return, by index of a pair, the target offset of the first copy of the pair's record.
 
-    Pairs are left out if the target's records from floor to pair are deleted or too many to read.
+    The target is read from the floor below the pair on. A pair is left out if the target's records from this floor to
+    the pair are deleted or too many to read.
     """
     windows = {}
     for index in indexes:
@@ -59,7 +63,10 @@ def _first_copies(case: Case, indexes: list[int]) -> Search:
 
 
 def _placed(case: TargetCase, index: int, copy: int | None, position: int) -> tuple[int, str] | None:
-    """Return the higher of a pair's first copy and the floor, and its evidence; None without pairs and floor."""
+    """Return the target offset for a position, from a pair's first copy or from the floor, and its evidence.
+
+    The higher offset counts; the target's log start is returned if neither is higher. None without any pair and floor.
+    """
     bounds, floor = case.bounds, case.floors.below(position)
     if index < 0 and floor is None and not len(case.pairs):
         return None

@@ -39,7 +39,7 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCa
 def to_originals(case: FullCase, positions: Ints) -> Search:
     """Return one answer per position (ascending): by content if the segment can be read on both clusters.
 
-    Otherwise by pairs and by counting the originals down.
+    If not, the answers come from pairs and from counting the originals down.
     """
     bounds, limits = case.bounds, case.limits
     target = case.window(TARGET, bounds.target_start, bounds.boundary)
@@ -53,7 +53,7 @@ def to_originals(case: FullCase, positions: Ints) -> Search:
 
 
 def _trusted(case: Case, positions: Ints) -> Search:
-    """Return the pairs next to the positions whose two records are equal; all pairs if the source cannot be read."""
+    """Return those pairs next to the positions whose two records are equal; all pairs without a readable source."""
     if not case.limits.source_readable:
         return case.pairs
     above = np.searchsorted(case.pairs.upstream, positions)
@@ -62,7 +62,7 @@ def _trusted(case: Case, positions: Ints) -> Search:
 
 
 class _Matched:
-    """Answers from a segment of which all records that still exist were read, on both clusters."""
+    """Determines the answers in a segment whose remaining records were all read, on both clusters."""
 
     def __init__(self, case: FullCase, copies: Records, originals: Records) -> None:
         self._case, self._copies, self._originals = case, copies, originals
@@ -112,7 +112,7 @@ class _Matched:
         )
 
     def _reached(self, first: Ints) -> Ints:
-        """Return, per row of the copies, how many originals the copies below that row show to be reached."""
+        """Return per row number in ``first`` how many originals are reached, as shown by the copies before that row."""
         first_original = _first_rows(self._theirs, self._size)
         if not self._target_whole:
             # A content that occurs once among all copies has one original; of a content that recurs, the first original
@@ -124,9 +124,9 @@ class _Matched:
         return np.append(0, highest)[first]
 
     def _not_above(self, positions: Ints) -> Ints:
-        """Return per position how many originals must be reached, as too few copies follow the position.
+        """Return per position how many originals must be reached, because too few copies follow the position.
 
-        From the last of these originals on, not every original has a copy of its own at or above the position.
+        An original that is not reached has a copy of its own at or above the position (invariant 2).
         """
         copy_offsets = match_codes_from_end(self._theirs, self._ours, self._copies.offsets)
         copied_rows = np.flatnonzero(copy_offsets != ABSENT)
@@ -141,7 +141,7 @@ class _Matched:
         return lowest[first]
 
     def _bounds(self, positions: Ints, first: Ints, reached: Ints) -> Ints:
-        """Return per position how many originals, from the number ``reached`` on, the group may have read."""
+        """Return per position how many originals from number ``reached`` on a group at the position may have read."""
         behind = len(self._theirs) - reached
         consumed = first if self._source_whole else positions - self._case.segment.source_from
         compacted = self._case.bounds.source_compacted
@@ -153,9 +153,10 @@ class _Matched:
         return bounds
 
     def _missing(self) -> tuple[Mask, Mask]:
-        """Return two masks of copies without an original on the target: it is missing, or retention deleted it.
+        """Return two masks of the copies whose original is not on the target.
 
-        Only the first copy of each content is marked.
+        The first marks copies whose original is missing, the second copies whose original retention has deleted. Only
+        the first copy of each content is marked.
         """
         absent = _first_rows(self._theirs, self._size)[self._ours] == ABSENT
         missing = absent & (_first_rows(self._ours, self._size)[self._ours] == np.arange(len(self._ours)))
@@ -170,9 +171,9 @@ class _Matched:
 
 
 class _Counted:
-    """Answers from a segment that is too long to read, or whose source cannot be read.
+    """Determines the answers in a segment that is too long to read, or whose source cannot be read.
 
-    They come from pairs, and from counting the originals down.
+    The answers come from pairs, and from counting the originals down.
     """
 
     def __init__(self, case: FullCase, pairs: Pairs, originals: Records | None) -> None:
@@ -216,10 +217,10 @@ class _Counted:
         return target_offsets
 
     def _counted_down(self, positions: Ints) -> Ints:
-        """Return per position a target offset, counted down from the pairs above it and from the segment's end.
+        """Return per position a target offset, counted down from the pairs above the position and the segment's end.
 
         From this target offset to a pair's original lie as many originals as source offsets from the position to the
-        pair's copy. The highest result counts; it is the segment's begin if the originals were not read.
+        pair's copy. The highest such offset counts. The segment's begin is returned if the originals were not read.
         """
         bounds = self._case.bounds
         if self._originals is None:
@@ -234,9 +235,10 @@ class _Counted:
         """Return per position a target offset at or above which all originals of the copies from the position on lie.
 
         In a range between two pairs with more copies than originals, MirrorMaker 2 jumped back by the difference, at
-        unknown places. If the originals were not read, transaction markers may lie among them: then MirrorMaker 2 may
-        have jumped back, in a range of unequal lengths, by all its copies but one. If the last copy is not proven to be
-        of the last original, MirrorMaker 2 may have died while repeating: then the copies may be of any original.
+        unknown places. If the originals were not read, transaction markers may lie among the originals: MirrorMaker 2
+        may then have jumped back, in a range of unequal lengths, by all copies of the range but one. If the last copy
+        is not proven to be of the last original, MirrorMaker 2 may have stopped while it repeated records: the copies
+        may then be of any original.
         """
         copy_offsets, number = (
             np.append(self._pairs.upstream, self._case.bounds.cut_off),
@@ -257,7 +259,7 @@ class _Counted:
         return self._target_offset_of(np.where(positions == copy_offsets[-1], number[-1], not_below))
 
     def _count_below(self, target_offsets: Ints) -> Ints:
-        """Return how many originals lie below each target offset; count offsets if the originals were not read."""
+        """Return how many originals lie below each target offset; if originals were not read, how many offsets."""
         return (
             target_offsets - self._case.bounds.target_start
             if self._originals is None
@@ -265,7 +267,7 @@ class _Counted:
         )
 
     def _target_offset_of(self, numbers: Ints) -> Ints:
-        """Return the target offset of each original, given its number; one past the last gives the segment's end."""
+        """Return the target offset of each original by its number; the number after the last is the segment's end."""
         bounds = self._case.bounds
         return (
             numbers + bounds.target_start
@@ -274,9 +276,10 @@ class _Counted:
         )
 
     def _bounds(self, positions: Ints, target_offsets: Ints) -> Ints:
-        """Return how many originals from each target offset on a group at the position may have read.
+        """Return per position how many originals from its target offset on a group at the position may have read.
 
-        That is at most the copies below the position, less the originals below the target offset.
+        This number is at most the number of copies below the position less the originals below the target offset, and
+        at most the number of originals from the target offset on.
         """
         consumed, behind = positions - self._case.segment.source_from, self._case.bounds.boundary - target_offsets
         if self._originals is not None:

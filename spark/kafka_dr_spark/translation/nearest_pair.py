@@ -4,8 +4,8 @@ Invariants:
 
 1. The last copies of all source records from position p on lie after the last pair (u, d) with u <= p, provided that
    MirrorMaker 2, after that pair, mirrored up to the highest record that it ever mirrored. A drained partition proves
-   this. Without a source, MirrorMaker 2 may have restarted near the end and died before it reached the end of its
-   previous run: then only pairs before this restart count.
+   this. If the source cannot be read, MirrorMaker 2 may have restarted near the end and stopped before it reached the
+   end of its previous run: then only pairs before this restart count.
 2. A range between two pairs that has equal length on both clusters is assumed to hide no restart; any other range that
    is long enough to hide one raises the bound: the bound then reaches to the end of that range.
 """
@@ -41,9 +41,9 @@ def nearest_pairs(case: TargetCase, positions: Ints) -> Search:
 
 
 def _from_lower(case: TargetCase, trusted: Pairs, index: int, lower: int, position: int, **known: Any) -> Answer:
-    """Return the answer by pair ``index``; if ``lower`` differs, by pair ``lower`` of the pairs ``trusted``.
+    """Return the answer for a position by pair ``index`` or, if ``lower`` differs, by pair ``lower`` of ``trusted``.
 
-    The bound of the latter reaches to the same target offset as that of pair ``index``.
+    The bound of an answer by ``lower`` reaches to the same target offset as the bound of an answer by ``index``.
     """
     target, bound, class_, evidence = nearest_place(case.pairs, case.bounds, index, position, **known)
     if index != lower:
@@ -66,7 +66,7 @@ def nearest_place(
     Args:
         pairs: pairs of the partition.
         bounds: bounds of the partition.
-        index: index of the last pair with u <= position; -1 without one: then the target's log start is the answer.
+        index: index of the last pair with u <= position; -1 if there is none: the answer is the target's log start.
         position: source position.
         exact_pairs: whether a pair at the position itself may give an exact answer, if no later range can hide a
             restart.
@@ -91,7 +91,7 @@ def nearest_place(
 def last_undetected_restart_end(pairs: Pairs, bounds: TargetBounds, first: int) -> int | None:
     """Return the target offset at which the last range ends that may hide a restart from before pair ``first``.
 
-    Only ranges after pair ``first`` are examined; None if none of them may hide such a restart.
+    Only ranges after pair ``first`` are examined. None if no such range may hide a restart.
     """
     if first >= len(pairs):
         return None
@@ -102,7 +102,7 @@ def last_undetected_restart_end(pairs: Pairs, bounds: TargetBounds, first: int) 
     records_to_start[np.maximum.accumulate(on_source <= 0)] = 1
     capacity = on_target.copy()
     capacity[-1] -= 1
-    # A run of MirrorMaker 2 that died may have mirrored no further than the position itself.
+    # A run of MirrorMaker 2 that ended early may have mirrored no further than the position itself.
     records_to_start[-1] = records_to_start[-1] if bounds.drained else 1
     hiding = np.flatnonzero(~equal_length & (capacity >= records_to_start))
     return int(np.append(pairs.downstream, bounds.boundary)[first + 1 + hiding[-1]]) if len(hiding) else None
@@ -111,8 +111,8 @@ def last_undetected_restart_end(pairs: Pairs, bounds: TargetBounds, first: int) 
 def after_last_copy(case: FullCase) -> Search:
     """Return the answer for a group that has read the whole source log, if the target's end alone proves nothing.
 
-    The target position is right after the last copy of the source's last record, so that the group reads all records
-    that another writer added to the target after this copy.
+    The target position is right after the last copy of the source's last record: the group then reads all records that
+    another writer added to the target after this copy. The answer is a refusal if no such copy is found.
     """
     bounds = case.bounds
     last = yield from _newest_record(case)
@@ -160,7 +160,7 @@ def _newest_record(case: FullCase) -> Search:
 def without_source(case: TargetCase, positions: Ints) -> Search:
     """Return one answer per position (ascending) from pairs and target records alone.
 
-    Without any pair each answer is None: the group's policy decides.
+    If the partition has no pair, each answer is None, and the group's policy decides.
     """
     if not len(case.pairs):
         return [None] * len(positions)
@@ -175,8 +175,9 @@ def without_source(case: TargetCase, positions: Ints) -> Search:
 def _settled_pairs(case: TargetCase, positions: Ints) -> Search:
     """Return the settled pairs, and the target offset from which on no content recurs.
 
-    After a settled pair MirrorMaker 2 mirrored up to the highest record that it ever mirrored. The target is read from
-    the pair below the lowest position to its end or, if the read limit forbids that, from the first unsettled range on.
+    A pair is settled if MirrorMaker 2, after this pair, mirrored up to the highest record that it ever mirrored. The
+    target is read from the pair below the lowest position to the target's end or, if that exceeds the read limit, from
+    the first unsettled range on.
     """
     pairs, bounds = case.pairs, case.bounds
     first = first_unsettled(pairs, bounds)
@@ -195,7 +196,10 @@ def _settled_pairs(case: TargetCase, positions: Ints) -> Search:
 
 
 def _before_restart(pairs: Pairs, first: int, recurring: Ints) -> Pairs:
-    """Return the pairs before the first sign of a restart after pair ``first``: u does not rise, or contents recur."""
+    """Return the pairs before the first sign of a restart after pair ``first``.
+
+    Such a sign is a u that does not rise, or a target record whose content recurs.
+    """
     first_range = max(first, 0)
     back = np.flatnonzero(np.diff(pairs.upstream[first_range:]) <= 0)
     before_back = first_range + 1 + int(back[0]) if len(back) else len(pairs)
@@ -208,8 +212,9 @@ def _before_restart(pairs: Pairs, first: int, recurring: Ints) -> Pairs:
 def first_unsettled(pairs: Pairs, bounds: TargetBounds) -> int | None:
     """Return the index of the first pair whose following range may hold records that a restart did not mirror again.
 
-    -1 stands for the range before the first pair; None if there is no such range. A range is ruled out if its lengths
-    are equal, or if the pairs after it name as many different source records above its start as it has target records.
+    -1 stands for the range before the first pair; None if no range may hold such records. A range is ruled out if it is
+    equally long on source and target, or if the pairs after the range name at least as many different source records
+    above its start as the range has target records.
     """
     on_source, on_target = lengths_after_pairs(pairs, bounds)
     if len(np.unique(pairs.upstream)) < pairs.downstream[0] - bounds.target_start:

@@ -1,6 +1,8 @@
 """Translate one partition's positions: answer without reading where possible, plan reads, combine the answers.
 
-No function here reads Kafka: each search yields the windows it needs and is sent their records.
+No function of this module reads Kafka: each search yields the windows (offset ranges) that it needs and is sent their
+records. An *upper anchor* is where a range to read ends: a pair (offset sync) or both logs' ends; `by_content` states
+what is proven of it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ NEAR_WHEN_INCOMPLETE = 50
 
 
 def answer_without_reading(case: Case, position: int) -> Answer | None:
-    """Return the answer that bounds alone give to a position, None if records or pairs must be examined."""
+    """Return the answer that the logs' bounds alone give for a source position; None if pairs or records are needed."""
     bounds = case.bounds
     if bounds.recreated:
         return refused_answer("the topic was recreated: its offset syncs belong to the older log")
@@ -51,7 +53,7 @@ def answer_without_reading(case: Case, position: int) -> Answer | None:
 
 
 def answers_without_reading(case: Case, positions: Ints) -> dict[int, Answer | None]:
-    """Return for each position the answer of `answer_without_reading`, faster for many positions."""
+    """Return by position the result of `answer_without_reading`; faster than one call per position."""
     bounds, answers = case.bounds, dict.fromkeys(positions.tolist())
     outside = positions
     if bounds.target_exists and not bounds.recreated and bounds.cut_off is not None:
@@ -70,10 +72,11 @@ def _without_target(case: Case) -> Answer:
 
 
 def plan_reads(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
-    """Group ascending positions into ranges to read, each with the index of its upper anchor.
+    """Return the positions (ascending) grouped by the range to read, each group with the index of its upper anchor.
 
-    The upper anchor is the first pair after which no range is long enough to hide a restart from before the position,
-    judged by the pairs alone, or the logs' ends. Ranges that overlap on the source are merged.
+    The upper anchor is the first pair after which, judged by the pairs alone, no range between pairs is long enough to
+    hide a restart of MirrorMaker 2 from before the position; one past the last pair means both logs' ends. Ranges that
+    overlap on the source are merged.
     """
     pairs, bounds = case.pairs, case.bounds
     hiding = longest_undetected_restart(pairs, bounds, case.limits.reach)
@@ -87,7 +90,10 @@ def plan_reads(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
 
 
 def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[Ints, int]]:
-    """Return the cheapest ranges that the read limit allows; of a longer range the positions nearest its anchor."""
+    """Return those groups of `plan_reads` whose ranges the read limit allows, shortest first.
+
+    Of a group whose range is too long, the positions nearest to its upper anchor are returned.
+    """
     upstream = np.append(case.pairs.upstream, case.bounds.cut_off)
     budget, chosen = case.left["source"], []
     for positions, top in sorted(planned, key=lambda candidate: int(upstream[candidate[1]] - candidate[0][0])):
@@ -99,7 +105,10 @@ def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[
 
 
 def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
-    """Return the searches that answer the positions (ascending), each with those positions that it answers."""
+    """Return the searches that answer the positions (ascending), each with the positions that it answers.
+
+    [] if the target partition does not exist.
+    """
     if not len(positions) or not target_known(case):
         return []
     if both_known(case) and case.segment.copied_back:
@@ -115,7 +124,11 @@ def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
 
 
 def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
-    """Return one answer per position: by content, else by the last copy of the newest record, or by pairs."""
+    """Return one answer per position, by content.
+
+    A position that content does not answer is answered by pairs, or, if no record follows it on the source, by the
+    last copy of the source's newest record.
+    """
     stretch = LogRange(case, positions, top)
     answers = yield from stretch.settle()
     open_rows = [row for row, answer in enumerate(answers) if answer is None]
@@ -131,9 +144,9 @@ def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
 
 
 def _from_pairs(case: TargetCase, positions: Ints) -> Search:
-    """Return one answer per position, from pairs; in a closed segment only from first copies.
+    """Return one answer per position, from pairs; in a closed segment from the first copies of the pairs' records.
 
-    MirrorMaker 2's last run may have died before the end of a closed segment.
+    MirrorMaker 2's last run may have ended before it reached the end of a closed segment.
     """
     if not case.segment.closed:
         return (yield from nearest_pairs(case, positions))
@@ -143,13 +156,13 @@ def _from_pairs(case: TargetCase, positions: Ints) -> Search:
 
 
 def first_available(case: Case, positions: Ints) -> Ints:
-    """Return the positions, with those below the source's log start replaced by that start."""
+    """Return the positions; each position below the source's log start is replaced by the log start."""
     start = case.bounds.source_start
     return positions if start is None else np.maximum(positions, start)
 
 
 def note_raised(case: Case, position: int, answer: Answer) -> Answer:
-    """Return the answer, with a note if its position lay below the source's log start."""
+    """Return the answer, with a note if ``position`` is below the source's log start."""
     start = case.bounds.source_start
     if start is None or position >= start:
         return answer

@@ -45,15 +45,18 @@ Read = Callable[[list[ReadWindow]], list[Records]]
 
 @lru_cache
 def output_schema() -> pa.Schema:
-    """Return the schema of a task's output; column ``kind`` tells translation rows from report rows.
+    """Return the schema of a task's output: translation rows, and one report row per partition.
 
-    There is one report row per partition, with JSON in column ``evidence``.
+    Column ``kind`` is ROW or REPORT; a report row has its report as JSON in column ``evidence``.
     """
     return arrow_schema("translation").append(pa.field("kind", pa.string(), False))
 
 
 def drive_searches(started: list[Search], read: Read) -> list[Any]:
-    """Run searches to their ends, return their results: windows that they request in one round are read together."""
+    """Run searches to their ends and return their results, in order.
+
+    The offset ranges that the searches request in one round are read together.
+    """
     results: list[Any] = [None] * len(started)
     requested: dict[int, list[ReadWindow]] = {}
 
@@ -77,7 +80,7 @@ def drive_searches(started: list[Search], read: Read) -> list[Any]:
 def translate_cases(
     cases: dict[tuple[Any, ...], tuple[Case, Ints]], read: Read
 ) -> dict[tuple[Any, ...], dict[int, Answer | None]]:
-    """Return for each case the answer of each distinct position; None leaves the decision to the group's policy."""
+    """Return by case the answer of each distinct position; None if the group's policy must decide."""
     answers: dict[tuple[Any, ...], dict[int, Answer | None]] = {}
     started: list[tuple[tuple[Any, ...], Ints, Search]] = []
     for key, (case, positions) in cases.items():
@@ -93,7 +96,7 @@ def translate_cases(
 def translate_partitions(
     partitions: dict[Key, tuple[Partition, Ints]], read: Read
 ) -> dict[Key, dict[int, Answer | None]]:
-    """Return per partition the answer of each distinct position; None leaves the decision to the group's policy."""
+    """Return by partition the answer of each distinct position; None if the group's policy must decide."""
     cases = {key: partition.cases(positions) for key, (partition, positions) in partitions.items()}
     case_answers = translate_cases(
         {(*key, number): case for key, partition_cases in cases.items() for number, case in enumerate(partition_cases)},
@@ -117,7 +120,7 @@ def _add_answers(case: Case, answers: dict[int, Answer | None], results: dict[in
 
 
 def task_portions(weights: dict[Key, int], most: int) -> Iterator[list[Key]]:
-    """Yield portions of partitions whose weights add up to at most ``most``; a heavier partition comes alone."""
+    """Yield portions of partitions whose weights add up to at most ``most``; a heavier partition is one portion."""
     portion: list[Key] = []
     weight = 0
     for key, added in weights.items():
@@ -140,19 +143,22 @@ class PartitionTask:
         access: KafkaAccess,
         segments: dict[Key, tuple[Segment, ...]] | None = None,
     ) -> None:
-        """Prepare.
+        """Store what the task needs.
 
         Args:
+            bounds: log starts and ends, by partition.
+            limits: read limits.
+            access: client settings of both clusters.
             segments: segments by partition, oldest first; without partitions whose replication direction never changed.
         """
         self._bounds, self._limits, self._access, self._segments = bounds, limits, access, segments or {}
 
     def __call__(self, packed: bytes) -> bytes:
-        """Turn packed `TAGGED` rows into packed rows of `output_schema`."""
+        """Return the packed rows of `output_schema` for packed `TAGGED` rows."""
         return pack_table(self.translate(unpack_table(packed)))
 
     def translate(self, rows: pa.Table) -> pa.Table:
-        """Turn `TAGGED` rows into translation rows and report rows; partitions without positions are left out."""
+        """Return the translation rows and report rows of `TAGGED` rows, for the partitions that have positions."""
         tables = {key: kinds for key, kinds in split_by_partition(rows).items() if len(kinds[POSITION])}
         with WindowReader(self._access, self._limits) as reader:
             finished = [batch for portion in self._portions(tables) for batch in self._translate(portion, reader.read)]
@@ -205,7 +211,7 @@ def _syncs(rows: TaskRows) -> Syncs:
 
 
 def case_of(kinds: Kinds, bounds: LogBounds, limits: Limits) -> Case:
-    """Return the case that a partition's tagged rows describe."""
+    """Return the case of a partition, with the pairs and samples from its rows."""
     source_end, target_end, replicated, sampled_at = (kinds[FLOOR].numbers(name) for name in "abcd")
     floors = usable_floors(source_end, target_end, replicated, sampled_at, bounds)
     # A readable source or the recorder's samples show whether the target's log was replaced.
@@ -215,7 +221,11 @@ def case_of(kinds: Kinds, bounds: LogBounds, limits: Limits) -> Case:
 
 
 def finished_rows(key: Key, rows: TaskRows, case: Case | None, answers: dict[int, Answer | None]) -> pa.Table:
-    """Return one translation row per group of a partition, with the answer to the group's position."""
+    """Return one translation row per group of a partition, with the answer for the group's position.
+
+    Raises:
+        ContractBroken: a group has more than one row.
+    """
     names = rows.column("name")
     if len(names) > 1 and pc.any(pc.equal(names[1:], names[:-1])).as_py():
         raise ContractBroken(f"positions: a group has more than one row for {key[0]}-{key[1]}")
@@ -241,7 +251,8 @@ def finished_rows(key: Key, rows: TaskRows, case: Case | None, answers: dict[int
 def of_those_that_moved(columns: dict[str, pa.Array], moved: pa.Array, case: Case | None) -> dict[str, pa.Array]:
     """Return the columns ``bound`` and ``exact``, changed for groups that may have read on after they were recorded.
 
-    Such a group may have read all target records from its target position on. Empty if the target does not exist.
+    Such a group may have read all records whose copies lie from its target position on, so its bound reaches to the
+    boundary. The result is empty if the target partition does not exist.
     """
     if case is None or not case.bounds.target_exists:
         return {}

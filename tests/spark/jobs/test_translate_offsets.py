@@ -104,7 +104,9 @@ def test_spark_starts_while_its_input_is_written(
     (tmp_path / "nothing" / "failed").touch()
     refused = run_here(JOB, tmp_path / "nothing", tmp_path / "none", *clusters, more=("--wait-for-input", "120"))
     assert refused.returncode != 0
-    assert refused.stdout.strip().splitlines()[-1].endswith("could not be written: the log of the step states why")
+    assert (
+        refused.stdout.strip().splitlines()[-1].endswith("could not be written; the log of the Airflow task states why")
+    )
     assert not (tmp_path / "none").exists()
 
 
@@ -119,7 +121,9 @@ def test_a_failure_is_one_clear_line_without_secrets(
     done = submit(JOB, wrong, tmp_path / "out", *clusters, **{"client.id": "hunter2"})
     assert done.returncode != 0
     # spark-submit hands a Python driver's stderr on to its own stdout.
-    assert done.stdout.strip().splitlines()[-1] == "ERROR target orders-0: offset 4973 lies outside the log"
+    assert done.stdout.strip().splitlines()[-1] == (
+        "ERROR target orders-0: offset 4973 lies outside the log; find out whether the log was truncated or recreated"
+    )
     assert "hunter2" not in done.stderr + done.stdout
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("out")]
 

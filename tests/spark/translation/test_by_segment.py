@@ -297,10 +297,22 @@ def test_segments_are_read_in_their_order(tmp_path: Path) -> None:
         (rows_of(*STAYED.segments[:2]), "must be numbered from 0, and the last one must be open"),
         (rows_of(*STAYED.segments)[1:], "must be numbered from 0"),
         (rows_of(Segment(0, None, 0, None, True)), "copied from the source"),
-        (rows_of(Segment(0, 5, 0, None, False), STAYED.segments[-1]), "number 0 of t-0 does not follow"),
-        (rows_of(STAYED.segments[1], Segment(6, None, 5, None)), "number 1 of t-0 does not follow"),
-        (rows_of(STAYED.segments[1], Segment(7, None, 4, None)), "number 1 of t-0 does not follow"),
-        (rows_of(Segment(5, 4, 0, 0, False), STAYED.segments[-1]), "number 0 of t-0 does not follow"),
+        (
+            rows_of(Segment(0, 5, 0, None, False), STAYED.segments[-1]),
+            "segment 0 of t-0 must begin at or above the end of the segment before it",
+        ),
+        (
+            rows_of(STAYED.segments[1], Segment(6, None, 5, None)),
+            "segment 1 of t-0 must begin at or above the end of the segment before it",
+        ),
+        (
+            rows_of(STAYED.segments[1], Segment(7, None, 4, None)),
+            "segment 1 of t-0 must begin at or above the end of the segment before it",
+        ),
+        (
+            rows_of(Segment(5, 4, 0, 0, False), STAYED.segments[-1]),
+            "segment 0 of t-0 must begin at or above the end of the segment before it",
+        ),
         (rows_of(WHOLE) * 2, "two segments with the same number"),
     ],
 )
