@@ -1,4 +1,4 @@
-"""The independent checker: compares the real clusters with the ground truth and imports none of the product."""
+"""Independent checker: compares the clusters with the records that clients wrote; imports nothing of the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds acknowledged records that are not on the cluster clients use now, in an export, or in quarantine."""
+"""Find acknowledged records that are neither on the clients' present cluster nor in an export nor in quarantine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lab.workload.ground_truth import TruthRecord
 
 
 class Owed(NamedTuple):
-    """One acknowledged record.
+    """One acknowledged record, which must not be lost.
 
     Args:
         period: number of the period in which the record was written.
         cluster: alias of the cluster that acknowledged the record.
-        in_place: the record's offset is still valid on that cluster: the log was not recreated after the write.
+        in_place: the record's offset is still valid on that cluster, because the topic was not recreated since.
     """
 
     period: int
@@ -38,10 +38,10 @@ def unaccounted_records(
     exported: set[int],
     elsewhere: Iterable[int],
 ) -> list[Owed]:
-    """Return the acknowledged records that are nowhere: not in the cluster's logs, an export or a quarantine topic.
+    """Return the acknowledged records that are neither in the cluster's logs nor in an export nor in quarantine.
 
-    A record that is still at its offset, replayed or exported accounts for this one record only; other copies in the
-    logs account for any record of equal content.
+    A record that is still at its offset, replayed or exported accounts for itself only; another copy in the logs
+    accounts for any one record of equal content.
 
     Args:
         owed: acknowledged records in write order.
@@ -71,9 +71,10 @@ def unaccounted_records(
 
 
 def stale_keys(owed: Sequence[Owed], log: Sequence[Held], exported: set[int]) -> list[Owed]:
-    """Return, per key, the latest acknowledged record not exported, unless it is the key's latest in the log.
+    """Return, per key, the latest acknowledged record that is not exported, if it is not the key's latest in the log.
 
-    A later, exported record may be the key's latest in the log instead. A key that ends with a tombstone may be absent.
+    A key is left out if a later, exported record is the key's latest in the log, or if the key's latest acknowledged
+    record is a tombstone and the log has no record of the key.
 
     Args:
         owed: acknowledged records of a compacted topic, in write order.

@@ -1,4 +1,4 @@
-"""Checks of clients and fences: times of acknowledgements, consumed records, positions that must (not) exist."""
+"""Check clients and fences: times of acknowledgements, consumed records, positions that must or must not exist."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def late_acknowledgements(
     """Return a finding for every record that the source acknowledged after an event, such as its proven fence.
 
     Args:
-        acknowledgements: each with the time at which its producer noted it, in milliseconds since 1970.
+        acknowledgements: each with the time at which its producer logged it, in milliseconds since 1970.
         fenced_at: time of the event, in milliseconds since 1970.
         event: the event's name in findings.
-        grace: milliseconds by which the noted time may be later than the answer.
+        grace: milliseconds by which the logged time may be later than the answer.
     """
     return [
         Finding(
@@ -89,7 +89,7 @@ def absent_positions(
         to_mirrored: maps a source partition to its mirrored partition on the target.
         local: maps a source partition to the target partition that clients write, where the group must also have
             position 0; None if clients write to the mirrored partition.
-        before: the group's positions on the target before the client move: a local partition may still have these.
+        before: the group's positions on the target before the client move, which are allowed on local partitions.
     """
     expected, before = set(map(to_mirrored, source)), before or {}
     findings = [
@@ -157,8 +157,8 @@ def misplaced_positions(
         target_position: the committed target position.
         start: the target's log start.
         unread: id of the first skipped record, for the finding.
-        known: the source position below which records count as re-reads; None: the committed source position.
-        bound: allowed number of re-reads, None for any number. With 0 the position must be exact: then MirrorMaker 2's
+        known: the source position below which records count as re-reads; None for the committed source position.
+        bound: allowed number of re-reads, None for any number. With 0 the position must be exact, and MirrorMaker 2's
             repeats of unread records count as re-reads, too.
     """
     standing = alignment.standing(position, target_position)
@@ -197,7 +197,7 @@ def _read_again(alignment: Alignment, position: int, target_position: int, bound
 def consumed_findings(
     consumption: Consumption, live: Log, target: Log, bound: int
 ) -> tuple[list[Finding], dict[str, int]]:
-    """Check by content that a group consumed every record of one partition, and count its re-reads.
+    """Return findings if a group did not consume every record of one partition, or read too many records again.
 
     Args:
         consumption: the offsets that the group consumed on both clusters.
@@ -212,7 +212,7 @@ def consumed_findings(
     source_digests = dict(live)
     consumed = Counter(source_digests[offset] for offset in consumption.on_source if offset in source_digests)
     consumed.update(target_digests[offset] for offset in consumption.on_target if offset in target_digests)
-    # A content that the target has several times may be MirrorMaker 2's repeat: it counts as no re-read.
+    # A content that the target has several times may be a repeat of MirrorMaker 2 and does not count as a re-read.
     copies = Counter(target_digests.values())
     expected = _expected_records(consumption, live, target)
     skipped = [offset for offset, digest in expected if not _consume_one(consumed, digest)]
@@ -236,7 +236,15 @@ def consumed_findings(
 
 
 def unread_new_records(group: str, at: Place, new: Log, consumed: Iterable[int], reached: int) -> list[Finding]:
-    """Return a finding per record in `new` (written on the target) below the position `reached` but not consumed."""
+    """Return a finding per record in `new` (written on the target) that the group passed without consuming it.
+
+    Args:
+        group: the group's id.
+        at: the target partition.
+        new: (offset, digest) of records that clients wrote on the target.
+        consumed: offsets that the group consumed.
+        reached: the group's position; records at or above it need not be consumed.
+    """
     consumed_offsets = set(consumed)
     return [
         Finding("never delivered", "written on the target and never consumed", group, *at, offset)
@@ -273,7 +281,7 @@ def closed_target(target: ClusterReader, topics: Collection[str], mirrored: Coll
 
 
 def _expected_records(consumption: Consumption, live: Log, target: Log) -> Log:
-    # Records at or above the group's target position are not consumed yet, which is no fault.
+    # Records at or above the group's target position need not be consumed yet.
     ahead = Counter(digest for offset, digest in target if offset >= consumption.reached)
     consumed_on_source = set(consumption.on_source)
     first = bisect_left(live, (consumption.start, -(2**63)))

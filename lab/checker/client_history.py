@@ -1,4 +1,4 @@
-"""Reads the demo clients' event logs: acknowledgements, consumed offsets, commits."""
+"""Read the demo clients' event logs: acknowledgements, consumed offsets, commits."""
 
 from __future__ import annotations
 

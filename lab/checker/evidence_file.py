@@ -1,4 +1,4 @@
-"""Checks of the evidence file: that it is complete, free of contradictions, and agrees with the clusters."""
+"""Check that the evidence file is complete, does not contradict itself, and agrees with the clusters."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def wall_clock_milliseconds(text: str) -> int:
     """Return an ISO 8601 time as milliseconds since 1970.
 
     Raises:
-        ValueError: the text is no such time, or it states no time zone.
+        ValueError: the text is not an ISO 8601 time with a time zone.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
@@ -79,7 +79,7 @@ def wall_clock_milliseconds(text: str) -> int:
 
 
 def offsets_by_partition(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
-    """Return the offset of each row of `cut_off` or `boundary`, by topic and partition."""
+    """Return by topic and partition the offset of each row of the evidence field `cut_off` or `boundary`."""
     return {(row["topic"], int(row["partition"])): int(row["offset"]) for row in rows}
 
 
@@ -130,7 +130,7 @@ def lost_story_findings(
     """Return findings on the evidence of a completed unplanned failover; other arguments as for `story_findings`.
 
     Args:
-        starter: user who started the run: this user's own answer is no approval.
+        starter: user who started the run, whose own answer is no approval.
     """
     findings = _mismatch_findings(
         evidence, {"outcome": "completed", "dag_id": "unplanned_failover", "source": source, "target": target}
@@ -208,7 +208,7 @@ def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str 
 
 
 def _reviewed_digest(evidence: Mapping[str, Any]) -> str | None:
-    """Return the digest that review_translation must approve: of the translation, with any unapproved loss."""
+    """Return the digest that review_translation must approve: of the translation, and of the loss if it has grown."""
     translation, growth = figures_of(evidence, "translate_offsets").get("digest"), evidence.get("loss_grown")
     return _digests({"translation": translation, "loss": growth})[-1] if growth else translation
 
@@ -216,7 +216,13 @@ def _reviewed_digest(evidence: Mapping[str, Any]) -> str | None:
 def offset_findings(
     name: str, claimed: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
 ) -> list[Finding]:
-    """Return a finding per partition in `ends` (the cluster's log ends) for which the evidence claims another end."""
+    """Return a finding per partition whose offset in the evidence is not the cluster's log end.
+
+    Args:
+        name: the evidence field, `cut_off` or `boundary`.
+        claimed: the field's offsets.
+        ends: the cluster's log ends, of the partitions to compare.
+    """
     return [
         Finding(
             "evidence",
@@ -240,7 +246,7 @@ def boundary_findings(
     Args:
         claimed: the boundaries in the evidence.
         mirrored: mirrored partitions of the target.
-        ends: log ends of those mirrored partitions that nobody wrote to after the target was opened.
+        ends: log ends of the mirrored partitions to which no client wrote after the target was opened.
     """
     absent = [Finding("evidence", "has no boundary", None, *at) for at in mirrored if at not in claimed]
     return absent + offset_findings("boundary", claimed, {at: end for at, end in ends.items() if at in claimed})
@@ -291,7 +297,7 @@ def _is_digest_of(plan: Mapping[str, Any] | str, digest: str) -> bool:
 
 
 def _digests(value: Mapping[str, Any]) -> list[str]:
-    """Return two SHA-256 of canonical JSON: with non-ASCII characters escaped, then unescaped."""
+    """Return two SHA-256 of a value's canonical JSON: with non-ASCII characters escaped, and not escaped."""
     texts = (
         json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii_only)
         for ascii_only in (True, False)

@@ -1,4 +1,4 @@
-"""Results of the checker: findings (each a violation), and figures (what was counted)."""
+"""Results of the checker: findings (each a violation) and figures (counts by name)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Finding:
 
 @dataclass
 class CheckResult:
-    """The result of a check: all findings (with none the check has passed), and all figures."""
+    """The result of a check: all findings and all figures; the check has passed if there is no finding."""
 
     findings: list[Finding] = field(default_factory=list)
     figures: Counter[str] = field(default_factory=Counter)
@@ -56,7 +56,7 @@ class CheckResult:
         }
 
     def lines(self, limit: int = 50) -> list[str]:
-        """Return the findings as lines, at most `limit` per check and then the count of the rest."""
+        """Return the findings as lines: at most `limit` per check, and at the end the count of the others per check."""
         per_check: Counter[str] = Counter()
         shown = []
         for finding in self.findings:
@@ -68,6 +68,6 @@ class CheckResult:
 
 
 def first_examples(values: list[Any]) -> str:
-    """Return the first values (at most `EXAMPLES`) and the count of the rest."""
+    """Return a text with the first values (at most `EXAMPLES`) and the count of the other values."""
     shown = ", ".join(str(value) for value in values[:EXAMPLES])
     return shown if len(values) <= EXAMPLES else f"{shown} and {len(values) - EXAMPLES} more"

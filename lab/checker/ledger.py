@@ -1,4 +1,7 @@
-"""What clients wrote to two clusters, by period (time between two client moves), as noted by the writers."""
+"""The ledger: all records that clients wrote to two clusters, by period, as logged by the writing clients.
+
+A period is the time between two client moves.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from lab.checker.records import Held
 from lab.workload.ground_truth import COMMITTED, Acknowledgement, GroundTruth, TruthRecord
 
 Place = tuple[str, int]
-#: A partition's log: the cluster's alias, and (topic, partition) there.
+#: A partition's log: the cluster's alias, and topic and partition on this cluster.
 Log = tuple[str, Place]
 
 
@@ -22,9 +25,9 @@ class Names:
     """Names of an application's topics on both clusters.
 
     Args:
-        aliases: of both clusters.
-        policy: `identity` or `default`.
-        separator: between alias and topic under default naming.
+        aliases: aliases of both clusters.
+        policy: naming of mirrored topics, `identity` or `default`.
+        separator: characters between alias and topic under default naming.
     """
 
     aliases: tuple[str, str]
@@ -45,7 +48,7 @@ class Names:
         return self.aliases if self.policy == "identity" else (self._written_on(topic)[0] or alias,)
 
     def counterpart(self, log: Log) -> Log:
-        """Return the log on the other cluster that is the copy of this log, or that this log is the copy of."""
+        """Return the log on the other cluster that is the copy of this log, or the original of this log."""
         alias, (topic, partition) = log
         other_alias = self.other(alias)
         if self.policy == "identity":
@@ -102,22 +105,22 @@ class Period:
         return [acknowledgement for acknowledgement in self.acknowledged.values() if acknowledgement not in by_clients]
 
     def committed(self, place: Place) -> list[TruthRecord]:
-        """Return a partition's committed records, in offset order: none of these may get lost."""
+        """Return a partition's committed records, in offset order; no procedure may lose such a record."""
         return [record for record in self.written(place) if record.state == COMMITTED]
 
 
 class Ledger:
-    """All records that clients wrote, and what the checks of earlier client moves concluded about them.
+    """All records that clients wrote, and the results of the checks of earlier client moves.
 
     Attributes:
         periods: all periods in order; clients write on the two clusters in turn.
         topics: the applications' topics, by the name under which clients write them.
         stranded: by log, offsets of the stranded records.
-        due: by log, the offsets in `stranded` of acknowledged records: these records must be in the next export.
+        due: by log, the offsets in `stranded` of acknowledged records, which must be in the next export.
         seen_to: by log, its end after clients had left its cluster.
         opened: by log, its end before clients last moved to its cluster.
         repeats: by log, offsets of MirrorMaker 2's repeats that an earlier check already counted.
-        repeated: by log that was recreated as the copy of another log, the count of each content in that other log.
+        repeated: by log whose topic was recreated as a copy, the count of each content in the original log.
         since: by recreated log, the number of the first period whose offsets are valid in the log.
         exported: clients' records that an export lists, as (period, place, offset).
         exported_copies: counts of exported contents that are no client's record at their offset, by application topic
@@ -147,11 +150,11 @@ class Ledger:
         return self.periods[-1]
 
     def turn(self, cluster: str, at: int) -> None:
-        """Start a period at `at` (milliseconds since 1970), from which on clients may write on `cluster`."""
+        """Begin a period at `at` (milliseconds since 1970), in which clients write on `cluster`."""
         self.periods.append(Period(cluster, at))
 
     def take_truth(self, truth: GroundTruth) -> None:
-        """Add a workload's topics and records to the current period, without records that an earlier period has."""
+        """Add a workload's topics and records to the current period, except records of earlier periods."""
         for topic in truth.topics.values():
             self.topics[topic.name] = Topic(topic.partitions, topic.compacted, topic.transactional)
             for partition, records in topic.records.items():
@@ -202,17 +205,18 @@ class Ledger:
         return [record for record in records if record.offset not in apart] if apart else list(records)
 
     def record_recreation(self, log: Log, records: Sequence[Held]) -> None:
-        """Note that a log was recreated: its topic was deleted, and the other log was mirrored to it in full.
+        """Record that a log's topic was deleted and created again, and that the original log was mirrored in full.
 
         Args:
-            records: the records of that other log.
+            log: the log of the recreated topic.
+            records: the records of the original log, on the other cluster.
         """
         self.since[log] = len(self.periods) - 1
         self.stranded.pop(log, None)
         self.repeated[log] = Counter(record.digest for record in records)
 
     def take_export(self, alias: str, period: int, listed: Mapping[Place, Mapping[int, int]]) -> None:
-        """Note which clients' records an export of stranded records lists.
+        """Record which clients' records an export of stranded records lists.
 
         Args:
             alias: alias of the cluster that the records were exported from.
@@ -244,7 +248,7 @@ class Ledger:
         period.acknowledged[place, acknowledgement.offset] = acknowledgement
 
     def _is_in_earlier_period(self, topic: str, partition: int, record: TruthRecord) -> bool:
-        # Only periods after the log was recreated count: a recreated log uses the same offsets for other records.
+        # Only periods after the topic was recreated count: a recreated topic has other records at the same offsets.
         periods = self.periods[self.since.get((self.now.cluster, (topic, partition)), 0) : -1]
         same_offset = (
             period.records.get((topic, partition), {}).get(record.offset)

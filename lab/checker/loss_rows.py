@@ -1,4 +1,4 @@
-"""Which records of an unreadable source reached the target, and whether the loss list names all other records.
+"""Compute which records of an unreadable source reached the target, and whether the loss list has all others.
 
 MirrorMaker 2 mirrors a partition in order and skips no record. So if n records have the same content and the target
 has m < n copies, the first m records may have been mirrored (copies may be repeats); the first certainly was.
@@ -30,16 +30,16 @@ class LossRow(NamedTuple):
     possible_to: int | None
 
     def may_lack(self, offset: int) -> bool:
-        """Whether this row says that the record at a source offset may be lost."""
+        """Whether the record at a source offset may be lost by this row."""
         return self.from_offset <= offset and (self.possible_to is None or offset < self.possible_to)
 
     def surely_lacks(self, offset: int) -> bool:
-        """Whether this row says that the record at a source offset is certainly lost."""
+        """Whether the record at a source offset is certainly lost by this row."""
         return self.certain_to is not None and self.from_offset <= offset < self.certain_to
 
 
 def loss_rows(listed: Iterable[Mapping[str, Any]]) -> dict[Place, list[LossRow]]:
-    """Return the evidence's loss rows by source partition."""
+    """Return loss rows of the evidence by source partition."""
     rows: dict[Place, list[LossRow]] = defaultdict(list)
     for row in listed:
         certain, possible = (None if row[name] is None else int(row[name]) for name in ("certain_to", "possible_to"))
@@ -48,7 +48,12 @@ def loss_rows(listed: Iterable[Mapping[str, Any]]) -> dict[Place, list[LossRow]]
 
 
 def mirrored_at_most(known: Log, target: Iterable[int]) -> set[int]:
-    """Return the source offsets that may have been mirrored: with m copies of a content, its first m records."""
+    """Return the source offsets that may have been mirrored: with m copies of a content, its first m records.
+
+    Args:
+        known: (offset, digest) of the source's records, in offset order.
+        target: digests of the target's records.
+    """
     copies = Counter(target)
     mirrored = set()
     for offset, digest in known:
@@ -59,7 +64,12 @@ def mirrored_at_most(known: Log, target: Iterable[int]) -> set[int]:
 
 
 def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
-    """Return the source offsets certainly mirrored: of each content on the target, the first record."""
+    """Return the source offsets that were certainly mirrored: of each content on the target, the first record.
+
+    Args:
+        known: (offset, digest) of the source's records, in offset order.
+        target: digests of the target's records.
+    """
     target_digests = set(target)
     first: dict[int, int] = {}
     for offset, digest in known:
@@ -68,10 +78,10 @@ def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
 
 
 def unconfirmed_records(history: Sequence[TruthRecord], target: Log) -> list[TruthRecord]:
-    """Return the target's records without an acknowledgement: the source died before it answered the producer.
+    """Return the target's records without an acknowledgement: the source was lost before it answered the producer.
 
-    On the source these records fill gaps between acknowledged offsets; on the target they follow the copy of the record
-    before the gap, from which their source offset is counted.
+    On the source these records fill gaps between acknowledged offsets. On the target they follow the copy of the record
+    before the gap; their source offset is counted from this record.
     """
     digests = {record.offset: record.digest for record in history}
     offsets_by_digest: dict[int, list[int]] = defaultdict(list)
@@ -91,7 +101,10 @@ def unconfirmed_records(history: Sequence[TruthRecord], target: Log) -> list[Tru
 def _source_offset(
     digest: int, before: int | None, offsets_by_digest: Mapping[int, list[int]], digests: Mapping[int, int]
 ) -> int | None:
-    """Return a target record's source offset, by content or from the offset `before` it; None if unknown."""
+    """Return the source offset of a target record; None if it cannot be determined.
+
+    The offset is determined by the record's content, or is the offset after `before`, the preceding record's.
+    """
     candidates = offsets_by_digest.get(digest, [])
     if len(candidates) == 1:
         return candidates[0]
@@ -124,8 +137,8 @@ class StrandedComparison(NamedTuple):
     Args:
         unlisted: acknowledged records on the source that are neither on the target nor on the list.
         mirrored: listed records that are on the target.
-        unheld: listed offsets at which the source has no record, or one with another content.
-        unconfirmed: rightly listed records that no producer got an acknowledgement for.
+        unheld: listed offsets at which the source has no record, or a record with another content.
+        unconfirmed: rightly listed records for which no producer got an acknowledgement.
     """
 
     unlisted: list[int]
@@ -137,10 +150,10 @@ class StrandedComparison(NamedTuple):
 def compare_stranded(
     acknowledged: Iterable[TruthRecord], source: Log, mirrored: set[int], listed: Mapping[int, int]
 ) -> StrandedComparison:
-    """Find stranded records that a list lacks, and records that it should not have.
+    """Return which stranded records a partition's list lacks, and which of its records are not stranded.
 
     Args:
-        acknowledged: the partition's committed records, none of which may get lost.
+        acknowledged: the partition's committed records.
         source: (offset, digest) of the returned cluster's log of this partition.
         mirrored: source offsets of the records on the target.
         listed: the list: digest by source offset.
@@ -162,5 +175,5 @@ def compare_stranded(
 
 
 def acknowledged_of(history: Iterable[TruthRecord]) -> list[TruthRecord]:
-    """Return the committed records of a history (not the aborted ones): none of these may get lost."""
+    """Return the committed records of a history, without aborted records."""
     return [record for record in history if record.state == COMMITTED]

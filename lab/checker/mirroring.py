@@ -1,4 +1,4 @@
-"""What replication did to one log: repeats, records mirrored back to the cluster they came from, late records.
+"""Classify the records of one log: copies, repeats, late records, and records mirrored back to their own cluster.
 
 Clients write to one cluster at a time, so the records of a correct log are ordered by period (the time between two
 client moves). A flow that begins at the right offset copies no record of an earlier period, and no record back to the
@@ -25,7 +25,7 @@ class Mirroring(NamedTuple):
         copied_again: other extra records that follow a record of a later period.
         late: records that are not extra, but follow a record of a later period: wrongly mirrored.
         repeats: other extra records, as MirrorMaker 2 writes them after a kill.
-        unknown: records that no writer knows, for example because their acknowledgement was lost.
+        unknown: records that no client logged as written, for example because their acknowledgement was lost.
     """
 
     copied: list[int]
@@ -37,7 +37,7 @@ class Mirroring(NamedTuple):
 
 
 def origins_of(written: Iterable[tuple[int, str, TruthRecord]]) -> dict[int, list[tuple[int, str]]]:
-    """Return, by content digest, the (period, cluster) of every time that clients wrote the content."""
+    """Return by content digest the period and the cluster of every record that clients wrote with this content."""
     origins: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for period, cluster, record in written:
         origins[record.digest].append((period, cluster))
@@ -47,14 +47,14 @@ def origins_of(written: Iterable[tuple[int, str, TruthRecord]]) -> dict[int, lis
 def mirroring_of(
     log: Sequence[tuple[int, int]], here: str, origins: Origins, repeated: Mapping[int, int] | None = None
 ) -> Mirroring:
-    """Classify the records of a log.
+    """Return the offsets of a log's records by kind.
 
     Args:
         log: (offset, digest) of the log's records, without replays of stranded records.
         here: alias of the log's cluster.
         origins: the result of `origins_of`.
-        repeated: for a log that was recreated as the copy of another log, the count of each content in that other
-            log: repeats in the other log are no extra records here.
+        repeated: for a log whose topic was recreated as a copy, the count of each content in the original log, whose
+            repeats are no extra records of the copy.
     """
     mirroring = Mirroring([], [], [], [], [], [])
     counts: Counter[int] = Counter()

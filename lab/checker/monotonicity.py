@@ -1,4 +1,7 @@
-"""Compares two runs after the same accident: the one with less recorded data may not claim more than the other."""
+"""Compare two runs after the same loss of a source: the run with less recorded data must not claim more.
+
+The run with more recorded data is called the fuller run.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,15 @@ ANYWHERE = 1 << 63
 def bolder_positions(fuller: Iterable[Row], rows: Iterable[Row], sampled: bool = True) -> list[Finding]:
     """Return a finding for every position with a stronger claim than in the fuller run.
 
-    A claim is stronger if the fuller run does not know the position or refuses it, if the source position is higher, if
+    A claim is stronger if the fuller run does not have the position or refuses it, if the source position is higher, if
     only this claim is exact, or if its re-reads end at a lower target offset (target position + bound).
 
     Args:
         fuller: rows of the file of positions of the run with more recorded data.
         rows: rows of the file of positions of the run with less recorded data.
-        sampled: both runs had recorder samples: a higher target position or a better class is a finding, too.
-            Without samples a target position comes from offset syncs alone and may be higher; its bound must allow for
-            that.
+        sampled: both runs had samples of a flight recorder, so that a higher target position or a better class is a
+            finding, too. Without samples a target position comes from offset syncs alone and may be higher, if its
+            bound allows for this.
     """
     fuller_rows = {_place(row): row for row in fuller}
     return [
@@ -47,7 +50,7 @@ def higher_positions(fuller: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
 
 
 def bolder_losses(fuller: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Return findings on partitions that lose less, or certainly lose more, than by the fuller run's loss rows."""
+    """Return findings on partitions that lose less, or certainly lose more, than in the fuller run's loss rows."""
     rows_by_partition = {(row["topic"], row["partition"]): row for row in rows}
     findings = []
     for fuller_row in fuller:
@@ -70,8 +73,10 @@ def bolder_groups(
     """Return a finding for every group whose plan announces fewer re-reads than in the fuller run.
 
     Args:
-        higher: rows whose target position may be higher: their groups re-read less, so they are left out here and
-            compared by `bolder_positions` only.
+        fuller: groups in the plan of the fuller run.
+        groups: groups in the plan of the run with less recorded data.
+        higher: rows whose target position may be higher. Their groups re-read less, so that only `bolder_positions`
+            compares them.
     """
     rereads = {group["group"]: group["rereads"] for group in fuller}
     compared = rereads.keys() - {row["group"] for row in higher}
@@ -150,7 +155,7 @@ def _place(row: Row) -> tuple[str, str, int]:
 
 
 def _rereads_end(row: Row) -> int:
-    """Return the target offset at which the group's re-reads end at the latest, as the row claims."""
+    """Return the target offset at which the group's re-reads end at the latest, by the row's bound."""
     return ANYWHERE if row["bound"] is None else row["target_position"] + row["bound"]
 
 

@@ -1,4 +1,4 @@
-"""The right target position of a group, computed from the contents of both logs.
+"""Compute the right target position of a group from the contents of both logs.
 
 Records of equal content are paired from the ends of both logs: the last copy on the target with the last record on the
 source, and so on. So a record with an id of its own is paired with its last copy, and byte-identical records by their
@@ -17,11 +17,11 @@ Log = Sequence[tuple[int, int]]
 
 
 class Standing(NamedTuple):
-    """How one group's target position compares with the exact position.
+    """The comparison of one group's target position with the exact position.
 
     Args:
         expected: the exact target position.
-        skipped: source offsets of unread records that the group would miss at its target position.
+        skipped: source offsets of unread records that the group would not get from its target position on.
         rereads: number of records that the group would read again from its target position.
     """
 
@@ -66,14 +66,14 @@ class Alignment:
         return self._limits[bisect_left(self._live_offsets, position)]
 
     def standing(self, position: int, target_position: int) -> Standing:
-        """Return how a target position compares with the exact one for the source position `position`."""
+        """Return the comparison of a target position with the exact target position for a source position."""
         expected = self.exact_position(position)
         return Standing(
             expected, self._skipped(position, target_position), self._rereads(position, target_position, expected)
         )
 
     def consumed_again(self, position: int, target_position: int) -> int:
-        """Count the records below a source position that a group would read again from a target position.
+        """Return how many records below a source position a group would read again from a target position on.
 
         MirrorMaker 2's repeats of records that the group has not read do not count as re-reads.
         """
@@ -98,7 +98,7 @@ class Alignment:
 
 
 def out_of_order(live: Log, target: Log) -> int:
-    """Count the records whose last copy is, on the target, before the last copy of an earlier source record."""
+    """Return the number of source records whose last copy lies before the last copy of an earlier source record."""
     copies = [copy for copy in _last_copies(live, _offsets_by_digest(target)) if copy is not None]
     return sum(1 for earlier, later in itertools.pairwise(copies) if later < earlier)
 

@@ -1,4 +1,4 @@
-"""The checker's own reader of one cluster: plain confluent-kafka, with the isolation level always explicit."""
+"""Read one cluster for the checker, with plain confluent-kafka and an explicit isolation level."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.workload.ground_truth import content_digest, key_digest
 SILENCE_SECONDS = 60.0
 REQUEST_SECONDS = 30.0
 PROBE_KEY, PROBE_VALUE = b"lab-check", b"may this be written?"
-#: Prefix of the headers that a replay adds to a record; the header `ORIGIN` says where the record was written first.
+#: Prefix of the headers that a replay adds; `ORIGIN` has cluster, topic, partition and offset of the stranded record.
 REPLAYED = "switchback."
 ORIGIN = f"{REPLAYED}origin"
 PROBE_DIGEST = content_digest(PROBE_KEY, PROBE_VALUE)
@@ -139,7 +139,10 @@ class ClusterReader:
             if messages:
                 last_message_at = time.monotonic()
             elif time.monotonic() - last_message_at > SILENCE_SECONDS:
-                raise NothingRead(f"{self.alias} sent no more records before the end of {sorted(open_logs)[:5]}")
+                raise NothingRead(
+                    f"{self.alias} sent no record for {SILENCE_SECONDS:g} s before the ends of these partitions were"
+                    f" reached: {sorted(open_logs)[:5]}"
+                )
             for message in messages:
                 if message.error() is None:
                     logs[message.topic(), message.partition()].append(_to_record(message, message.topic() in keyed))
@@ -152,7 +155,7 @@ class ClusterReader:
 def _to_record(message: Any, keyed: bool) -> Held:
     key, value, headers = message.key(), message.value(), message.headers()
     record = Held(message.offset(), content_digest(key, value, headers), key_digest(key) if keyed else 0, value is None)
-    # For speed: almost all of millions of records have no headers, so they are no replays.
+    # For speed: almost all of millions of records have no headers, and a record without headers is no replay.
     origin = dict(headers).get(ORIGIN) if headers else None
     if origin is None:
         return record

@@ -1,4 +1,4 @@
-"""Compares acknowledged records with the records on the target: missing, repeated, foreign and changed ones."""
+"""Find missing, repeated, foreign and changed records, by comparing acknowledged records with a cluster's logs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Held(NamedTuple):
     """One record as a consumer read it from a cluster.
 
     Args:
-        origin: for a replay of a stranded record, where the record was written first, from the replay's header; else
-            None.
+        origin: for a replay of a stranded record, the cluster, topic, partition and offset to which a client wrote the
+            record, from the replay's header; else None.
         original: for a replay, the digest of the content without the headers that the replay added; else None.
     """
 
@@ -69,7 +69,12 @@ def stale_keys(acknowledged: Sequence[TruthRecord], target: Sequence[Held]) -> l
 
 
 def count_repeats(known: Iterable[int], target: Iterable[int]) -> int:
-    """Count the target's copies beyond the number of source records (`known`) of equal content."""
+    """Count the target's copies beyond the number of source records of equal content.
+
+    Args:
+        known: content digests of all records that were ever on the source.
+        target: content digests of the target's records.
+    """
     source_counts = Counter(known)
     return sum(
         count - source_counts[digest] for digest, count in Counter(target).items() if 0 < source_counts[digest] < count
@@ -77,7 +82,12 @@ def count_repeats(known: Iterable[int], target: Iterable[int]) -> int:
 
 
 def foreign_records(known: Iterable[int], target: Sequence[Held]) -> list[Held]:
-    """Return the target's records whose content was never in the source's log (`known`)."""
+    """Return the target's records whose content was never in the source's log.
+
+    Args:
+        known: content digests of all records that were ever on the source.
+        target: the target's records.
+    """
     source_digests = set(known)
     return [record for record in target if record.digest not in source_digests]
 
@@ -89,7 +99,7 @@ def aborted_visible(records: Sequence[TruthRecord], target: Iterable[int]) -> in
 
 
 def merge_known(*logs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge readings of one log into a list of (offset, digest) in offset order; at one offset the last wins."""
+    """Return several readings of one log as one list of (offset, digest) in offset order; the last reading wins."""
     merged: dict[int, int] = {}
     for log in logs:
         merged.update(log)
@@ -97,6 +107,6 @@ def merge_known(*logs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def changed_offsets(acknowledged: Iterable[tuple[int, int]], source: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the offsets at which the source has another content than was acknowledged (removed ones do not count)."""
+    """Return the acknowledged offsets at which the source now has a record of another content."""
     source_digests = dict(source)
     return [offset for offset, digest in acknowledged if source_digests.get(offset, digest) != digest]

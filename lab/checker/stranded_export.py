@@ -17,9 +17,8 @@ class Export(NamedTuple):
 
     Args:
         stranded: records that were never replicated; without those of uncommitted transactions.
-        older: records replicated between both clusters that the other cluster no longer has, and that a recreated log
-            would lose.
-        uncommitted: offsets only: the records that the export lists as part of uncommitted transactions.
+        older: replicated records that the other cluster no longer has, and that are lost if the topic is recreated.
+        uncommitted: offsets of the records that the export lists as part of uncommitted transactions.
     """
 
     stranded: dict[Place, dict[int, int]]
@@ -28,7 +27,7 @@ class Export(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path) -> Export:
-        """Read an export; one of its folders that does not exist counts as empty."""
+        """Return the export in a folder; a missing subfolder counts as empty."""
         uncommitted: dict[Place, set[int]] = {}
         for path in sorted((folder / "uncommitted").glob("*.parquet")):
             for row in pq.read_table(path, columns=["topic", "partition", "offset"]).to_pylist():
@@ -42,14 +41,17 @@ class Export(NamedTuple):
 
     @property
     def records(self) -> dict[Place, dict[int, int]]:
-        """Digests of `stranded` and `older` together."""
+        """Content digests of `stranded` and `older` together, by partition and offset."""
         return {
             place: self.older.get(place, {}) | self.stranded.get(place, {}) for place in {*self.older, *self.stranded}
         }
 
 
 def listed_contents(folder: Path) -> dict[Place, dict[int, int]]:
-    """Return the content digests of the records in a folder's files; {} if the folder does not exist."""
+    """Return the content digests of the records in a folder's files, by partition and offset.
+
+    {} if the folder does not exist.
+    """
     contents: dict[Place, dict[int, int]] = {}
     for path in sorted(folder.glob("*.parquet")):
         for row in pq.read_table(path).to_pylist():

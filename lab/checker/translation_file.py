@@ -1,4 +1,4 @@
-"""The file of positions that belongs to the evidence; checks that the evidence's figures agree with the file."""
+"""Read the evidence's file of positions, and check that the evidence's figures agree with this file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PositionClaim(NamedTuple):
         recorded_at: when the position was recorded, in milliseconds since 1970; 0 if unknown.
         target_position: the committed target position; None if refused.
         kind: the translation class.
-        bound: the maximum number of re-reads; None if the product does not know one.
+        bound: the maximum number of re-reads; None if the product states no maximum.
     """
 
     position: int
@@ -124,7 +124,7 @@ def translation_digest(rows: Iterable[Row]) -> str:
 
 
 def _row_findings(rows: Iterable[Row]) -> list[Finding]:
-    """Return findings on rows: exact means bound 0, refused means no position, one row per group and partition."""
+    """Return findings on rows that contradict themselves, and on groups with two rows for one partition."""
     findings, known_places = [], set()
     for row in rows:
         place = (row["group"], row["topic"], row["partition"])

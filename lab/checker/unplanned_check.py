@@ -1,4 +1,4 @@
-"""The check of an unplanned failover: compares clients' acknowledgements with the target and the evidence."""
+"""Check of an unplanned failover: compares clients' acknowledgements with the target and the evidence."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from lab.checker.unplanned_claims import (
 from lab.checker.unplanned_observed import Stand, UnplannedObserved
 from lab.workload.ground_truth import TruthRecord
 
-#: Milliseconds after the source's death: on a busy machine a client may log its last answer this late.
+#: Milliseconds after the loss of the source: on a busy machine a client may log its last answer this late.
 GRACE_MS = 3_000
-#: Milliseconds: a first commit this shortly before the source died may be in no sample of the flight recorder.
+#: Milliseconds: a first commit this shortly before the loss of the source may be in no flight recorder's sample.
 RECENT_MS = 15_000
 
 
 class UnplannedCheck:
-    """Checks one finished unplanned failover: `check` without its source, `check_returned` after its return."""
+    """Checks one finished unplanned failover: `check` while its source is lost, `check_returned` after its return."""
 
     def __init__(self, observed: UnplannedObserved) -> None:
         self.seen, self.trip, self.names = observed, observed.trip, observed.names
@@ -107,7 +107,7 @@ class UnplannedCheck:
 
     def _foreign_findings(self, place: Place, source_digests: list[int], target: list[Held]) -> list[Finding]:
         foreign = [
-            ("stranger", "is on the target below the boundary, the source never held it", record)
+            ("stranger", "is on the target below the boundary, but was never on the source", record)
             for record in foreign_records(source_digests, target)
         ]
         foreign += [
@@ -119,7 +119,7 @@ class UnplannedCheck:
         return [Finding(check, text, None, *at, record.offset) for check, text, record in foreign]
 
     def _present_offsets(self, place: Place, acknowledged: list[TruthRecord]) -> set[int]:
-        """Return source offsets that count as on the target; if compacted: all but the latest record of stale keys."""
+        """Return the source offsets of records that may be on the target; if compacted, all but stale keys' latest."""
         if place[0] not in self.seen.compacted:
             return self.seen.at_most_mirrored[place]
         stale = {record.offset for record in stale_keys(acknowledged, self.seen.mirrored(place))}
@@ -176,7 +176,7 @@ class UnplannedCheck:
             self._check_stand(group, place, stands[place], rows.get(place), on_target.get(self.seen.there(place)))
 
     def _may_be_unknown(self, stand: Stand) -> bool:
-        """Whether a position may be unrecorded: no recorder ran, or it was committed just before the source died."""
+        """Whether a position may be unrecorded: no recorder ran, or the first commit was just before the loss."""
         died_at = self.trip.died_at
         return not self.trip.recorded or (
             died_at is not None and stand.first_at is not None and stand.first_at > died_at - RECENT_MS
@@ -215,7 +215,7 @@ class UnplannedCheck:
         )
         rereads = alignment.consumed_again(claim.position, target_position)
         self._rereads = max(self._rereads, rereads)
-        # Records mirrored after assess_data_loss could not be announced in the plan.
+        # The plan cannot announce re-reads of records that were mirrored after assess_data_loss.
         self._most_again[group] = max(self._most_again[group], rereads - self.seen.taken_since(at))
         return findings + self._beyond_interval(group, at, claim)
 
@@ -234,7 +234,7 @@ class UnplannedCheck:
         ]
 
     def _approved_beyond_interval(self) -> list[Finding]:
-        """Return a finding per group without consumers whose approved re-reads exceed one sampling interval."""
+        """Return a finding per group without consumers with more approved re-reads than one interval mirrors."""
         maxima, clients, source = self.trip.mirrored_in_interval, self.seen.before.clients, self.trip.source
         busy = {group for cluster, group in clients.committed if cluster == source} | {*clients.started_on(source)}
         if not maxima:
@@ -349,7 +349,7 @@ class UnplannedCheck:
     # Checks after the source has returned.
 
     def check_returned(self, stranded_folder: Path) -> CheckResult:
-        """Find stranded records of the returned source that the list lacks, and records that it should not have.
+        """Compare the list of stranded records with the returned source; return all findings and figures.
 
         Args:
             stranded_folder: folder of the list, `stranded/*.parquet`; and optionally of `loss.parquet`, loss rows that
@@ -390,7 +390,7 @@ class UnplannedCheck:
         violations = {
             "acknowledged and only on the source, but not on the list": result.unlisted,
             "is on the list, but also on the target": result.mirrored,
-            "is on the list, but the source holds another record at this offset or none": result.unheld,
+            "is on the list, but the source has another record at this offset or none": result.unheld,
         }
         findings = [
             Finding("stranded", text, None, *place, offset, record_ids.get(offset))

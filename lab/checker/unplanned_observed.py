@@ -28,12 +28,12 @@ from lab.workload.ground_truth import TruthRecord
 
 
 class Stand(NamedTuple):
-    """A group's position on one source partition when the source died.
+    """A group's position on one source partition when the source was lost.
 
     Args:
         position: the position of the last confirmed commit.
-        at_most: the highest position in any commit request, confirmed or not: the source may have committed it and
-            died before it answered.
+        at_most: the highest position in any commit request, confirmed or not, because the source may have committed
+            this position without an answer.
         first_at: time of the first commit, in milliseconds since 1970; None if the workload committed for the group
             before any consumer.
         at: time of the last confirmed commit, in milliseconds since 1970; None if no consumer committed.
@@ -50,9 +50,9 @@ class Stand(NamedTuple):
 
 
 class UnplannedObserved:
-    """What is known of both clusters while the source is lost; keys are source partitions unless said otherwise.
+    """What can be observed of both clusters while the source is lost.
 
-    Only `source_logs` reads the source: it must have returned.
+    Keys are source partitions unless stated otherwise. Only `source_logs` reads the source, which must have returned.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class UnplannedObserved:
         status: Mapping[str, Any],
         eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
     ) -> None:
-        """Take ledger, trip and the lab's status document; `eyes(alias, status)` returns a cluster's reader."""
+        """Store ledger, client move and status document; `eyes(alias, status)` returns a cluster's reader."""
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.before, self.after = ledger.periods[trip.number : trip.number + 2]
         self._eyes, self._status = eyes, status
@@ -70,7 +70,7 @@ class UnplannedObserved:
 
     @cached_property
     def target(self) -> ClusterReader:
-        """Reader of the target; made at the first use."""
+        """Reader of the target, created at the first use."""
         return self._eyes(self.trip.target, self._status)
 
     @cached_property
@@ -121,7 +121,7 @@ class UnplannedObserved:
 
     @cached_property
     def history(self) -> dict[Place, list[TruthRecord]]:
-        """Every record that the source acknowledged or aborted before it died, in offset order."""
+        """Every record that the source acknowledged or aborted before it was lost, in offset order."""
         return {place: self.before.written(place) for place in self.places}
 
     @cached_property
@@ -134,7 +134,7 @@ class UnplannedObserved:
 
     @cached_property
     def unconfirmed(self) -> dict[Place, list[TruthRecord]]:
-        """Records on the target that no producer got an acknowledgement for; [] for topics that nobody wrote to."""
+        """Records on the target without an acknowledgement; [] for topics without any acknowledgement."""
         written = {topic for (topic, _), _ in self.before.acknowledged}
         return {
             place: unconfirmed_records(self.history[place], offset_contents(self.mirrored(place)))
@@ -145,7 +145,7 @@ class UnplannedObserved:
 
     @cached_property
     def known(self) -> dict[Place, Log]:
-        """(offset, digest) of all records known to have been in the source's logs: `history` and `unconfirmed`."""
+        """(offset, digest) of all records that were in the source's logs, from `history` and `unconfirmed`."""
         return {
             place: [
                 (record.offset, record.digest) for record in sorted((*self.history[place], *self.unconfirmed[place]))
@@ -165,7 +165,10 @@ class UnplannedObserved:
 
     @cached_property
     def live_logs(self) -> dict[Place, list[tuple[int, int]]]:
-        """What a read_committed consumer would have got from the source, without what cannot have been mirrored."""
+        """(offset, digest) of the mirrored records that a read_committed consumer would have got from the source.
+
+        Records that may have been mirrored are included.
+        """
         return {place: self._live_log(place) for place in self.places}
 
     @cached_property
@@ -191,7 +194,7 @@ class UnplannedObserved:
         }
 
     def taken_since(self, at: Place) -> int:
-        """Count the offsets mirrored to a target partition after assess_data_loss, until replication stopped."""
+        """Return how many offsets were mirrored to a target partition after assess_data_loss."""
         end = self.boundary.get(at, 0)
         return end - self.assessed_ends.get(at, end)
 
@@ -202,7 +205,7 @@ class UnplannedObserved:
 
     @cached_property
     def stands(self) -> dict[str, dict[Place, Stand]]:
-        """Each group's positions when the source died, by source partition: as placed by the workload or committed."""
+        """Each group's positions when the source was lost, by source partition, from the workload and from commits."""
         stands: dict[str, dict[Place, Stand]] = {}
         for group, positions in self.trip.placed.items():
             stands[group] = {place: Stand(offset, offset) for place, offset in positions.items()}
@@ -216,7 +219,7 @@ class UnplannedObserved:
 
     @cached_property
     def alignments(self) -> dict[Place, Alignment]:
-        """Source log (as known) and target log of every partition, paired by content."""
+        """The source log (without reading the source) and the target log of every partition, paired by content."""
         return {place: self._align(place) for place in self.places}
 
     def there(self, place: Place) -> Place:

@@ -1,1 +1,1 @@
-"""The check of one of several client moves, by record ids and ordinals over both clusters."""
+"""Check of one of several client moves, by comparing the records of both clusters with what clients wrote."""

@@ -8,7 +8,10 @@ from lab.checker.round_trip.observed import RoundTripObserved
 
 
 class TripChecks:
-    """What every check of one client move has: the clusters' state, the ledger, and the result to add findings to."""
+    """Base of the checks of one client move, with the clusters' state, the ledger, and the result for findings.
+
+    The ledger (`lab.checker.ledger`) has all records that clients wrote. A log is one partition on one cluster.
+    """
 
     def __init__(self, observed: RoundTripObserved) -> None:
         self.seen, self.trip, self.ledger, self.names = observed, observed.trip, observed.ledger, observed.names
@@ -26,7 +29,10 @@ class TripChecks:
         return self.trip.target in self.names.written_on(log)
 
     def _is_recreated(self, log: Log) -> bool:
-        """Whether this failback recreates a log: mode `recreate`, and the reverse flow mirrors to the log."""
+        """Whether this failback recreates the topic of a log on the returned cluster.
+
+        True in mode `recreate` for logs to which the flow back mirrors.
+        """
         return self.trip.mode == "recreate" and self.trip.source in self.names.written_on(log)
 
     def _mirrored_place(self, place: Place) -> Place:

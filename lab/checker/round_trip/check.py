@@ -1,8 +1,9 @@
-"""The check of one of several client moves, by record ids and ordinals over both clusters.
+"""Check one of several client moves, by comparing the records of both clusters with what clients wrote.
 
-Every acknowledged record is accounted for. No record was mirrored twice or back to its origin. Every group has the
-right position. The export of stranded records is complete and contains no other record. A reverse flow that starts
-after the move copies what clients write on the target after the move, and no other record.
+The check passes if every acknowledged record is on the target, in an export or in quarantine; no record was mirrored
+twice or back to the cluster on which clients wrote it; every group has the right position; the export of stranded
+records is complete and contains no other record; and a flow from target to source that starts after the move copies the
+records that clients write on the target after the move, and no other record.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lab.checker.round_trip.stranded import StrandedChecks
 
 
 class RoundTripCheck(StoryChecks, StrandedChecks, CopyChecks, RecordChecks, PositionChecks, ClientChecks):
-    """Checks one finished client move; load and clients must be stopped, and both clusters up."""
+    """Checks one finished client move; load and clients must be stopped, and both clusters must answer."""
 
     def check(self, writes: bool = False) -> CheckResult:
         """Run every check; return all findings and figures.

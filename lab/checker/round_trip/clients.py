@@ -23,7 +23,7 @@ from lab.checker.unplanned_check import GRACE_MS
 
 
 class ClientChecks(TripChecks):
-    """Checks acknowledged and consumed records, what the reverse flow copied, and where a producer may write."""
+    """Checks acknowledged and consumed records, the flow from target to source, and where producers can write."""
 
     def _check_acknowledgements(self) -> None:
         acknowledged = list(self.ledger.periods[self.trip.number].acknowledged.values())
@@ -69,7 +69,7 @@ class ClientChecks(TripChecks):
         self.verdict.add(findings, **figures)
 
     def _check_new_records(self, group: str, at: Place, reached: int) -> None:
-        """Check that a group consumed what clients wrote on the target, up to the group's position."""
+        """Check that a group consumed all records that clients wrote on the target below the group's position."""
         consumed = self.ledger.periods[self.trip.number + 1].clients.consumed.get((self.trip.target, group), {})
         new = [
             (record.offset, record.digest)
@@ -80,7 +80,7 @@ class ClientChecks(TripChecks):
         self.verdict.add(findings, new_records_consumed=sum(offset < reached for offset, _ in new))
 
     def _check_flow_on(self) -> None:
-        """Check the flow target->source: it copied all records written after the move if `flows_on`, else none."""
+        """Check that the flow from target to source copied all later records or, unless `flows_on`, none."""
         period = self.trip.number + 1
         for place in self.ledger.periods[period].records:
             counterpart = self.names.counterpart((self.trip.target, place))

@@ -18,7 +18,7 @@ MISMIRRORED = {
 
 
 class CopyChecks(TripChecks):
-    """Topics match on both clusters; no record was mirrored twice, late, or back to its own cluster."""
+    """Checks that topics match on both clusters, and that no record was mirrored twice, late, or to its own cluster."""
 
     def _check_topics(self) -> None:
         source_topics, target_topics = (self.seen.partitions[alias] for alias in (self.trip.source, self.trip.target))
@@ -72,7 +72,7 @@ class CopyChecks(TripChecks):
         self.verdict.add([Finding("log changed", text, None, *log[1], offset) for offset in changed])
 
     def _foreign_findings(self, log: Log, counterpart: Log) -> list[Finding]:
-        """Return findings on target records that the source never had, or on the wrong side of the boundary."""
+        """Return findings on target records that were never on the source, or on the wrong side of the boundary."""
         source_digests = {record.digest for record in self.seen.logs[log]} | {
             record.digest for _, _, record in self.ledger.written(log)
         }
@@ -96,7 +96,7 @@ class CopyChecks(TripChecks):
         findings = [
             Finding(
                 "stranger",
-                "is on the target below the boundary, but the source never held this record",
+                "is on the target below the boundary, but was never on the source",
                 None,
                 *place,
                 record.offset,

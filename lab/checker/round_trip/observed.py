@@ -1,4 +1,4 @@
-"""Inputs of the check of one client move: the ledger, and every log of both clusters, each log read once."""
+"""Inputs of the check of one client move: the ledger (what clients wrote), and every log of both clusters."""
 
 from __future__ import annotations
 
@@ -40,18 +40,19 @@ class Trip:
             without consumers, which must still have these positions.
         returned: for a failback, the logs of the target (the returned cluster), read before the run; else empty.
         mirrored_until: for an unplanned failover, the target's log ends once all that MirrorMaker 2 had fetched from
-            the dead source was written; else empty.
-        died_at: time by which the source was dead, in milliseconds since 1970; None if it did not die.
+            the lost source was written; else empty.
+        died_at: time by which the source had stopped, in milliseconds since 1970; None if the source was not lost.
         crashed: MirrorMaker 2 was killed after the previous client move: the logs may have repeats.
-        flows_on: after the client move the reverse flow mirrors to the source what clients write on the target.
+        flows_on: after the client move a flow from target to source mirrors the records that clients write on the
+            target.
         mode: of a failback, `append` or `recreate`.
-        decisions: of a failback, the decision on stranded records by topic or expression.
+        decisions: of a failback, the decision on stranded records, by topic name or regular expression.
         approver: user who answered the gates; None if no approver is expected.
         starter: user who started the run.
-        recorded: a flight recorder was running: its archive must have every position committed well before the source
-            died.
+        recorded: a flight recorder was running, so that its archive must have every position committed well before the
+            source was lost.
         mirrored_in_interval: by target partition, the most records that were mirrored to it in any one sampling
-            interval; None if nobody counted them.
+            interval; None if these records were not counted.
     """
 
     number: int
@@ -80,7 +81,7 @@ class Trip:
         return self.dag_id == UNPLANNED
 
     def decision(self, topic: str) -> str:
-        """Return the decision for a topic: by exact name, else by expression, `.*` last; `keep` if none matches."""
+        """Return the decision for a topic: by its name, else by an expression (`.*` last); `keep` if none matches."""
         expressions = sorted(self.decisions, key=lambda name: (name != topic, name == ".*"))
         return next(
             (self.decisions[name] for name in expressions if name == topic or re.fullmatch(name, topic)), "keep"
@@ -88,7 +89,7 @@ class Trip:
 
 
 class RoundTripObserved:
-    """Both clusters' current state, by log; each property reads the clusters at its first use only."""
+    """Reads both clusters' current state, by log; each property reads the clusters at its first use only."""
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ class RoundTripObserved:
         status: Mapping[str, Any],
         eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
     ) -> None:
-        """Take ledger, trip and the lab's status document; `eyes(alias, status)` returns a cluster's reader."""
+        """Store ledger, client move and readers; `eyes(alias, status)` returns a cluster's reader."""
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.readers = {alias: eyes(alias, status) for alias in ledger.names.aliases}
         self.probed: set[Log] = set()
@@ -199,7 +200,7 @@ class RoundTripObserved:
         return [log for log in self.logs if log[0] == alias]
 
     def mirroring(self, log: Log) -> Mirroring:
-        """Classify a log's records (cached); call only when the ledger already knows which logs were recreated."""
+        """Return a log's records by kind (cached); call only after recreated logs were recorded in the ledger."""
         if log not in self._mirrorings:
             without_replays = [(record.offset, record.digest) for record in self.logs[log] if record.origin is None]
             self._mirrorings[log] = mirroring_of(
@@ -210,7 +211,7 @@ class RoundTripObserved:
     def here(self, log: Log, isolation: str = "read_committed") -> list[Held]:
         """Return a source log's records from before the client move, without stranded records.
 
-        Later records are copies: the reverse flow mirrors to the source what clients write on the target.
+        Later records of the source log are copies of records that clients write on the target.
         """
         records = self.ledger.common(log, (self.committed if isolation == "read_committed" else self.logs)[log])
         end = self._first_reverse_mirrored(log)
@@ -241,7 +242,8 @@ class RoundTripObserved:
     def ambiguous(self, log: Log) -> bool:
         """Whether a log's copies cannot be attributed to records: contents recur, and either log has repeats.
 
-        Never True for a planned first move: the source is mirrored in full, and both logs are paired from their ends.
+        Never True for a first move that is planned, because the source is mirrored in full and both logs are paired
+        from their ends.
         """
         mirrored_in_full = self.trip.number == 0 and not self.trip.lost
         return (
@@ -253,7 +255,7 @@ class RoundTripObserved:
         )
 
     def mirrored(self, log: Log, records: Iterable[Held]) -> set[int]:
-        """Return a log's offsets that may have a copy on the other cluster, mirrored before clients moved to that one.
+        """Return a log's offsets that may have a copy on the other cluster from before clients moved to that cluster.
 
         Args:
             log: a log of a cluster that clients left, in this client move or an earlier one.
@@ -279,13 +281,13 @@ class RoundTripObserved:
         known_log = merge_known(written_pairs, offset_contents(self.here(log, "read_uncommitted")))
         target = offset_contents(self.below(counterpart))
         if self._topic(log).compacted:
-            # A content that the source's cleaner removed, but not the target's, has no known source offset.
+            # A content that the source's cleaner removed, but not the target's, has no source offset in the ledger.
             contents = {digest for _, digest in known_log}
             target = [pair for pair in target if pair[1] in contents]
         return Alignment(live, known_log, target, self.boundary[counterpart[1]])
 
     def _first_reverse_mirrored(self, log: Log) -> int | None:
-        """Return the first source offset with a copy of what clients wrote on the target after the move, or None."""
+        """Return the first source offset with a copy of a record written on the target after the move; None if none."""
         periods = [(number, record.digest) for number, _, record in self.ledger.written(log)]
         old_digests = {digest for number, digest in periods if number <= self.trip.number}
         new_digests = {digest for number, digest in periods if number > self.trip.number} - old_digests

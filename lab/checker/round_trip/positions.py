@@ -14,7 +14,7 @@ from lab.checker.unplanned_check import RECENT_MS
 
 
 class PositionChecks(TripChecks):
-    """Every group has the right target positions; groups without consumers still have their source positions."""
+    """Checks the groups' target positions, and that groups without consumers still have their source positions."""
 
     def _check_positions(self) -> None:
         groups = [group for group in self.source.groups() if not group.startswith(INTERNAL_GROUPS)]
@@ -84,7 +84,7 @@ class PositionChecks(TripChecks):
                 )
 
     def _may_be_absent(self, group: str, place: Place, claim: PositionClaim | None) -> bool:
-        """Whether a position may be absent on the target: refused, or first committed just before the source died."""
+        """Whether the target need not have a position: refused, or first committed just before the source was lost."""
         if claim is not None:
             return claim.target_position is None
         commit = self.ledger.periods[self.trip.number].clients.committed.get((self.trip.source, group), {}).get(place)

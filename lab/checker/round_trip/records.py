@@ -12,7 +12,7 @@ from lab.checker.round_trip.observed import FAILBACK
 
 
 class RecordChecks(TripChecks):
-    """Every acknowledged record is on the target, in an export or in quarantine; none is replayed twice."""
+    """Checks that each acknowledged record is on the target, exported or in quarantine, and not replayed twice."""
 
     def _check_records(self) -> None:
         for topic, properties in self.ledger.topics.items():
@@ -79,7 +79,7 @@ class RecordChecks(TripChecks):
         return [due for due in stale if due.record.digest not in accounted_for]
 
     def _unlisted_missing(self, owed: list[Owed], place: Place, missing: list[Owed]) -> list[Owed]:
-        """Return `missing` without the records that the evidence lists as lost with the source."""
+        """Return the records of `missing` that the evidence does not list as lost with the source."""
         if not self.trip.lost or not missing:
             return missing
         try:
@@ -110,7 +110,7 @@ class RecordChecks(TripChecks):
             findings += [
                 Finding(
                     "replayed wrongly",
-                    f"on {log[0]}: names {replay.origin} as its origin, where another record was",
+                    f"on {log[0]}: names {replay.origin} as its origin, but that record has another content",
                     None,
                     *log[1],
                     replay.offset,
@@ -150,7 +150,7 @@ class RecordChecks(TripChecks):
         )
 
     def _is_overwritten(self, place: Place, offset: int) -> bool:
-        """Whether a compacted topic's stranded record is obsolete: a later record has its key, on either cluster."""
+        """Whether a later record on either cluster has the key of a compacted topic's stranded record."""
         if not self._compacted(place):
             return False
         stranded_record = self.ledger.periods[self.trip.number - 1].records[place][offset]
@@ -161,7 +161,7 @@ class RecordChecks(TripChecks):
 
 
 def _without(owed: list[Owed], removed: list[Owed], exported: set[int]) -> tuple[set[int], list[Owed]]:
-    """Remove records from `owed`; return the exported indexes, renumbered for the rest, and the rest."""
+    """Return the indexes of exported records among the rest of `owed`, and this rest, which lacks `removed`."""
     removed_ids = set(map(id, removed))
     rest = [(index, due) for index, due in enumerate(owed) if id(due) not in removed_ids]
     return {number for number, (index, _) in enumerate(rest) if index in exported}, [due for _, due in rest]

@@ -12,7 +12,7 @@ from lab.checker.round_trip.observed import FAILBACK
 
 
 class StoryChecks(TripChecks):
-    """The evidence document is complete and consistent, and agrees with the clusters."""
+    """Checks that the evidence document is complete and consistent, and agrees with the clusters."""
 
     def _evidence_findings(self) -> list[Finding]:
         trip = self.trip
@@ -36,8 +36,8 @@ class StoryChecks(TripChecks):
         )
 
     def _split_retention_rows(self, rows: list[Mapping[str, Any]]) -> tuple[list[Finding], list[Mapping[str, Any]]]:
-        """Return findings on rows with more loss than the target's retention deleted; and the rows of other reasons."""
-        # In the first client move the target's retention cannot explain a loss: no row is set apart.
+        """Return findings on rows with more loss than the target's retention deleted, and the rows of other reasons."""
+        # In the first client move the target's retention cannot explain a loss, so no row is compared with it.
         below = [row for row in rows if self.trip.number and row.get("reason") == "below the target's log start"]
         deleted_records = {
             id(row): self.seen.starts.get(
@@ -49,7 +49,8 @@ class StoryChecks(TripChecks):
         findings = [
             Finding(
                 "evidence",
-                f"loss has {row['records']} records below a log that begins at {deleted_records[id(row)]}",
+                f"loss has {row['records']} records below the target's log start, which is only"
+                f" {deleted_records[id(row)]}",
                 None,
                 row["topic"],
                 row["partition"],

@@ -1,4 +1,4 @@
-"""Checks of one client move: the export of stranded records, and stranded records noted for later checks."""
+"""Checks of one client move: the export of stranded records, and stranded records stored for later checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.workload.ground_truth import COMMITTED, TruthRecord
 
 
 class StrandedChecks(TripChecks):
-    """The export holds all stranded records and no other record; a returned cluster's log keeps its records."""
+    """Checks that the export has all stranded records and no other record, and that a failback changed no log."""
 
     def _check_export(self) -> None:
         folder = self.trip.evidence.get("stranded")
@@ -44,7 +44,7 @@ class StrandedChecks(TripChecks):
         result = compare_stranded(
             self._due_for_export(log, log_before, mirrored, aborted), offset_contents(log_before), mirrored, rows
         )
-        # If contents recur, nobody knows which record MirrorMaker 2 repeated: exporting one too many loses nothing.
+        # If contents recur, it is unknown which record MirrorMaker 2 repeated: one exported record too many is allowed.
         counterpart = self.names.counterpart(log)
         ambiguous = set(result.mirrored) if self.seen.recurs(log) and self.ledger.repeats.get(counterpart) else set()
         violations = {
@@ -52,7 +52,7 @@ class StrandedChecks(TripChecks):
             "is in the export, but also on the other cluster": [
                 offset for offset in result.mirrored if offset not in ambiguous
             ],
-            "is in the export, but the returned cluster held another record at this offset or none": result.unheld,
+            "is in the export, but the returned cluster had another record at this offset or none": result.unheld,
             "is in the export as committed, but its transaction was aborted": [
                 offset for offset, digest in rows.items() if digest in aborted and offset in called_committed
             ],
@@ -79,7 +79,7 @@ class StrandedChecks(TripChecks):
         self.ledger.due.pop(log, None)
 
     def _reverse_mirrored(self, log: Log, records: list[Held], mirrored: set[int]) -> set[int]:
-        """Return offsets of a returned cluster's log that hold copies of what clients wrote on the new primary."""
+        """Return the offsets, on the returned cluster, of copies of records that clients wrote on the new primary."""
         counterpart = self.names.counterpart(log)
         later = [
             record.digest
@@ -92,7 +92,10 @@ class StrandedChecks(TripChecks):
     def _due_for_export(
         self, log: Log, records: list[Held], mirrored: set[int], aborted: set[int]
     ) -> list[TruthRecord]:
-        """Return what must be in the export: a log's stranded records; if recreated, all that the other log lacks."""
+        """Return the records that the export must have: a log's stranded records.
+
+        If the log's topic is recreated, these are all records that the other cluster lacks.
+        """
         due, end_at_move = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
         stranded = [
             record
@@ -121,19 +124,22 @@ class StrandedChecks(TripChecks):
                 self.verdict.add(
                     [
                         Finding(
-                            "log changed", "does not hold the same records as when the cluster returned", None, *place
+                            "log changed", "does not have the same records as when the cluster returned", None, *place
                         )
                     ]
                 )
 
     def _note_followers(self) -> None:
-        """Remove from `apart` the stranded records that a resumed flow has mirrored (under default naming only)."""
+        """Remove from the ledger's stranded records those that a resumed flow has mirrored (default naming only)."""
         for log, apart in self.ledger.stranded.items() if self.names.policy != "identity" else ():
             if apart and log in self.seen.logs and not (self.trip.lost and log[0] == self.trip.source):
                 apart -= self._mirrored_later(log, apart)  # noqa: PLW2901 (changes the ledger's own set)
 
     def _mirrored_later(self, log: Log, apart: set[int]) -> set[int]:
-        """Return the offsets of `apart` mirrored by now: there are more copies than other records of equal content."""
+        """Return those offsets of `apart` whose records are mirrored by now.
+
+        There are then more copies than other records of equal content.
+        """
         counterpart = self.names.counterpart(log)
         repeated = self.ledger.repeats.get(counterpart, set())
         copies = Counter(
@@ -145,7 +151,7 @@ class StrandedChecks(TripChecks):
         )
 
     def _note_lost_records(self) -> None:
-        """Note a lost source's stranded records in the ledger, after its return: the next export must hold them."""
+        """Add a returned source's stranded records to the ledger, because the next export must have these records."""
         for log in self.seen.on(self.trip.source):
             mirrored = self.seen.mirrored(log, self.seen.logs[log])
             self.ledger.stranded[log] |= {record.offset for record in self.seen.logs[log]} - mirrored

@@ -247,7 +247,7 @@ def test_an_append_that_made_the_log_anew_is_caught(make: Make) -> None:
     cut = story.clusters["primary"].logs[AT]
     story.clusters["primary"].logs[AT], story.clusters["primary"].log_ends[AT] = cut[:4], 4
     texts = {one.text for one in story.check().findings if one.check == "log changed"}
-    assert texts == {"does not hold the same records as when the cluster returned"}
+    assert texts == {"does not have the same records as when the cluster returned"}
 
 
 def end_boundary_at(story: Story, offset: int) -> None:
