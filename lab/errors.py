@@ -1,4 +1,4 @@
-"""The lab's base exception; its text is one sentence, with the tail of the log that explains the failure."""
+"""The lab's base exception; its text is one sentence, for a process that failed with the last lines of its logs."""
 
 from __future__ import annotations
 

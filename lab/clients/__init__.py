@@ -1,9 +1,9 @@
-"""The demo application: producers and consumers that follow the routing record and stop on request.
+"""The demo application: producers and consumers that follow the routing record and stop for a drain.
 
 A supervisor process watches the routing record, runs one child process per client, and answers over HTTP:
 
-- `POST /drain {"procedure_id"}`: producers flush and stop, consumers commit and leave their groups; answers with the
-  state at once, before they have stopped.
+- `POST /drain {"procedure_id"}`: producers flush and stop, consumers commit and leave their groups; the answer with the
+  state comes at once, before the clients have stopped.
 - `POST /resume {"procedure_id"}`: clients start again on the cluster that the routing record names.
 - `GET /source`: `{"reachable", "writable", "detail"}` of the clients' current cluster; unplanned failovers use it as
   the source probe.

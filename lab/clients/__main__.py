@@ -13,7 +13,7 @@ from lab.environment.state import Lab
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the demo application on a lab until it is stopped: producers, and consumers of each group."""
+    """Run the demo application's producers and consumers on a lab until the application is stopped."""
     parser = argparse.ArgumentParser(prog="python -m lab.clients", description=__doc__)
     parser.add_argument("--state", required=True, help="the lab's state folder")
     parser.add_argument("--topic", action="append", required=True, help="local topic name; may be repeated")

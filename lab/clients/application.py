@@ -14,7 +14,7 @@ class ClientPlan:
     """Configuration of one client.
 
     Args:
-        name: unique; part of the client's record ids and of its log's name.
+        name: unique name, part of the client's record ids and of its log's name.
         topics: topics that the client writes or reads, without a prefix of mirrored topics.
         group: the consumer's group; None for a producer.
         rate: records per second that a producer writes.
@@ -35,7 +35,7 @@ class Application:
         properties: librdkafka settings, by cluster alias and principal.
         routing: path of the routing record.
         drain_url: URL at which the drain hook is served.
-        prefixes: prefixes that mirrored topics have on a cluster, by its alias; empty under identity naming.
+        prefixes: by cluster alias, prefixes of mirrored topics on this cluster; empty under identity naming.
         folder: folder of the clients' event logs.
     """
 
@@ -64,7 +64,7 @@ def prefixes_of(policy: str, aliases: Sequence[str]) -> dict[str, tuple[str, ...
 
 @dataclass(frozen=True)
 class DemoRoute:
-    """What the routing record says: to which cluster clients connect, and the record's version."""
+    """Content of the routing record: alias and address of the cluster to which clients connect, and a version."""
 
     cluster: str
     bootstrap_servers: str
@@ -72,7 +72,7 @@ class DemoRoute:
 
     @classmethod
     def read(cls, path: Path) -> DemoRoute:
-        """Read the routing record from its file."""
+        """Return the route in a routing record's file."""
         return cls.of(json.loads(path.read_text(encoding="utf-8")))
 
     @classmethod
@@ -80,7 +80,7 @@ class DemoRoute:
         """Return the route in a routing record's JSON document.
 
         Raises:
-            KeyError, TypeError, ValueError: the document is no routing record.
+            KeyError, TypeError, ValueError: the document is not a routing record.
         """
         return cls(str(record["cluster"]), str(record["bootstrap_servers"]), int(record["version"]))
 

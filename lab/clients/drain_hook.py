@@ -1,4 +1,4 @@
-"""Serves the application's drain hook and source probe over HTTP."""
+"""Serve the application's drain hook and source probe over HTTP."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ BODY_LIMIT = 10_000
 
 
 class Drainable(Protocol):
-    """What an application must offer to be served by the hook."""
+    """The application behind the hook, which carries out the hook's calls."""
 
     def drain(self, procedure_id: str) -> dict[str, Any]:
         """Ask every client to stop for a procedure; return the state at once."""
 
     def resume(self, procedure_id: str) -> dict[str, Any]:
-        """Let clients run again if they were stopped for this procedure; return the state."""
+        """Start clients again if clients were stopped for this procedure; return the state."""
 
     def state(self) -> dict[str, Any]:
-        """Return what runs (counts, names, cluster), and the procedure for which clients were stopped, or None."""
+        """Return the running clients' counts, names and cluster, and the procedure for which clients were stopped."""
 
     def source(self) -> dict[str, Any]:
         """Return `reachable`, `writable` and `detail` of the clients' current cluster."""
@@ -57,13 +57,13 @@ class DrainHook(BaseHTTPRequestHandler):
         """Return the JSON document in the request's body.
 
         Raises:
-            ValueError: the body is no JSON.
+            ValueError: the body is not JSON.
         """
         return json.loads(self.rfile.read(min(BODY_LIMIT, int(self.headers.get("Content-Length", 0)))))
 
     def answer_unknown(self) -> None:
         """Answer 404 for an unknown path."""
-        self.answer(404, {"error": f"no {self.path} here"})
+        self.answer(404, {"error": f"this hook has no path {self.path}"})
 
     def answer(self, code: int, document: Mapping[str, Any]) -> None:
         """Answer with a JSON document."""

@@ -7,8 +7,8 @@ In addition to the hooks of `lab.clients` the service has
 - `PUT /clients {"name", "topics", "groups"}`: replace the running clients by one producer and one consumer per group,
   which write their event logs into the folder `name`.
 
-FOLDER contains application.json (written by `lab.containers.prepare`), and what must survive a restart: the routing
-record, the clients to run, and the id of the procedure for which clients were stopped.
+FOLDER contains application.json (written by `lab.containers.prepare`) and the state that remains after a restart: the
+routing record, the clients to run, and the id of the procedure for which clients were stopped.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ class Service(Supervisor):
         return record
 
     def redirect(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the routing record atomically, and return it; clients follow at once, a changed one ends a drain."""
+        """Replace the routing record atomically and return the new record, which clients follow at once.
+
+        A changed record ends a drain.
+        """
         new_route = DemoRoute.of(record)
         changed = new_route != DemoRoute.of(self.route())
         write_whole(self._folder / ROUTE, record)
@@ -59,7 +62,10 @@ class Service(Supervisor):
         return self.route()
 
     def employ_named(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the clients by those of a `/clients` document, also after a restart; return the state."""
+        """Replace the running clients by the clients of a `/clients` document; return the state.
+
+        The document is stored, so that the same clients run after a restart.
+        """
         name, clients = clients_of(document)
         write_whole(self._folder / CLIENTS, document)
         return self.employ(clients, self._logs_of(name))
@@ -94,20 +100,20 @@ class ServiceHook(DrainHook):
         try:
             return self.answer(200, act(self.document()))
         except (KeyError, TypeError, ValueError) as error:
-            return self.answer(400, {"error": f"not what {self.path} takes: {error!r}"})
+            return self.answer(400, {"error": f"the body is not a valid document for {self.path}: {error!r}"})
 
 
 def clients_of(document: Mapping[str, Any]) -> tuple[str, tuple[ClientPlan, ...]]:
-    """Return the log folder's name, and the clients, that a `/clients` document asks for; no topics: no clients.
+    """Return the log folder's name and the clients of a `/clients` document; without topics there are no clients.
 
     Raises:
         KeyError, TypeError, ValueError: the document is invalid.
     """
     name, topics, groups = document["name"], document["topics"], document["groups"]
     if not _NAME.fullmatch(name):
-        raise ValueError(f"name {name!r}: letters a-z, digits and hyphens")
+        raise ValueError(f"name {name!r} must consist of at most 100 letters a-z, digits and hyphens")
     if not all(isinstance(text, str) for text in [*topics, *groups]):
-        raise TypeError("topics and groups are lists of names")
+        raise TypeError("topics and groups must be lists of names")
     if not topics:
         return name, ()
     consumers = [ClientPlan(f"consumer-{number}", tuple(topics), group) for number, group in enumerate(groups)]

@@ -1,4 +1,4 @@
-"""The application's source probe: whether the clients' host can reach the clients' current cluster."""
+"""The application's source probe: ask from the clients' host whether the clients' current cluster answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def view_of(properties: Mapping[str, Any], servers: str, seconds: float = SECOND
     """Ask a cluster for its metadata with a new client; return the answer of the source probe.
 
     Returns:
-        `reachable`: whether the cluster answered; `writable`: None (unknown), because a test record would stand among
+        `reachable`: whether the cluster answered; `writable`: None (unknown), because a test record would lie between
         the clients' records; `detail`: the answer or the error.
     """
     try:

@@ -1,4 +1,4 @@
-"""Starts the demo application of one rehearsal as a local process."""
+"""Start the demo application of one rehearsal as a local process."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ STOP_SECONDS = 30.0
 
 
 class Clients(Protocol):
-    """What a rehearsal needs of the demo application, whether it is a process or in a container."""
+    """The demo application as a rehearsal controls it, as a process or in a container."""
 
     def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
         """Start one producer, and one consumer per group."""
 
     def collect(self) -> None:
-        """Bring the clients' event logs, as far as written, into the rehearsal's folder."""
+        """Copy the clients' event logs, as far as written, into the rehearsal's folder."""
 
     def stop(self) -> None:
-        """Stop every client; the event logs in the rehearsal's folder are then complete."""
+        """Stop every client, after which the event logs in the rehearsal's folder are complete."""
 
 
 class OwnProcess:
@@ -42,7 +42,7 @@ class OwnProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
-        """Start the application's process, which also ends when the calling process is gone."""
+        """Start the application's process, which also ends when the calling process ends."""
         argv = [sys.executable, "-m", "lab.clients", "--state", str(self._lab.root), "--folder", str(self._folder)]
         argv += ["--until-eof", *(f"--topic={topic}" for topic in topics), *(f"--group={group}" for group in groups)]
         with self._log.open("ab") as log:
@@ -51,7 +51,7 @@ class OwnProcess:
             )
 
     def collect(self) -> None:
-        """Do nothing: the event logs are in the rehearsal's folder already."""
+        """Do nothing, because clients write their event logs into the rehearsal's folder."""
 
     def stop(self) -> None:
         """Stop the application's process by SIGTERM, and by SIGKILL after a timeout."""

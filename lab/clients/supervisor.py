@@ -22,18 +22,18 @@ from lab.clients.working import client_process
 WATCH_SECONDS = 0.1
 RESTART_SECONDS = 1.0
 STOP_SECONDS = 20.0
-#: Seconds that clients get to stop when they move to another cluster: the old one may be dead, and a longer wait would
-#: only delay the move.
+#: Seconds that clients get to stop when they move to another cluster: the old cluster may not answer, and a longer wait
+#: would only delay the move.
 LEAVE_SECONDS = 3.0
 
 
 class Supervisor:
-    """Keeps the clients running on the cluster that the routing record names, or keeps them stopped after a drain.
+    """Runs the clients on the cluster that the routing record names; after a drain no client runs.
 
     Args:
         application: the configuration of the clients.
-        memory: file that keeps the id of the procedure for which clients were stopped, so that they stay stopped after
-            a restart of the application; None: the id is not kept.
+        memory: file that stores the id of the procedure for which clients were stopped, so that clients stay stopped
+            after a restart of the application; None: the id is not stored.
     """
 
     def __init__(self, application: Application, memory: Path | None = None) -> None:
@@ -61,23 +61,23 @@ class Supervisor:
         self._ending = True
 
     def drain(self, procedure_id: str) -> dict[str, Any]:
-        """Ask every client to stop, and keep all stopped for a procedure; return the state at once."""
+        """Ask every client to stop, and start no client until this procedure resumes them; return the state at once."""
         with self._lock:
-            # A second procedure does not take the drain over: only the one that drained first may resume the clients.
+            # Only the procedure that drained first may resume the clients, so a second procedure's id is not stored.
             if self._drained_for is None:
                 self.stay_stopped(procedure_id)
             self._ask_to_stop()
             return self.state()
 
     def resume(self, procedure_id: str) -> dict[str, Any]:
-        """Let clients run again if they were stopped for this procedure; return the state."""
+        """Start clients again if clients were stopped for this procedure; return the state."""
         with self._lock:
             if self._drained_for == procedure_id:
                 self.stay_stopped(None)
             return self.state()
 
     def employ(self, clients: Sequence[ClientPlan], folder: Path) -> dict[str, Any]:
-        """Stop all clients and run these instead, with event logs in `folder`; return the state."""
+        """Stop all clients and run `clients` instead, with event logs in `folder`; return the state."""
         with self._lock:
             self._stop_clients()
             folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ class Supervisor:
             return self.state()
 
     def state(self) -> dict[str, Any]:
-        """Return what runs (counts, names, cluster), and the procedure for which clients were stopped, or None."""
+        """Return the running clients' counts, names and cluster, and the procedure for which clients were stopped."""
         running = [plan for plan in self._application.clients if self._alive(plan.name)]
         producers = sum(plan.group is None for plan in running)
         return {
@@ -99,12 +99,12 @@ class Supervisor:
         }
 
     def source(self) -> dict[str, Any]:
-        """Ask the clients' current cluster; return `reachable`, `writable` and `detail` (see `view_of`)."""
+        """Return `reachable`, `writable` and `detail` of the clients' current cluster, as `view_of` does."""
         route = DemoRoute.read(self._application.routing)
         return view_of(self._application.properties[route.cluster]["producer"], route.bootstrap_servers)
 
     def stay_stopped(self, procedure_id: str | None) -> None:
-        """Keep the id of the procedure for which clients stay stopped; None: clients may run."""
+        """Store the id of the procedure for which clients stay stopped; None lets clients run."""
         if self._memory is not None:
             write_whole(self._memory, procedure_id)
         self._drained_for = procedure_id
@@ -158,7 +158,7 @@ def run_application(application: Application, until_eof: bool = False) -> None:
 
     Args:
         application: the configuration of the clients.
-        until_eof: also end when the standard input ends: the parent process is gone.
+        until_eof: also end when the standard input ends, because the parent process has then ended.
     """
     application.folder.mkdir(parents=True, exist_ok=True)
     supervisor = Supervisor(application)

@@ -32,7 +32,7 @@ class EventLog:
         )
 
     def flush(self) -> None:
-        """Pass all events to the operating system, so that a killed client loses no event."""
+        """Write all events to the file, so that a killed client loses no event."""
         self._lines.flush()
 
 
@@ -170,11 +170,11 @@ def _id_of(message: Any) -> str | None:
 
 
 def client_process(plan: ClientPlan, application: Application, route: DemoRoute, control: Connection) -> None:
-    """Run one client until the supervisor sends "stop" or its process is gone."""
+    """Run one client until the supervisor sends "stop" or the supervisor's process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kind = ProducingClient if plan.group is None else ConsumingClient
     with (application.folder / f"{plan.name}.jsonl").open("a", encoding="utf-8") as lines:
         log = EventLog(lines, plan.name)
-        # Anything on the pipe means stop; so does the end of the pipe, as the supervisor is gone then.
+        # Any message on the pipe means stop; so does the end of the pipe, because the supervisor has then ended.
         kind(plan, application, route, log).run(control.poll)
         log.write("stopped", cluster=route.cluster)

@@ -1,5 +1,5 @@
 """The lab as containers (docker-compose.yaml): init jobs, and access from the host.
 
-In every container the lab's folder is ROOT; paths that only some containers may see are separate volumes. The hosts are
-the services of docker-compose.yaml.
+In every container the lab's folder is ROOT; folders that only some containers may read are separate volumes. Each host
+is a service of docker-compose.yaml.
 """

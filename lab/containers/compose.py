@@ -1,4 +1,4 @@
-"""The stack of docker-compose.yaml, controlled from the host by the docker command alone."""
+"""Control the stack of docker-compose.yaml from the host, by the docker command alone."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lab.install.jars import PROJECT
 FILE = PROJECT / "docker-compose.yaml"
 #: File in a demo's folder that names the folder's stack.
 STACK_FILE = "compose.json"
-#: The service to read files from: its container runs as long as the stack, and mounts evidence and archive.
+#: The service from which files are read: its container runs as long as the stack, and mounts evidence and archive.
 KEEPER = "airflow-scheduler"
 OLDEST_COMPOSE = (2, 21)
 BUILD_SECONDS, READY_SECONDS, REQUEST_SECONDS = 3600, 900, 120
-#: Environment variables that docker-compose.yaml also gets in a checked stack: they only change how images are built.
+#: Environment variables that docker-compose.yaml gets in every stack, because they only change how images are built.
 BUILD_SETTINGS = ("SWITCHBACK_CA_FILE", "KAFKA_BASE", "AIRFLOW_BASE", "SPARK_BASE", "POSTGRES_BASE")
 _LABEL = "com.docker.compose.project"
 _TAIL = 3000
@@ -37,9 +37,9 @@ class Stack:
     """One Compose project.
 
     Args:
-        project: the project's name, also of containers, volumes and networks.
-        settings: variables of docker-compose.yaml; the environment and `.env` are ignored: a checked stack must
-            never work on a user's own clusters.
+        project: the project's name, also part of the names of containers, volumes and networks.
+        settings: variables of docker-compose.yaml; the environment and `.env` are ignored, so that this stack never
+            works on a user's own clusters.
     """
 
     project: str
@@ -47,7 +47,7 @@ class Stack:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Stack:
-        """Create a stack with free ports and the folder's name; the folder stores the stack's file."""
+        """Return a new stack with free ports and the folder's name, and write the stack's file into the folder."""
         ports, settings_folder = free_ports(list(PUBLISHED)), folder / "settings"
         settings_folder.mkdir(exist_ok=True)
         published = {setting: str(ports[name]) for name, (setting, _) in PUBLISHED.items()}
@@ -67,7 +67,7 @@ class Stack:
         Raises:
             LabError: Docker's engine does not answer, or Compose is absent or too old.
         """
-        _answer(["docker", "version"], "start Docker's engine, and check that you may use it")
+        _answer(["docker", "version"], "start Docker's engine, and make sure that your user has access to it")
         need = f"install Compose {'.'.join(map(str, OLDEST_COMPOSE))} or newer as plugin of the docker command"
         version = _answer(["docker", "compose", "version", "--short"], need)
         numbers = re.match(r"v?(\d+)\.(\d+)", version)
@@ -79,12 +79,16 @@ class Stack:
         self._compose("build", seconds=BUILD_SECONDS, shown=True)
 
     def up(self) -> None:
-        """Start every service, and wait until a failover can be triggered."""
+        """Start every service, and wait until a failover can be triggered.
+
+        Raises:
+            LabError: a service is not healthy.
+        """
         # Not --wait-timeout: Compose 2.40 reports no error after this timeout.
         self._compose("up", "--wait", seconds=READY_SECONDS, shown=True)
         unhealthy = [f"{name} is {state}" for name, state in self.states().items() if state not in ("healthy", "ended")]
         if unhealthy:
-            raise LabError(f"the stack is up, but {'; '.join(unhealthy)}")
+            raise LabError(f"the stack is up, but {'; '.join(unhealthy)}; read the logs of these services")
 
     def states(self) -> dict[str, str]:
         """Return, for each service with a container, `healthy`, `ended` (with success) or Docker's own state."""
@@ -92,14 +96,17 @@ class Stack:
         return {row["Service"]: _state(row) for row in rows}
 
     def down(self) -> None:
-        """Remove containers, networks and volumes; repeat until none is left, as an `up` may still be running."""
+        """Remove containers, networks and volumes; repeat until none is left, because an `up` may still be running."""
         for _ in range(5):
             self._compose("down", "--volumes", "--remove-orphans", "--timeout", "5", seconds=READY_SECONDS)
             time.sleep(1)
             list_command = ["docker", "ps", "--all", "--quiet", "--filter", f"label={_LABEL}={self.project}"]
             if not _run(list_command, os.environ, REQUEST_SECONDS).strip():
                 return
-        raise LabError(f"containers of {self.project} come back; find and end the `docker compose up` that still runs")
+        raise LabError(
+            f"containers of {self.project} are created again and again; find and end the `docker compose up` that still"
+            " runs"
+        )
 
     def kill(self, *services: str) -> None:
         """Kill services with -9; Docker does not restart killed services."""
@@ -109,7 +116,7 @@ class Stack:
         """Start a killed service, and wait until it is healthy."""
         self._compose("up", "--wait", "--no-deps", "--no-recreate", "--no-build", service, seconds=READY_SECONDS)
         if (state := self.states()[service]) != "healthy":
-            raise LabError(f"{service} was started again and is {state}")
+            raise LabError(f"{service} was started again and is {state}, not healthy; read its logs")
 
     def read_file(self, service: str, inside: Path) -> str:
         """Return the text of a file of a running container."""
@@ -152,12 +159,12 @@ class ContainerLab(Lab):
         self.stack = stack
 
     def adopt(self) -> None:
-        """Copy the record that secrets-init created, with the host's addresses."""
+        """Copy the record that secrets-init created, with the addresses that the host uses."""
         inside = LabRecord(**json.loads(self.stack.read_file(KEEPER, Lab(ROOT).record_path)))
         self.save(replace(inside, hosts={}, ports=inside.ports | inside.published, published={}, project=str(PROJECT)))
 
     def collected(self, folder: Path) -> Path:
-        """Copy a folder's files out of the containers; return the folder."""
+        """Copy a folder's files out of the containers to the same folder on the host; return this folder."""
         self.stack.copy_out(KEEPER, ROOT / folder.relative_to(self.root), folder)
         return folder
 
@@ -169,7 +176,11 @@ def _state(row: Mapping[str, object]) -> str:
 
 
 def _answer(command: list[str], need: str) -> str:
-    """Run a short docker command; an error names the requirement (`need`)."""
+    """Run a short docker command and return its output.
+
+    Args:
+        need: what to do if the command fails, for the error's text.
+    """
     try:
         return _run(command, dict(os.environ), REQUEST_SECONDS)
     except (OSError, LabError) as error:
@@ -177,7 +188,10 @@ def _answer(command: list[str], need: str) -> str:
 
 
 def _run(command: list[str], environment: Mapping[str, str], seconds: float, shown: bool = False) -> str:
-    """Run a command in its own session; kill the whole session on interruption or timeout.
+    """Run a command in its own session and return its output; kill the whole session on interruption or timeout.
+
+    Args:
+        shown: print the command's output instead of returning it.
 
     Raises:
         LabError: the command failed or timed out.

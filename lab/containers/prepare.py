@@ -1,4 +1,4 @@
-"""secrets-init: creates passwords and keys, and writes the other containers' files; runs at every `up`.
+"""secrets-init: create passwords and keys, and write the other containers' files; runs at every `up`.
 
 Passwords, keys and cluster ids are created once and stay in the volumes. Settings are written at every run, so that new
 code and other published ports take effect.
@@ -44,7 +44,7 @@ def prepare_folders(lab: Lab, settings: Mapping[str, str]) -> None:
     write_topology(lab)
     for folder in (lab.evidence, lab.archive, lab.airflow_home, lab.logs):
         folder.mkdir(parents=True, exist_ok=True)
-    # Without this file all components would write their own at once.
+    # If this file did not exist, all components would write it at the same time.
     (lab.airflow_home / "airflow.cfg").touch()
     write_passwords(lab)
     write_environment(lab)
@@ -62,7 +62,7 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
     record = lab.load()
     if (record.policy, record.isolation) != (naming, isolation):
         raise LabError(
-            f"the volumes hold clusters with {record.policy} naming and {record.isolation}, not {naming} and"
+            f"the volumes contain clusters with {record.policy} naming and {record.isolation}, not {naming} and"
             f" {isolation}; use these settings, or remove the volumes with: docker compose down -v"
         )
     record.airflow, record.published = True, published_ports(settings)
@@ -70,7 +70,11 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
 
 
 def _write_databases(lab: Lab) -> None:
-    """Write the input of PostgreSQL's first start: the superuser's password, and a role and database per user."""
+    """Write the files that PostgreSQL's first start reads.
+
+    These are the superuser's password, and SQL that creates a role and a database of the same name for Airflow and for
+    the journal.
+    """
     folder, record = lab.home / "postgres", lab.load()
     if not (folder / "password").exists():
         write_private(folder / "password", secrets.token_hex(16))
@@ -86,7 +90,7 @@ def _write_databases(lab: Lab) -> None:
 
 
 def _write_application(lab: Lab, settings: Mapping[str, str]) -> None:
-    """Write the demo clients' configuration; their routing record and list of clients only at the first run."""
+    """Write the demo clients' configuration and, at the first run only, their routing record and list of clients."""
     folder = lab.root / "clients"
     properties = {
         alias: {principal: lab.client_properties(alias, principal) for principal in CLIENT_PRINCIPALS}
@@ -103,17 +107,17 @@ def _write_application(lab: Lab, settings: Mapping[str, str]) -> None:
 
 
 def topics_of(settings: Mapping[str, str]) -> list[str]:
-    """Return the topics of the demo clients."""
+    """Return the names of the demo clients' topics, from the setting DEMO_TOPICS; [] if it is not set."""
     return settings.get("DEMO_TOPICS", "").split()
 
 
 def groups_of(settings: Mapping[str, str]) -> list[str]:
-    """Return the groups of the demo clients."""
+    """Return the names of the demo clients' groups, from the setting DEMO_GROUPS; [] if it is not set."""
     return settings.get("DEMO_GROUPS", "").split()
 
 
 def main() -> int:
-    """Prepare the stack's folder; return the exit code."""
+    """Write the stack's files; return the exit code."""
     try:
         prepare_folders(Lab(ROOT), os.environ)
     except LabError as error:

@@ -1,4 +1,4 @@
-"""Round trips on the lab in containers; the rehearsal and the checker run on the host."""
+"""Run round trips on the lab in containers; the rehearsal and the checker run on the host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ServiceClients:
         self._lab, self._folder = lab, folder
 
     def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
-        """Replace the running clients by one producer, and a consumer for each group."""
+        """Replace the running clients by one producer and one consumer per group."""
         self._employ(topics, groups)
 
     def collect(self) -> None:
@@ -44,7 +44,7 @@ class ServiceClients:
         self._lab.stack.copy_out(_CLIENTS, inside, self._folder)
 
     def stop(self) -> None:
-        """Stop every client, and copy the event logs; without the container no client runs."""
+        """Stop every client, and copy the event logs; a container that does not answer runs no client."""
         with suppress(requests.RequestException):
             self._employ((), ())
         self.collect()
@@ -71,19 +71,19 @@ class ContainerRoundTrips(RoundTrips):
         """
         stack = Stack.of(state)
         if stack is None:
-            raise LabError(f"{state} belongs to no stack of containers")
+            raise LabError(f"{state} has no compose.json, so it belongs to no stack of containers")
         return ContainerLab(state, stack)
 
     def make_application(self) -> Clients:
-        """Return the service demo-clients, whose log folder has the name of the rehearsal's folder."""
+        """Return the service demo-clients; its log folder has the name of the folder of the rehearsal's clients."""
         return ServiceClients(self.lab, self._client_folder)
 
     def kill(self, *names: str) -> None:
-        """Kill containers with -9; killed containers stay down until `start_again`."""
+        """Kill containers with -9; killed containers do not run until `start_again`."""
         self.lab.stack.kill(*(SERVICES[name] for name in names))
 
     def start_again(self, name: str) -> None:
-        """Start a container, and wait until it is healthy and, of a broker, reachable from outside."""
+        """Start a container and wait until it is healthy; a broker must also answer on its published port."""
         self.lab.stack.start(SERVICES[name])
         kind, _, alias = name.partition("-")
         if kind == "broker":

@@ -1,4 +1,4 @@
-"""The other init jobs: `python -m lab.containers.set_up JOB`; each creates what is missing, at every start."""
+"""The other init jobs: `python -m lab.containers.set_up JOB`; at every start each job creates what is missing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REQUEST_SECONDS = 30
 
 
 def set_up_kafka(lab: Lab, progress: ProgressLines) -> None:
-    """kafka-init: ACLs and the initial fence on both clusters, and the demo's topics on the primary."""
+    """kafka-init: create ACL entries and the initial fence on both clusters, and the demo's topics on the primary."""
     for alias in ALIASES:
         grant_rights(lab, alias)
     progress.say("rights are granted; the standby is fenced")
@@ -32,7 +32,7 @@ def set_up_kafka(lab: Lab, progress: ProgressLines) -> None:
 
 
 def create_connectors(lab: Lab, progress: ProgressLines) -> None:
-    """connectors-init: MirrorMaker 2's connectors, and a test record from the primary to the standby."""
+    """connectors-init: create MirrorMaker 2's connectors, and send a test record from the primary to the standby."""
     for worker in ALIASES:
         lab.once(f"flow-{worker}", lambda worker=worker: create_flow(lab, worker))  # type: ignore[misc]
     progress.say("MirrorMaker 2: forward flow runs, reverse flow is STOPPED")
@@ -41,7 +41,7 @@ def create_connectors(lab: Lab, progress: ProgressLines) -> None:
 
 
 def await_readiness(lab: Lab, progress: ProgressLines) -> None:
-    """stack-init: every component is healthy, every DAG file is parsed, and a task has run."""
+    """stack-init: wait until every component is healthy, every DAG file is parsed, and a task has run."""
     wait_for_airflow(lab, progress, lambda: None)
     progress.say("a failover can be triggered")
 

@@ -54,15 +54,15 @@ PUBLISHED = {
 
 
 def published_ports(settings: Mapping[str, str]) -> dict[str, int]:
-    """Read the published ports from settings.
+    """Return the published ports by service, from settings or, if not set, with their defaults.
 
     Raises:
-        LabError: a setting is no port number.
+        LabError: a setting is not a port number.
     """
     ports = {}
     for name, (setting, default) in PUBLISHED.items():
         text = settings.get(setting) or str(default)
         if not text.isdigit() or not 1 <= int(text) <= 65535:
-            raise LabError(f"{setting}={text!r} is no port; give a number from 1 to 65535")
+            raise LabError(f"{setting}={text!r} is not a port; give a number from 1 to 65535")
         ports[name] = int(text)
     return ports

@@ -1,6 +1,7 @@
 """### lab_warm_up
 
-Does nothing but run: when it has succeeded, tasks run in this lab and the API has built its routes.
+Runs one task that does nothing. A successful run shows that tasks run in this lab, and that the API has built its
+routes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ def lab_warm_up() -> None:
 
     @task(retries=5, retry_delay=timedelta(seconds=1))
     def run_once() -> str:
-        """Answer something, so that an XCom is written too."""
+        """Return a text, so that Airflow also writes an XCom."""
         return "warm"
 
     run_once()

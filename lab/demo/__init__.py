@@ -1,1 +1,1 @@
-"""The demos: a real procedure each, on a lab of its own, with a check; only the evidence remains."""
+"""The demos: each runs a real procedure on a lab of its own, with a check; only the evidence remains."""

@@ -1,4 +1,4 @@
-"""`make demo`, `demo-unplanned`, `demo-failback`, `compose-demo`: move clients, check, keep only the evidence.
+"""`make demo`, `demo-unplanned`, `demo-failback`, `compose-demo`: move clients, check, and save the evidence.
 
 Environment: `APPROVE=ask` waits for a person at the gate; `TAMPER=position` or `TAMPER=record` falsifies the target
 before the check, which must then fail and name the changed position or record.
@@ -26,7 +26,7 @@ DEMOS = {"planned": Demo, "unplanned": LostSourceDemo, "failback": FailbackDemo,
 
 
 def run_demo(choices: Choices, kind: type[Demo] = Demo) -> int:
-    """Run a demo in a temporary folder, and take the lab down in any case; return the exit code."""
+    """Run a demo in a temporary folder, and stop and remove its lab in any case; return the exit code."""
     console = make_console()
     state = Path(tempfile.mkdtemp(prefix="switchback-demo-"))
     guard, demo = Guard(state), kind(choices, state, console)
@@ -36,7 +36,7 @@ def run_demo(choices: Choices, kind: type[Demo] = Demo) -> int:
         console.print(f"FAILED: {error}", markup=False)
         return 1
     except KeyboardInterrupt:
-        console.print("interrupted; taking everything down")
+        console.print("interrupted; the lab is stopped and removed")
         return 130
     finally:
         # A second Ctrl-C must not leave parts of the lab running.
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     try:
         if name not in DEMOS or len(arguments) > 1:
             raise ValueError(  # noqa: TRY301 (wrong arguments and wrong settings are answered alike)
-                f"{' '.join(arguments)!r} is unknown; leave it out or use one of: {', '.join(DEMOS)}"
+                f"{' '.join(arguments)!r} is not a demo; give no argument or one of: {', '.join(DEMOS)}"
             )
         choices = Choices.read(os.environ)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The stages of a demo, from an empty folder to the check; here for a planned failover."""
+"""The stages of the demo of a planned failover, from an empty folder to the check; base of the other demos."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Choices:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Choices:
-        """Read TAMPER and APPROVE.
+        """Return the options in the variables TAMPER and APPROVE.
 
         Raises:
             ValueError: a value is unknown; the text names variable, value and allowed values.
         """
         tamper, approve = environment.get("TAMPER", ""), environment.get("APPROVE", "")
         if tamper and tamper not in TAMPERINGS:
-            raise ValueError(f"TAMPER={tamper!r} is unknown; leave it out or use one of: {', '.join(TAMPERINGS)}")
+            raise ValueError(f"TAMPER={tamper!r} is unknown; unset TAMPER or use one of: {', '.join(TAMPERINGS)}")
         if approve not in ("", "ask"):
-            raise ValueError(f"APPROVE={approve!r} is unknown; leave it out or use: ask")
+            raise ValueError(f"APPROVE={approve!r} is unknown; unset APPROVE or use: ask")
         return cls(tamper, approve == "ask")
 
 
@@ -85,11 +85,11 @@ class Demo:
         return self._check(code)
 
     def rehearsal(self, state: Path, folder: Path) -> Rehearsal:
-        """Return the demo's rehearsal."""
+        """Return the rehearsal that the demo runs."""
         return Rehearsal(state, folder, SEED, scale=SCALE, groups=GROUPS)
 
     def before_failover(self) -> None:
-        """Run the stages between the workload and the failover; none here."""
+        """Run the stages between the workload and the failover; a planned failover has none."""
 
     def tables(self, evidence: Mapping[str, Any], verdict: CheckResult) -> list[Table]:
         """Return the tables of the evidence and of the check."""

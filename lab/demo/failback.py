@@ -57,7 +57,7 @@ class FailbackDemo(Demo):
         )
 
     def rehearsal(self, state: Path, folder: Path) -> RoundTrips:
-        """Return the demo's rehearsal."""
+        """Return the rehearsal that the demo runs."""
         rehearsal = self.trips(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
         rehearsal.approver, rehearsal.seconds = (None, PERSON_SECONDS) if self._choices.ask else (APPROVER, RUN_SECONDS)
         return rehearsal

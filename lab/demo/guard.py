@@ -1,4 +1,4 @@
-"""Takes a demo's lab down if the demo was killed before its own take-down."""
+"""Stop and remove a demo's lab if the demo was killed before it did so itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DONE = b"done\n"
 
 
 class Guard:
-    """Watches its parent process, from a separate session."""
+    """A process in a separate session that watches the demo's process and removes the lab if the demo is killed."""
 
     def __init__(self, state: Path) -> None:
         argv = [sys.executable, "-m", "lab.demo.guard", str(state)]
@@ -26,7 +26,7 @@ class Guard:
         )
 
     def dismiss(self) -> None:
-        """Tell the guard that the lab has been taken down; wait for the guard's end."""
+        """End the guard, because the lab has been stopped and removed; wait for the guard's end."""
         self._process.communicate(DONE)
 
 

@@ -26,7 +26,7 @@ class LostSourceDemo(Demo):
     )
 
     def rehearsal(self, state: Path, folder: Path) -> LostSourceRehearsal:
-        """Return the demo's rehearsal."""
+        """Return the rehearsal that the demo runs."""
         return LostSourceRehearsal(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
 
     def before_failover(self) -> None:

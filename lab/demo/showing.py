@@ -1,4 +1,4 @@
-"""The demo's output, readable in a terminal and in a plain log."""
+"""Print the demo's output, readable in a terminal and in a plain log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOG_WIDTH = 140
 
 
 def make_console() -> Console:
-    """Return a console; a plain log gets a fixed width and no colours."""
+    """Return a console for the standard output; without a terminal it has a fixed width and no colours."""
     return (
         Console(highlight=False)
         if sys.stdout.isatty()
@@ -51,7 +51,7 @@ class Stages:
 
 
 class GateWatcher:
-    """Shows every new gate's text, and how a person answers the gate."""
+    """Prints every new gate's text and, if a person must answer, how to answer the gate."""
 
     def __init__(self, airflow: Mapping[str, Any], dag_id: str, console: Console, ask: bool) -> None:
         self._airflow, self._console, self._ask = airflow, console, ask
@@ -108,7 +108,7 @@ class GateWatcher:
 
 
 def how_to_answer(airflow: Mapping[str, Any], task: Mapping[str, Any]) -> str:
-    """Return instructions for a person to answer a gate."""
+    """Return a text on how a person answers a gate: page, users and passwords."""
     page = f"{airflow['url']}/dags/{task['dag_id']}/runs/{task['dag_run_id']}/tasks/{task['task_id']}/required_actions"
     people = "\n".join(
         f"  {name:<10} password {user['password']}  role {user['role']}" for name, user in airflow["users"].items()

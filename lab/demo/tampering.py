@@ -1,4 +1,4 @@
-"""Two ways to falsify the target after a failover, to show that the checker detects both."""
+"""Falsify a position or a record on the target after a failover, to show that the checker detects the change."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Starts and stops a lab: clusters, Connect workers, Airflow and Spark as local processes."""
+"""Start and stop a lab: clusters, Connect workers, Airflow and Spark as local processes."""

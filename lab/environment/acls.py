@@ -1,4 +1,4 @@
-"""ACLs of the two clusters, among them the DENY entries that keep producers from the standby from the start."""
+"""ACL entries of the two clusters, among them DENY entries with which a new standby refuses producers' writes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WILDCARD_RIGHTS: dict[str, dict[ResourceType, tuple[str, ...]]] = {
 
 
 def client_rights() -> Iterator[AclBinding]:
-    """Yield the ALLOW entries of all principals except superusers: the same on both clusters."""
+    """Yield the ALLOW entries of all principals except super users, which are the same on both clusters."""
     for principal, resources in _WILDCARD_RIGHTS.items():
         for resource, operations in resources.items():
             name = CLUSTER_NAME if resource is _CLUSTER else "*"
@@ -55,8 +55,8 @@ def client_rights() -> Iterator[AclBinding]:
 def standing_fence(alias: str, policy: str) -> list[AclBinding]:
     """Return the DENY entries that a cluster has before any procedure has run.
 
-    The standby refuses all writes of `producer` until a failover opens it. Under default naming both clusters refuse
-    its writes to mirrored topics (prefix: the other cluster's alias), also later.
+    The standby refuses all writes of the user `producer` until a failover's `open_target`. Under default naming both
+    clusters refuse this user's writes to mirrored topics (prefix: the other cluster's alias), also after a failover.
     """
     other = "standby" if alias == "primary" else "primary"
     everything = _binding("producer", _TOPIC, "*", _LITERAL, "WRITE", AclPermissionType.DENY)

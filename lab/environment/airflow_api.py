@@ -1,4 +1,4 @@
-"""A small client of Airflow's REST API, which sends requests as one of the lab's users."""
+"""Client of Airflow's REST API, which sends requests as one of the lab's users."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RequestRefused(LabError):
     """Airflow answered a request with an error; ``status`` is the HTTP status."""
 
     def __init__(self, text: str, status: int) -> None:
-        """Keep the HTTP status, because callers handle some refusals themselves."""
+        """Store the HTTP status, because callers handle some refusals themselves."""
         super().__init__(text)
         self.status = status
 
@@ -43,7 +43,7 @@ class AirflowClient:
     """Sends requests as one user; after an answer 401 it logs in and repeats the request once."""
 
     def __init__(self, url: str, user: str, password: str) -> None:
-        """Keep address and login; nothing is sent before the first request."""
+        """Store address and login; nothing is sent before the first request."""
         self._url, self._user, self._password = url, user, password
         self._session = requests.Session()
         self._session.trust_env = False
@@ -61,7 +61,7 @@ class AirflowClient:
                 f"the lab under {lab.root} runs no Airflow; start it with: python -m lab up --state {lab.root}"
             )
         if user not in airflow["users"]:
-            raise LabError(f"no user {user!r}; there are {', '.join(airflow['users'])}")
+            raise LabError(f"the lab's Airflow has no user {user!r}; use one of: {', '.join(airflow['users'])}")
         return cls(airflow["url"], user, airflow["users"][user]["password"])
 
     def trigger(self, dag_id: str, conf: Json) -> str:
@@ -92,7 +92,7 @@ class AirflowClient:
         return self._all(f"{_run_path(dag_id, run_id)}/taskInstances", "task_instances")
 
     def open_gates(self, dag_id: str, run_id: str) -> list[Json]:
-        """Return those gates of a run that wait for an answer now."""
+        """Return the gates of a run that wait for an answer now."""
         return self._all(
             f"{_run_path(dag_id, run_id)}/hitlDetails",
             "hitl_details",
@@ -106,15 +106,15 @@ class AirflowClient:
         return self._call("PATCH", path, {"chosen_options": [option], "params_input": values})
 
     def dag_ids(self) -> set[str]:
-        """Return the ids of all DAGs that Airflow knows."""
+        """Return the ids of all DAGs that Airflow has parsed."""
         return {dag["dag_id"] for dag in self._all("/dags", "dags")}
 
     def dag_files(self) -> set[tuple[str, str]]:
-        """Return (bundle, file) of every DAG that Airflow knows."""
+        """Return bundle and file of every DAG that Airflow has parsed."""
         return {(dag["bundle_name"], dag["relative_fileloc"]) for dag in self._all("/dags", "dags")}
 
     def import_errors(self) -> dict[str, str]:
-        """Return the last line of the error of each DAG file that cannot be imported, by file."""
+        """Return, by file, the last line of the error of each DAG file that cannot be imported."""
         errors = self._all("/importErrors", "import_errors")
         return {error["filename"]: error["stack_trace"].strip().splitlines()[-1] for error in errors}
 
@@ -126,7 +126,7 @@ class AirflowClient:
             if not page[key] or len(rows) >= page["total_entries"]:
                 return rows
 
-    # SQLite has one writer at a time. A write answered with this error may have been made: a retry then gets a 409.
+    # SQLite has one writer at a time. A write with this error as answer may have been made: a retry then gets a 409.
     @retry(retry=retry_if_exception(_database_is_busy), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
     def _call(self, method: str, path: str, body: Json | None = None, query: Json | None = None) -> Json:
         answer = self._send(method, path, body, query)
@@ -158,7 +158,10 @@ class AirflowClient:
         login = {"username": self._user, "password": self._password}
         answer = self._session.post(f"{self._url}/auth/token", json=login, timeout=REQUEST_SECONDS)
         if not answer.ok:
-            raise LabError(f"Airflow issued no token to {self._user}: {answer.status_code}")
+            raise LabError(
+                f"Airflow issued no token to {self._user}: {answer.status_code}; compare the password with the output"
+                " of: python -m lab status"
+            )
         self._session.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
 
 

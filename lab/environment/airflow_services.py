@@ -1,4 +1,4 @@
-"""Starts Airflow's four components as processes of their own, and waits until they are ready."""
+"""Start Airflow's four components as processes, and wait until all components are ready."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WARM_UP = "lab_warm_up"
 
 
 def start_airflow(lab: Lab, progress: ProgressLines) -> None:
-    """Start Airflow's components that are not running; without a database, first copy a migrated template."""
+    """Start Airflow's components that are not running; if the lab has no database, first copy a migrated template."""
     lab.airflow_home.mkdir(parents=True, exist_ok=True)
     if not passwords_path(lab).exists():
         write_passwords(lab)
@@ -50,7 +50,7 @@ def start_airflow(lab: Lab, progress: ProgressLines) -> None:
 
 
 def components_live(lab: Lab) -> None:
-    """Raise LabError if the process of one of Airflow's components has died."""
+    """Raise LabError if the process of one of Airflow's components has ended."""
     lab.processes.must_live(*(f"airflow-{component}" for component in COMPONENTS))
 
 
@@ -58,12 +58,12 @@ def wait_for_airflow(lab: Lab, progress: ProgressLines, alive: Callable[[], None
     """Wait until all components are healthy, every DAG file is parsed, and a task has run.
 
     Args:
-        lab: the lab; its folder keeps a marker once the warm-up task has run.
+        lab: the lab; a marker file in its folder states that the warm-up task has run.
         progress: prints progress lines.
-        alive: raises LabError if a component has died, so that waiting is pointless.
+        alive: raises LabError if a component has ended, because waiting is then pointless.
 
     Raises:
-        LabError: a component has died, or a DAG file cannot be imported.
+        LabError: a component has ended, a DAG file cannot be imported, or the warm-up task failed.
     """
     wait_until(lambda: _get(lab, "/execution/health").ok, "Airflow's task API", READY_SECONDS, still_possible=alive)
     wait_until(lambda: _is_healthy(lab), "Airflow's components to be healthy", READY_SECONDS, still_possible=alive)
@@ -106,7 +106,7 @@ def _run_warm_up(api: AirflowClient, alive: Callable[[], None]) -> None:
         still_possible=alive,
     )
     if state != "success":
-        raise LabError(f"the run {run_id} of {WARM_UP} has failed; its logs are in Airflow")
+        raise LabError(f"the run {run_id} of {WARM_UP} has failed; read the log of its task in Airflow")
 
 
 def _all_parsed(api: AirflowClient) -> int:
@@ -114,7 +114,8 @@ def _all_parsed(api: AirflowClient) -> int:
     errors = api.import_errors()
     if errors:
         raise LabError(
-            "DAG files that cannot be imported:\n" + "\n".join(f"{name}: {text}" for name, text in errors.items())
+            "Airflow cannot import these DAG files; correct them:\n"
+            + "\n".join(f"{name}: {text}" for name, text in errors.items())
         )
     expected = {
         (bundle, file.name) for bundle, folder in DAG_FOLDERS.items() for file in folder.glob("*.py") if _is_dag(file)
@@ -123,13 +124,13 @@ def _all_parsed(api: AirflowClient) -> int:
 
 
 def _is_dag(file: Path) -> bool:
-    """Whether Airflow would take the file for a DAG file; the same test as in Airflow."""
+    """Whether Airflow regards the file as a DAG file, by the same test as in Airflow."""
     text = file.read_text(errors="replace").lower()
     return "dag" in text and "airflow" in text
 
 
 def _migrated_template(progress: ProgressLines) -> Path:
-    """Return the path of a migrated, empty Airflow database, which is made once per user and Airflow version."""
+    """Return the path of a migrated, empty Airflow database; it is created once per user and Airflow version."""
     version = importlib.metadata.version("apache-airflow-core")
     template = cache_folder() / f"airflow-{version}.db"
     with exclusive_lock(template):
@@ -155,7 +156,7 @@ def _migrate(template: Path) -> None:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copy an SQLite database with what is only in its write-ahead log, by SQLite's own backup."""
+    """Copy an SQLite database with SQLite's own backup, which includes rows of the write-ahead log."""
     part = target.with_name(f"{target.name}.part")
     part.unlink(missing_ok=True)
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(part)) as new:

@@ -17,11 +17,11 @@ from lab.install.spark_warm_up import spark_environment
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 DAG_FOLDERS = {"switchback": PROJECT / "dags", "lab": LAB / "dags"}
-SQLITE_SECONDS = 60  # how long a writer waits for another one; the default, 5, is too short on a busy disk
+SQLITE_SECONDS = 60  # how long a writer waits for another writer; the default, 5, is too short on a busy disk
 
 
 def airflow_environment(lab: Lab) -> dict[str, str]:
-    """Return an Airflow process's environment: the lab's variables, and inherited ones except Airflow settings."""
+    """Return an Airflow process's environment: the lab's variables, and inherited variables that set no Airflow."""
     foreign = ("AIRFLOW", "KAFKA_DR", "PYTHONPATH", "SPARK_")
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     return inherited | own_environment(lab)
@@ -87,7 +87,7 @@ def database_path(lab: Lab) -> Path:
 
 
 def write_passwords(lab: Lab) -> None:
-    """Write the passwords of Airflow's users to a file, so that Airflow does not make up and print its own."""
+    """Write the passwords of Airflow's users to a file, so that Airflow does not generate and print passwords."""
     passwords = lab.load().passwords
     write_private(passwords_path(lab), json.dumps({name: passwords[f"airflow_{name}"] for name in ROLES}))
 
@@ -102,7 +102,7 @@ def _secrets(lab: Lab) -> dict[str, str]:
 
 
 def _database(lab: Lab) -> dict[str, str]:
-    """Return the settings of Airflow's database; with PostgreSQL one URL serves both of Airflow's engines."""
+    """Return the settings of Airflow's database; for PostgreSQL the same URL for both of Airflow's engines."""
     record = lab.load()
     url = _database_url(record, "airflow", database_path(lab))
     if DATABASE_HOST not in record.hosts:

@@ -1,4 +1,4 @@
-"""`up`: creates what a lab lacks, starts what is not running, and proves that replication works."""
+"""`up`: create a lab's missing parts, start what is not running, and prove that replication works."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def up(
     dedicated: bool | None = None,
     progress: ProgressLines | None = None,
 ) -> dict[str, Any]:
-    """Start a lab, or what is not running of an existing lab; return the lab's status document.
+    """Start a lab, or the parts of an existing lab that are not running; return the lab's status document.
 
     Args:
         state: the lab's folder; it may exist and contain other files.
@@ -109,7 +109,10 @@ def _open(
     )  # fmt: skip
     for requested, present, option in choices:
         if requested is not None and requested != present:
-            raise LabError(f"the lab under {lab.root} has {present} {option}, not {requested}; take it down first")
+            raise LabError(
+                f"the lab under {lab.root} has {present} {option}, not {requested};"
+                f" first stop the lab with: python -m lab down --state {lab.root}"
+            )
     if airflow and not record.airflow:
         record.airflow = True
         lab.save(record)
@@ -117,11 +120,14 @@ def _open(
 
 def _refuse_foreign_files(lab: Lab) -> None:
     if set(str(lab.root)) & set(':${}"\n\r'):
-        raise LabError(f"the lab's folder may hold none of the characters :${{}}\" in its path: {lab.root}")
+        raise LabError(
+            f"the path of the lab's folder has one of the characters :${{}}\" or a line feed: {lab.root}; choose"
+            " another folder with --state"
+        )
     conflicts = [name for name in _OWN_NAMES if (lab.root / name).exists()]
     if conflicts:
         raise LabError(
-            f"{lab.root} holds {', '.join(conflicts)}, which no lab created; choose another folder with --state"
+            f"{lab.root} contains {', '.join(conflicts)}, which no lab created; choose another folder with --state"
         )
 
 
@@ -165,13 +171,13 @@ def _start_kafka(lab: Lab, progress: ProgressLines) -> None:
     progress.say("MirrorMaker 2: forward flow runs, reverse flow is STOPPED")
     # After a procedure has stopped the flow or moved clients, a test record could disturb the procedure.
     if flow_is_stopped(lab, "standby") or json.loads(lab.routing.read_text())["cluster"] != "primary":
-        progress.say("replication is not proven: a procedure has stopped the forward flow or moved the clients")
+        progress.say("replication is not tested, because a procedure has stopped primary->standby or moved the clients")
     else:
         progress.say(prove_replication(lab))
 
 
 def _start_flow(lab: Lab, worker: str) -> None:
-    """Start the flow to a worker's cluster in a new lab; `up` runs this once, as procedures stop flows later."""
+    """Start the flow to a worker's cluster in a new lab; `up` does this once, because procedures stop flows later."""
     if lab.load().runs_dedicated(worker):
         start_dedicated(lab)
     else:
@@ -179,7 +185,7 @@ def _start_flow(lab: Lab, worker: str) -> None:
 
 
 def _start_site(lab: Lab, alias: str, progress: ProgressLines) -> None:
-    """Start a cluster's broker and, unless in dedicated mode, its Connect worker; in a new lab, create the ACLs."""
+    """Start a cluster's broker and, unless in dedicated mode, its Connect worker; in a new lab, create ACL entries."""
     start_broker(lab, alias)
     grant_rights(lab, alias)
     progress.say(f"broker {alias} answers on {lab.bootstrap_servers(alias)}")
@@ -190,7 +196,7 @@ def _start_site(lab: Lab, alias: str, progress: ProgressLines) -> None:
 
 
 def grant_rights(lab: Lab, alias: str) -> None:
-    """Create a cluster's ACLs, only once per lab: fences that a procedure lifted or set stay as they are."""
+    """Create a cluster's ACL entries, once per lab, so that fences that a procedure set or lifted stay unchanged."""
     rights = [*acls.client_rights(), *acls.standing_fence(alias, lab.load().policy)]
     lab.once(f"acls-{alias}", lambda: acls.create_bindings(admin_client(lab, alias), rights))
 

@@ -1,4 +1,4 @@
-"""The two clusters, one KRaft node each: configuration, storage, start."""
+"""Configure, format and start the two clusters, each a single KRaft node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two Connect workers, one beside each cluster, and the three MirrorMaker 2 connectors of each."""
+"""Start the two Connect workers, one beside each cluster, and create the three MirrorMaker 2 connectors of each."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def worker_command(lab: Lab, alias: str) -> list[str]:
 def create_flow(lab: Lab, worker: str) -> None:
     """Create the connectors of the flow to a worker's cluster: RUNNING on the standby, STOPPED on the primary.
 
-    The heartbeat connector always runs: it writes to its worker's own cluster, and the mirrored heartbeats show on the
-    other cluster that the worker runs.
+    The heartbeat connector always runs. It writes to the cluster beside its worker; mirrored heartbeats on the other
+    cluster show that the worker runs.
     """
     source, target = FLOWS[worker]
     existing = call_worker(lab, worker, "GET", "/connectors").json()
@@ -79,7 +79,7 @@ def create_flow(lab: Lab, worker: str) -> None:
 
 
 def flow_is_stopped(lab: Lab, worker: str) -> bool:
-    """Whether the flow to a worker's cluster copies nothing: source connector STOPPED or PAUSED, or process ended."""
+    """Whether the flow to a worker's cluster mirrors nothing: source connector STOPPED or PAUSED, or process ended."""
     if lab.load().runs_dedicated(worker):
         return lab.processes.pid(DEDICATED) is None
     name = connector_name(*FLOWS[worker], "source")
@@ -129,7 +129,7 @@ def settings_of(lab: Lab, kind: str) -> dict[str, str]:
     return {**_OF_KIND[kind], **lab_settings.get(kind, dict)()}
 
 
-# Without these settings stopping a connector takes up to a minute if the source is dead.
+# Without these settings stopping a connector takes up to a minute if the source does not answer.
 _DEAD_SOURCE = {"source.admin.default.api.timeout.ms": "5000", "source.admin.request.timeout.ms": "4000"}
 _SYNCS = {"offset-syncs.topic.location": "target", "offset-syncs.topic.replication.factor": "1"}
 _OF_KIND = {
@@ -159,7 +159,7 @@ def _checkpoint_intervals() -> dict[str, str]:
     """Return the intervals of group refresh and checkpoints; the environment variable is read at each call.
 
     MirrorMaker 2 allows no checkpoint connector with checkpoints turned off. For a lab without checkpoints both
-    intervals are a day: the connector finds no groups at its start, and looks again a day later.
+    intervals are a day: the connector lists no groups at its start, and lists groups again a day later.
     """
     has_checkpoints = os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true") == "true"
     refresh, emit = ("2", "1") if has_checkpoints else ("86400", "86400")
@@ -167,7 +167,7 @@ def _checkpoint_intervals() -> dict[str, str]:
 
 
 def cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:
-    """Return MirrorMaker 2's client settings for a cluster, each key with `prefix`; login: see `write_login`."""
+    """Return MirrorMaker 2's client settings for a cluster, each key with `prefix`; `write_login` writes the login."""
     return {
         f"{prefix}bootstrap.servers": lab.bootstrap_servers(alias),
         f"{prefix}security.protocol": "SASL_PLAINTEXT",

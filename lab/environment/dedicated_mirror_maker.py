@@ -24,13 +24,13 @@ _MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 
 def start_dedicated(lab: Lab) -> None:
-    """Start the process unless it is running, and wait until the standby has its internal topic for states."""
+    """Start MirrorMaker 2's process unless it runs, and wait until the standby has MirrorMaker 2's status topic."""
     source, target = FLOWS["standby"]
     if lab.processes.pid(DEDICATED) is None:
         write_login(lab)
         write_private(_properties_path(lab), properties_text(mirror_maker_properties(lab)))
         heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
-        # With this target only: else the process would write heartbeats to the primary, as the primary's worker does.
+        # With this target only: else the process too would write heartbeats to the primary, besides its Connect worker.
         argv = java_command(lab, DEDICATED, heap, _MAIN, str(_properties_path(lab)), "--clusters", target)
         lab.processes.start(DEDICATED, argv, dict(os.environ), lab.home)
     client = admin_client(lab, target)
@@ -69,7 +69,7 @@ def mirror_maker_properties(lab: Lab) -> dict[str, object]:
 
 
 def all_settings(lab: Lab) -> dict[str, str]:
-    """Return the settings of all three connectors together: in dedicated mode each connector gets all of them."""
+    """Return the settings of all three connectors together, because in dedicated mode each connector gets them all."""
     return {key: value for kind in KINDS for key, value in settings_of(lab, kind).items()}
 
 

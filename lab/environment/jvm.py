@@ -1,4 +1,4 @@
-"""Runs Java programs with their arguments in a private file: command lines stay short and show no secret."""
+"""Run Java programs with their arguments in a private file, so that command lines are short and show no secret."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run_to_end(name: str, command: list[str]) -> None:
     """Run a command and wait for its end.
 
     Raises:
-        LabError: its exit code is not 0; the text has the end of its output.
+        LabError: the command's exit code is not 0; the text has the end of the command's output.
     """
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -58,7 +58,7 @@ def run_to_end(name: str, command: list[str]) -> None:
 
 
 def temporary_folder(lab: Lab) -> Path:
-    """Return the folder for the lab's temporary files, made if absent; `down` removes it."""
+    """Return the folder for the lab's temporary files, and create it if absent; `down` removes the folder."""
     folder = lab.home / "tmp"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

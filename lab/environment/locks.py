@@ -1,4 +1,4 @@
-"""Locks of files and folders between processes; lock files are in the cache, as `down` removes the lab's folder."""
+"""Locks on paths between processes; lock files are in the cache folder, because `down` removes the lab's folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.install.jars import cache_folder
 
 @contextmanager
 def exclusive_lock(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a path while the block runs; first wait until no other process holds it."""
+    """Wait until no other process holds the lock on a path, then hold this lock while the block runs."""
     folder = cache_folder() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / hashlib.sha256(str(path).encode()).hexdigest()[:16]).open("w") as lock:

@@ -1,6 +1,6 @@
-"""Processes that outlive the command that started them: starts, records, finds and stops them.
+"""Start, record, find and stop processes that outlive the command that started them.
 
-As pids are reused, a pid alone does not identify a process: a record also has the process's start time and the
+A pid alone does not identify a process, because pids are reused: a record also has the process's start time and the
 machine's boot id.
 """
 
@@ -23,7 +23,7 @@ TAIL_LINES = 25
 
 @dataclass(frozen=True)
 class Sighting:
-    """One process in /proc: pid, session id, state letter, start time in clock ticks since the machine's boot."""
+    """One process in /proc: pid, session id, state letter, and start time in clock ticks since the machine's boot."""
 
     pid: int
     session: int
@@ -33,7 +33,7 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Started:
-    """The record of a started process, which leads a session of its own: its pid is also the session's id."""
+    """The record of a started process; the process leads a session, so that its pid is also the session's id."""
 
     pid: int
     started: int
@@ -50,8 +50,8 @@ class ProcessTable:
     def start(self, name: str, argv: list[str], env: dict[str, str], cwd: Path) -> None:
         """Start a process in a session of its own; its output is appended to ``<name>.out``.
 
-        If an earlier process of this name has died, first kill what is left of its session: only the old record, which
-        the new one replaces, leads to these processes.
+        If an earlier process of this name has ended, the other processes of its session are killed first, because only
+        the old record, which the new record replaces, has the id of this session.
         """
         self._kill_session_of_dead(name)
         for folder in (self._folder, self._logs):
@@ -90,7 +90,7 @@ class ProcessTable:
         """Check that the processes of these names are running.
 
         Raises:
-            LabError: a process has died; the text has the last lines of its logs.
+            LabError: a process has ended; the text has the last lines of its logs.
         """
         for name in names:
             if self.pid(name) is None:
@@ -102,7 +102,7 @@ class ProcessTable:
         return "\n".join(line for text in texts for line in text.splitlines()[-TAIL_LINES:])
 
     def members(self) -> dict[int, Sighting]:
-        """Return all running processes of this lab, by pid: those that it started, and their descendants."""
+        """Return, by pid, all running processes that this lab started, and their descendants."""
         records = [record for record in self._records() if record.boot == boot_id()]
         own_user = os.getuid()
         return {
@@ -113,7 +113,7 @@ class ProcessTable:
         }  # fmt: skip
 
     def stop(self, grace: float, deadline: float = 20.0, politely: tuple[str, ...] = ()) -> int:
-        """Stop all processes of this lab and wait until they are gone; return how many there were.
+        """Stop all processes of this lab and wait for their ends; return how many processes ran.
 
         Args:
             grace: seconds between SIGTERM and SIGKILL for processes with a name in `politely`; others get SIGKILL at
@@ -134,7 +134,9 @@ class ProcessTable:
         while remaining := self.members():
             elapsed = time.monotonic() - start
             if elapsed > deadline:
-                raise LabError(f"processes still run after SIGKILL: {sorted(remaining)}; list them with: ps -fp <pid>")
+                raise LabError(
+                    f"processes still run after SIGKILL: {sorted(remaining)}; list these processes with: ps -fp <pid>"
+                )
             if elapsed >= grace:
                 for sighting in remaining.values():
                     _kill_if_same(sighting)
@@ -167,7 +169,7 @@ def boot_id() -> str:
 
 
 def find_process(pid: int) -> Sighting | None:
-    """Return what /proc says about a pid; None if there is no such process."""
+    """Return the process of a pid, as read from /proc; None if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -184,7 +186,7 @@ def list_processes() -> Iterator[Sighting]:
 
 def _belongs_to(sighting: Sighting, record: Started) -> bool:
     # While a session has members, its id is not reused as a pid. So if the pid in the record now belongs to a process
-    # with another start time, the session is another one, too.
+    # with another start time, the session is also another session.
     if sighting.session != record.pid or sighting.started < record.started:
         return False
     leader = find_process(record.pid)

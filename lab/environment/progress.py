@@ -1,4 +1,4 @@
-"""Progress lines with times; waits that end with success, when a process has died, or at a deadline."""
+"""Print progress lines with times; wait for a condition until success, the end of a process, or a deadline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Found = TypeVar("Found")
 
 
 class ProgressLines:
-    """Prints progress lines, each with the seconds that have passed since this object was made."""
+    """Prints progress lines, each with the seconds that have passed since this object was created."""
 
     def __init__(self, quiet: bool = False) -> None:
         """Start the clock; with `quiet` no line is printed."""
@@ -21,7 +21,7 @@ class ProgressLines:
 
     @property
     def seconds(self) -> float:
-        """Seconds that have passed since this object was made."""
+        """Seconds that have passed since this object was created."""
         return time.monotonic() - self._start
 
     def say(self, text: str) -> None:
@@ -43,9 +43,9 @@ def wait_until(
 
     Args:
         check: returns the result, or a false value; an exception other than LabError counts as false.
-        what: what is awaited, for the error's text.
+        what: what the caller waits for, for the error's text.
         seconds: seconds until the deadline.
-        still_possible: raises LabError if waiting is pointless, for example because the process has died.
+        still_possible: raises LabError if waiting is pointless, for example because the process has ended.
         pause: seconds between two calls of ``check``.
 
     Raises:

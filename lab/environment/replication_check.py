@@ -1,4 +1,4 @@
-"""The last check of `up`: a record written on the primary is read on the standby."""
+"""The last check of `up`: write a record on the primary and read it on the standby."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _await_record(lab: Lab, token: bytes) -> None:
         wait_until(lambda: _next_is(consumer, token), "the record on standby", PROOF_SECONDS, pause=0.0)
     except LabError as error:
         worker = DEDICATED if lab.load().dedicated else "connect-standby"
-        raise LabError(f"{error}; check that the forward flow makes progress: read {lab.logs}/{worker}.log") from None
+        raise LabError(f"{error}; read in {lab.logs}/{worker}.log why primary->standby mirrors nothing") from None
     finally:
         consumer.close()
 

@@ -1,4 +1,4 @@
-"""An optional standalone Spark cluster of the lab: Spark jobs then run on a `spark://` master."""
+"""Start the lab's optional standalone Spark cluster, on whose `spark://` master Spark jobs then run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READY_SECONDS = 120.0
 
 
 def master_url(lab: Lab) -> str:
-    """Return the master URL for Spark jobs: this cluster's if the lab has Spark workers, else a `local` one."""
+    """Return the master URL for Spark jobs: the Spark cluster's if the lab has Spark workers, else `local[2]`."""
     record = lab.load()
     return f"spark://{record.address('spark_master')}" if record.spark_workers else "local[2]"
 

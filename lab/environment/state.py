@@ -17,19 +17,19 @@ from lab.install.jars import PROJECT
 ALIASES = ("primary", "standby")
 CLIENTS = ("admin", "producer", "consumer")
 PRINCIPALS = ("admin", "mm2", "orchestrator", "probe", "producer", "consumer")
-# Airflow roles with few rights: `user` may answer gates; `viewer`, enough for the product, reads runs, gates, XCom.
+# Airflow roles with few rights: `user` can answer gates; `viewer`, enough for the product, reads runs, gates, XCom.
 ROLES = {"operator": "op", "approver": "user", "viewer": "viewer", "switchback": "viewer"}
 #: Name of the process that runs MirrorMaker 2 for primary->standby in dedicated mode.
 DEDICATED = "dedicated-standby"
 DEFAULT_STATE = PROJECT / ".lab"
 LOOPBACK = "127.0.0.1"
-#: Name of PostgreSQL in `LabRecord.hosts`; a lab without it keeps the journal and Airflow's data in SQLite files.
+#: Name of PostgreSQL in `LabRecord.hosts`; a lab without PostgreSQL has journal and Airflow's data in SQLite files.
 DATABASE_HOST = "postgres"
 
 
 @dataclass
 class LabRecord:
-    """A lab's settings and secrets, made once and stored in a file of mode 0600 until `down`.
+    """A lab's settings and secrets, created once and stored in a file of mode 0600 until `down`.
 
     Args:
         hosts: host of a service, by its name in `ports`; services that are not listed are on 127.0.0.1.
@@ -98,7 +98,7 @@ class Lab:
         write_private(self.record_path, json.dumps(asdict(record), indent=2))
 
     def once(self, step: str, act: Callable[[], object]) -> None:
-        """Run a set-up step unless it has run in this lab before: a procedure may have changed its result."""
+        """Run a set-up step unless it has run in this lab before, because a procedure may have changed its result."""
         marker = self.home / "provisioned" / step
         if not marker.exists():
             act()
@@ -124,7 +124,7 @@ class Lab:
 
     @property
     def stop_hook_url(self) -> str:
-        """URL of the hook that stops MirrorMaker 2 in dedicated mode; tests serve this hook, not the lab."""
+        """URL of the hook that stops MirrorMaker 2 in dedicated mode; tests, not the lab, serve this hook."""
         return f"http://{self.load().address('stop_hook')}"
 
     @property
@@ -143,7 +143,7 @@ class Lab:
         }
 
     def status(self) -> dict[str, Any]:
-        """Return the status document, as `python -m lab status` prints it; if there is no lab, it has no clusters."""
+        """Return the status document, as `python -m lab status` prints it; without a lab it has no clusters."""
         if not self.exists():
             return {"clusters": {}, "airflow": None, "topology": None, "evidence": str(self.evidence)}
         record = self.load()
@@ -179,7 +179,7 @@ class Lab:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file of mode 0600; safe in parallel, as each thread writes and renames a file of its own."""
+    """Write a file of mode 0600; safe in parallel, because each thread writes and renames a file of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

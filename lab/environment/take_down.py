@@ -1,4 +1,4 @@
-"""`down`: stops all processes of a lab, also after a crash, and removes the lab's files except the evidence."""
+"""`down`: stop all processes of a lab, also after a crash, and remove the lab's files except the evidence."""
 
 from __future__ import annotations
 

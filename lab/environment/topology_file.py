@@ -1,4 +1,4 @@
-"""Writes a lab's topology file (for the product) and routing record (for clients)."""
+"""Write a lab's topology file (for the product) and routing record (for clients)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NAMING = {"identity": {"policy": "identity"}, "default": {"policy": "default", "
 
 
 def write_topology(lab: Lab) -> None:
-    """Write the topology file; addresses and passwords are in the Airflow connections that it names."""
+    """Write the topology file; addresses and passwords are in the Airflow connections that the topology names."""
     write_private(lab.topology, yaml.safe_dump(topology_settings(lab), sort_keys=False))
 
 
 def write_routing(lab: Lab) -> None:
-    """Write a routing record that names the primary, unless there is one: a failover may have written that one."""
+    """Write a routing record that names the primary; leave an existing record, which a failover may have written."""
     if not lab.routing.exists():
         record = {"cluster": "primary", "bootstrap_servers": lab.bootstrap_servers("primary"), "version": 1}
         lab.routing.write_text(json.dumps(record))
@@ -34,7 +34,7 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
         "naming": NAMING[lab.load().policy],
         "flows": [_flow(lab, source, target) for source, target in FLOWS.values()],
         "drain": {"connection": "drain_app"},
-        # The demo application serves both hooks; while it does not run, the probe gets no answer.
+        # The demo application serves drain hook and source probe; while it does not run, the probe gets no answer.
         "source_probe": {"connection": "drain_app"},
         "routing": _routing(lab),
         "journal": {"connection": "kafka_dr_journal"},
@@ -48,7 +48,7 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
 
 
 def _routing(lab: Lab) -> dict[str, str]:
-    """Return the routing settings: a file; for a lab in containers the application's HTTP hook."""
+    """Return the routing settings: a file, or for a lab in containers the application's HTTP hook."""
     if lab.load().published:
         return {"kind": "http", "connection": "client_routing"}
     return {"kind": "file", "path": str(lab.routing)}
@@ -74,7 +74,7 @@ def _flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
 
 
 def _dedicated_flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
-    """Return a flow in dedicated mode with MirrorMaker 2's settings, as no REST API can be asked for them."""
+    """Return a flow in dedicated mode, with MirrorMaker 2's settings because no REST API returns them."""
     return {
         "source": source,
         "target": target,

@@ -1,4 +1,4 @@
-"""Jars, stored per user outside of the checkout, resolved by PySpark's Ivy and checked against a manifest.
+"""Fetch jars with PySpark's Ivy into a folder per user outside of the checkout, and compare them with a manifest.
 
 Standard library only: set-up runs this module before packages are installed.
 """
@@ -20,7 +20,7 @@ MANIFEST = INSTALL / "jars.sha256"
 
 
 def cache_folder() -> Path:
-    """Return the folder of files that outlive a lab and a checkout."""
+    """Return the folder for files that remain when a lab or a checkout is removed."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "switchback"
 
@@ -37,7 +37,7 @@ def ivy_cache() -> Path:
 
 
 def jar_digests() -> dict[str, str]:
-    """Return each jar's expected SHA-256 by relative path."""
+    """Return by relative path the SHA-256 that the manifest states for each jar."""
     pairs = (line.split(maxsplit=1) for line in MANIFEST.read_text().splitlines() if line.strip())
     return {name.strip(): digest for digest, name in pairs}
 
@@ -57,7 +57,9 @@ def ready_jars() -> Path | None:
 
 
 def ensure_jars(ivy_jar: Path, java: str = "java") -> Path:
-    """Fetch the jars if absent, and check each; return their folder. Safe to repeat or to interrupt.
+    """Fetch the jars if absent, compare each with the manifest, and return the jars' folder.
+
+    May be repeated, and interrupted at any moment.
 
     Raises:
         SystemExit: the jars cannot be fetched, or differ from the manifest.
@@ -83,7 +85,10 @@ def _fetch(folder: Path, ivy_jar: Path, java: str) -> None:
         wrong = wrong_jars(temporary)
         if wrong:
             shutil.rmtree(ivy_cache(), ignore_errors=True)
-            raise SystemExit(f"jars: not what {MANIFEST.relative_to(PROJECT)} lists: {', '.join(wrong)}")
+            raise SystemExit(
+                f"jars: these fetched jars differ from {MANIFEST.relative_to(PROJECT)}: {', '.join(wrong)}; find out"
+                " which mirror or proxy delivers them, then run `make setup` again"
+            )
         _publish(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -93,7 +98,7 @@ def _publish(temporary: Path, folder: Path) -> None:
     try:
         temporary.rename(folder)
     except OSError:
-        # Another checkout of the same user was faster: its jars have passed the same check.
+        # Another checkout of the same user was faster; that checkout has compared the jars with the same manifest.
         if not folder.exists():
             raise
 
@@ -113,7 +118,7 @@ def _run_ivy(target: Path, ivy_jar: Path, java: str) -> None:
     if ivy.returncode != 0:
         print("\n".join(lines[-30:]), file=sys.stderr)
         raise SystemExit(
-            "jars: Ivy could not fetch them from Maven Central; run `make setup` again when it is reachable"
+            "jars: Ivy could not fetch jars from Maven Central; run `make setup` again when Maven Central is reachable"
         )
 
 

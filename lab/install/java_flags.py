@@ -1,4 +1,4 @@
-"""Java flags of all programs of the lab: quick starts, short runs, about ten programs on one machine."""
+"""Java flags of all programs of the lab, for quick starts and for about ten programs on one machine."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Set-up on a new machine: Java, the virtual environment, the jars. Runs with the system's Python.
+"""Set up a new machine: Java, the virtual environment, the jars. Runs with the system's Python.
 
 `python -m lab.install.setup postgresql` installs the PostgreSQL server that tests of the journal start.
 
-Each step is skipped if done, may be interrupted at any moment, and is then repeated.
+Each step is skipped if it was done before; an interrupted step is repeated.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def find_java() -> str:
-    """Return the Java program: JAVA_HOME's if set, else `java` on the path."""
+    """Return the path of the Java program: under JAVA_HOME if this is set, else `java` on PATH."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
 
@@ -71,7 +71,7 @@ def java_version() -> int | None:
 
 
 def ensure_java() -> None:
-    """Install Java if apt-get may be used.
+    """Install Java if it is absent or too old and this process can run apt-get as root.
 
     Raises:
         SystemExit: Java is absent or too old, and cannot be installed.
@@ -101,7 +101,7 @@ def postgresql_programs() -> Path | None:
 
 
 def ensure_postgresql() -> None:
-    """Install a PostgreSQL server if apt-get may be used, else print what is missing; no server is started."""
+    """Install a PostgreSQL server if this process can run apt-get as root, else print what is missing; start none."""
     if os.environ.get("SWITCHBACK_TEST_POSTGRES"):
         _step("postgresql", False, "the server of SWITCHBACK_TEST_POSTGRES is used")
         return
@@ -144,7 +144,7 @@ def _apt_install(package: str) -> None:
 
 
 def ensure_packages() -> None:
-    """Install exactly the packages of the lock files; the stamp (the locks' digest) is written last."""
+    """Install exactly the packages of the lock files; a file with the lock files' digest is written last."""
     digest = hashlib.sha256(BUILD_LOCK.read_bytes() + LOCK.read_bytes()).hexdigest()
     done = STAMP.exists() and STAMP.read_text().strip() == digest and (VENV / "bin" / "python").exists()
     _step("packages", done, "installing from requirements.lock into .venv, one to two minutes")
@@ -158,7 +158,7 @@ def ensure_packages() -> None:
     python = str(VENV / "bin" / "python")
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
     _install([*pip, "-r", str(BUILD_LOCK)], {})
-    # PySpark is a source archive only, built with the tools just installed, whose hashes are checked, too.
+    # PySpark is a source archive only; it is built with the tools just installed, whose hashes pip has checked.
     # The system's certificates, as for pip: a proxy that inspects TLS has its own certificate.
     uv = [str(VENV / "bin" / "uv"), "--system-certs", "pip", "install", "--python", python]
     uv += ["--require-hashes", "--no-build-isolation"]
@@ -170,7 +170,10 @@ def ensure_packages() -> None:
 
 def _install(command: list[str], settings: dict[str, str]) -> None:
     if subprocess.run(command, cwd=PROJECT, env=os.environ | settings, check=False).returncode:
-        raise SystemExit(f"packages: {command[-1]} could not be installed, see above; run `make setup` again")
+        raise SystemExit(
+            f"packages: {command[-1]} could not be installed; remove the cause that is printed above, then run"
+            " `make setup` again"
+        )
 
 
 def _index_of_pip(python: str) -> dict[str, str]:
@@ -182,14 +185,14 @@ def _index_of_pip(python: str) -> dict[str, str]:
 
 
 def _compile_packages() -> None:
-    """Compile all packages once, on all cores: without write access every start of Airflow or Spark would compile."""
+    """Compile all packages once: a user without write access would compile at every start of Airflow or Spark."""
     command = [str(VENV / "bin" / "python"), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
-    # Some packages have templates that are no valid Python; their errors are ignored.
+    # Some packages have templates that are not valid Python; errors on these templates are ignored.
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def ensure_fast_spark() -> None:
-    """Prepare fast starts of Spark once, see `lab.install.spark_warm_up`."""
+    """Run `lab.install.spark_warm_up` once, for fast starts of Spark."""
     done = FAST_SPARK.exists()
     _step("spark", done, "compiling Spark's classes once for all starts, 15 s")
     if not done:

@@ -7,4 +7,4 @@ from pyspark import SparkContext
 if __name__ == "__main__":
     lengths = SparkContext.getOrCreate().parallelize([b"a", b"bc"], 2).map(len).collect()
     if lengths != [1, 2]:
-        raise SystemExit(f"Spark says that these lengths are 1 and 2: {lengths}")
+        raise SystemExit(f"Spark returned the lengths {lengths} instead of [1, 2]; run `make setup` again")

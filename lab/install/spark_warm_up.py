@@ -1,4 +1,4 @@
-"""Set-up for fast starts of Spark: bytecode in PySpark's archives, an archive of Spark's Java classes.
+"""Set up fast starts of Spark: bytecode in PySpark's archives, and an archive of Spark's Java classes.
 
 A pip-installed PySpark passes its Python processes ``pyspark.zip`` without bytecode, which every driver and worker
 compiles again (a second each); Java loads and checks some 9,000 classes (another second and a half).
@@ -22,7 +22,7 @@ ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
 
 
 def spark_environment() -> dict[str, str]:
-    """Return an environment for fast starts of spark-submit; Java ignores a class archive that does not match."""
+    """Return variables for fast starts of spark-submit; Java ignores a class archive that does not match."""
     # Half of a short Spark job's processor time is JIT optimisation of code that runs once: FLAGS turn this off.
     shared = [f"-XX:SharedArchiveFile={ARCHIVE}"] if ARCHIVE.exists() else []
     return {
@@ -74,7 +74,7 @@ def archive_classes() -> None:
 
 
 def main() -> None:
-    """Prepare this virtual environment."""
+    """Add bytecode and the class archive to this virtual environment."""
     import pyspark  # noqa: PLC0415 (only here is the environment complete)
 
     for archive in sorted((Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip")):

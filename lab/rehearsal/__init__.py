@@ -1,1 +1,1 @@
-"""Runs procedures on a lab, from the workload to the checker's result."""
+"""Run procedures on a lab, from the workload to the checker's result."""

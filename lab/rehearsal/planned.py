@@ -1,4 +1,4 @@
-"""One planned failover on a lab, from the workload to the checker's result; for demos, tests and `many_seeds`."""
+"""Run one planned failover on a lab, from the workload to the check; for demos, tests and `many_seeds`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Rehearsal:
         rate: records per second of producers that ignore the drain hook; 0 for no load.
         scale: factor on the workload's size.
         groups: maximum number of the workload's groups (clients and load have further ones); None for all.
-        load_topics: partition counts of the load's topics by name; None: made from the seed.
+        load_topics: partition counts of the load's topics by name; None: two topics with names from the seed.
     """
 
     dag_id = "planned_failover"
@@ -133,19 +133,19 @@ class Rehearsal:
         self._application.start(self._client_topics, self._client_groups)
         if not self._clients_work(self.source):
             raise TimeoutError(
-                f"the demo clients did not all work on {self.source} within {CLIENT_SECONDS:.0f} s; see"
+                f"the demo clients did not all write and read on {self.source} within {CLIENT_SECONDS:.0f} s; read"
                 f" {self.folder / 'clients.log'}"
             )
 
     def start_load(self, seconds: float = 5.0) -> None:
-        """Start the load; after `seconds` commit positions of three groups on its topics; the load keeps running."""
+        """Start the load; after `seconds` commit positions of three groups on its topics, while the load runs on."""
         if self.load:
             self.load.start()
             time.sleep(seconds)
             self.load.place_groups(self.truth, 3, self._rng)
 
     def restart_mirror_maker(self, seconds: float = 4.0) -> None:
-        """Kill MirrorMaker 2 with -9 and start it again: under load, the target then has repeats."""
+        """Kill MirrorMaker 2 with -9 and start MirrorMaker 2 again, so that under load the target has repeats."""
         self.crashed = True
         self.kill(f"connect-{self.target}")
         self.start_again(f"connect-{self.target}")
@@ -157,11 +157,11 @@ class Rehearsal:
         time.sleep(seconds)
 
     def kill(self, *names: str) -> None:
-        """Kill processes of the lab by name with -9, and wait until they are gone."""
+        """Kill processes of the lab by name with -9, and wait until these processes have ended."""
         for pid in [self.lab.processes.pid(name) for name in names]:
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)
-        # While the killed process still exists, `start_again` would take it for running and start no new one.
+        # While the killed process still exists, `start_again` would regard it as running and start no new process.
         if not wait_for(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
             raise TimeoutError(f"{' or '.join(names)} still runs {RESTART_SECONDS:.0f} s after kill -9")
 
@@ -182,7 +182,10 @@ class Rehearsal:
             return time.monotonic() - since >= seconds
 
         if not wait_for(reached, RESTART_SECONDS):
-            raise TimeoutError(f"replication from {self.source} is not {state} after {RESTART_SECONDS:.0f} s")
+            raise TimeoutError(
+                f"the source connector {self.source}->{self.target} or one of its tasks is not {state} after"
+                f" {RESTART_SECONDS:.0f} s"
+            )
 
     def _is_in_state(self, state: str) -> bool:
         try:
@@ -207,7 +210,7 @@ class Rehearsal:
         )
 
     def settle(self) -> list[Finding]:
-        """Wait until the clients work on the target, then stop load and clients; return a finding if they do not."""
+        """Wait for the clients' work on the target, stop load and clients; return a finding if clients are idle."""
         findings = []
         if self._application and not self._clients_work(self.target):
             findings = [Finding("clients", f"did not all work on {self.target} within {CLIENT_SECONDS:.0f} s")]
@@ -231,7 +234,9 @@ class Rehearsal:
             return 1
 
     def conclude(self, approver: str, **params: Any) -> CheckResult:
-        """Run the procedure, wait until clients work on the target, and check; an incomplete run is a finding.
+        """Run the procedure, wait for the clients' work on the target, and check; return the checker's result.
+
+        A run that did not complete is a finding.
 
         Args:
             approver: user who answers the gates.
@@ -273,18 +278,21 @@ class Rehearsal:
         return files[-1].parent, json.loads(files[-1].read_text(encoding="utf-8"))
 
     def check(self, evidence: Mapping[str, Any], approver: str | None) -> CheckResult:
-        """Save the truth, run the check, and try to write on the clusters; load and clients must be stopped."""
+        """Save the truth, run the check with test writes on the clusters, and return the checker's result.
+
+        Load and clients must be stopped.
+        """
         self.truth.save(self.folder / f"truth-{self.seed}.json")
         with without_garbage_collection():
             return self.checker_for(evidence, approver).check(writes=True)
 
     def checker_for(self, evidence: Mapping[str, Any], approver: str | None) -> RoundTripCheck | UnplannedCheck:
-        """Return the check of this rehearsal's client move, not run yet; load and clients must be stopped."""
+        """Return the check of this rehearsal's client move, to be run when load and clients are stopped."""
         trip = self._trip(evidence, approver, self.idle_groups, crashed=self.crashed)
         return RoundTripCheck(RoundTripObserved(self.make_ledger(), trip, self.status))
 
     def make_ledger(self) -> Ledger:
-        """Return the ledger of all records written so far: one client move, from source to target."""
+        """Return the ledger (`lab.checker.ledger`) of all records written so far, with one move to the target."""
         ledger = Ledger(self.source, Names(ALIASES, self.policy))
         ledger.take_truth(self.truth)
         if self.load:
@@ -294,7 +302,7 @@ class Rehearsal:
         return ledger
 
     def _trip(self, evidence: Mapping[str, Any], approver: str | None, groups: Collection[str], **facts: Any) -> Trip:
-        """Return the client move to check, with the source positions that the workload placed for `groups`."""
+        """Return the client move to check, with the source positions that the workload committed for `groups`."""
         placed: dict[str, dict[Place, int]] = {group: {} for group in groups}
         for group, topic, partition, offset in self.truth.placed():
             if group in placed:
@@ -304,7 +312,7 @@ class Rehearsal:
         return Trip(0, self.dag_id, *aliases, evidence, folder, placed=placed, approver=approver, **facts)
 
     def mirrored_counter(self) -> Callable[[], int]:
-        """Return a function that counts the records mirrored so far: the load's, or without load the workload's."""
+        """Return a function that counts the offsets mirrored so far: of the load, or without load of the workload."""
         topics = (
             self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
         )
@@ -327,7 +335,7 @@ class Rehearsal:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Turn garbage collection off during the block: it would walk millions of tuples again and again."""
+    """Turn garbage collection off during the block, because it would scan millions of tuples again and again."""
     gc.disable()
     try:
         yield
@@ -337,7 +345,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 @contextmanager
 def rehearsal_under_load(state: Path, folder: Path, seed: int, rate: int, **workload: Any) -> Iterator[Rehearsal]:
-    """Yield a rehearsal on a running lab, with topics, groups, clients and load started; stop both afterwards.
+    """Yield a rehearsal on a running lab, with topics, groups, clients and load; stop clients and load afterwards.
 
     Args:
         workload: `scale`, `groups` and other arguments of `Rehearsal`.

@@ -1,4 +1,4 @@
-"""Round trips of clients on a lab: failover (planned, or after the source died) and failback, each one checked."""
+"""Round trips of clients on a lab: failover (planned, or after the loss of the source) and failback, with checks."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from lab.workload import GroundTruth, Load, Workload, leave_transactions_open, w
 from lab.workload.group_positions import ADMIN, Committer, GroupPlan
 
 APPROVER = "approver"
-#: Seconds for which the source's log ends must be unchanged: the reverse flow has then mirrored all records.
+#: Seconds for which the source's log ends must be stable: the flow from target to source has then mirrored all records.
 STILL_SECONDS = 3.0
-#: Transaction timeout, in seconds, of the transactions that are left open.
+#: Transaction timeout, in seconds, of the transactions that stay open.
 OPEN_SECONDS = 10.0
 MOVED_GROUPS = 4
 RUN_SECONDS = 900
@@ -42,7 +42,7 @@ class Leaving:
         standby: a planned failover starts the reverse flow at once, so that the new primary has a standby.
         more: number of records written to each partition of the workload's topics before clients leave; replicated.
         stranded: for an accident only: number of records written to each partition while replication is paused, just
-            before the source dies; as many more in transactions left open.
+            before the source is lost; as many more are written in transactions that stay open.
         params: further params of the run.
     """
 
@@ -103,7 +103,7 @@ class RoundTrips(LostSourceRehearsal):
     """A workload whose clients move between the clusters, and the check of every client move.
 
     Attributes:
-        ledger: all records that clients wrote, and what the checks of earlier client moves concluded.
+        ledger: all records that clients wrote, and the results of the checks of earlier client moves.
         approver: user who answers the gates; None: each gate waits for a person.
         seconds: timeout of the wait for a procedure's end.
         meddle: called before each check with the client move to check; does nothing by default.
@@ -120,7 +120,7 @@ class RoundTrips(LostSourceRehearsal):
         recorded: bool = True,
         **load: Any,
     ) -> None:
-        """Take the arguments of `LostSourceRehearsal`."""
+        """Prepare round trips; the arguments are those of `LostSourceRehearsal`."""
         super().__init__(state, folder, seed, rate, scale, groups, recorded, **load)
         self.approver: str | None = APPROVER
         self.seconds = RUN_SECONDS
@@ -135,11 +135,11 @@ class RoundTrips(LostSourceRehearsal):
 
     @property
     def number(self) -> int:
-        """Number of client moves made so far; also the index of the next one."""
+        """Number of client moves made so far, which is also the index of the next client move."""
         return len(self.ledger.periods) - 1
 
     def seed_topics(self) -> GroundTruth:
-        """Seed as `Rehearsal` does: mirrored records per sampling interval are not counted here."""
+        """Seed as `Rehearsal` does, without counting mirrored records per sampling interval."""
         truth = Rehearsal.seed_topics(self)
         self.ledger.take_truth(truth)
         self.ledger.take_loads([], self.load.topics if self.load else {})
@@ -253,7 +253,7 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def suffer(self, accident: Accident) -> None:
-        """Cause the accident; if records shall be stranded, write them while replication is paused, before it."""
+        """Cause the accident; records to be stranded are written before the accident, while replication is paused."""
         if not self._stranding:
             self.write_more(self._more)
             return super().suffer(accident)
@@ -286,7 +286,7 @@ class RoundTrips(LostSourceRehearsal):
         self.stop()
         folder, evidence = self.evidence()
         if code != 0:
-            # A run that was refused or returned to the source is no client move: its period goes, its records stay.
+            # A run that was refused or returned to the source is no client move: only its period is removed.
             self.ledger.periods.pop()
             self._add_acknowledgements(number)
             return CheckResult(
@@ -305,12 +305,12 @@ class RoundTrips(LostSourceRehearsal):
         return verdict
 
     def bring_source_back(self) -> None:
-        """Start the dead source again: its broker, on its old logs, and its Connect worker."""
+        """Start the lost source again: its broker, on its old logs, and its Connect worker."""
         super().bring_source_back()
         self.start_again(f"connect-{self.source}")
 
     def await_copies(self) -> None:
-        """Wait until the reverse flow has mirrored all records from target to source."""
+        """Wait until all records of the target have been mirrored to the source."""
 
         def is_stable() -> bool:
             before = self._count(self.source)
@@ -319,7 +319,7 @@ class RoundTrips(LostSourceRehearsal):
 
         if not wait_for(is_stable, RESTART_SECONDS):
             raise TimeoutError(
-                f"replication to {self.source} continues {RESTART_SECONDS:.0f} s after clients have stopped"
+                f"records still arrive on {self.source} {RESTART_SECONDS:.0f} s after clients were stopped"
             )
 
     def mirrored_counter(self) -> Callable[[], int]:
@@ -367,7 +367,7 @@ class RoundTrips(LostSourceRehearsal):
 def rehearse_round_trips(
     state: Path, folder: Path, seed: int, rate: int, trips: Sequence[tuple[Leaving, Returning]], **workload: Any
 ) -> CheckResult:
-    """Make round trips on a running lab, with a check after each client move; end at the first failed check.
+    """Run round trips on a running lab, with a check after each client move; end at the first failed check.
 
     Args:
         rate: records per second of producers that ignore the drain hook; 0 for no load.

@@ -1,4 +1,4 @@
-"""`run_dag`: trigger a DAG, answer its gates if asked to, print each step as it ends, and report the outcome."""
+"""`run_dag`: trigger a DAG, answer its gates on request, print each step as it ends, and report the outcome."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_dag(
         wait: False: trigger the run and return at once.
 
     Returns:
-        The exit code: 0 for the outcome ``completed``, else 1; without waiting, 0 once Airflow has taken the run.
+        The exit code: 0 for the outcome ``completed``, else 1; without waiting, 0 once Airflow has created the run.
     """
     api = AirflowClient.of(lab, STARTER)
     approver = AirflowClient.of(lab, approve_as) if approve_as else None
@@ -110,8 +110,8 @@ class _RunFollower:
                 _say(f"{_seconds(task):8.1f} s  {task['task_id']:<28} {task['state']}")
 
     def _answer_gates(self) -> None:
-        # An answer that comes while the gate's task is still deferring is lost, or fails the task's try: a gate is
-        # answered at the second poll that sees it.
+        # An answer that comes while the gate's task is still deferring is lost, or fails the task's try. So a gate is
+        # answered at the second poll that lists the gate.
         open_before, self._open_gates = self._open_gates, set()
         for gate in self._api.open_gates(*self._run):
             task = gate["task_instance"]
@@ -139,13 +139,13 @@ def proposed_values(form: dict[str, Any]) -> dict[str, Any]:
 def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str) -> tuple[str, str, str]:
     """Return outcome, failing step and reason: from the evidence, or from the run's state if it has none."""
     if run_state == "timeout":
-        return "failed", "", "the run has not ended in time and still continues; follow the run in Airflow"
+        return "failed", "", "the run had not ended at the timeout and still continues; follow the run in Airflow"
     evidence = lab.collected(lab.evidence / procedure_id(dag_id, run_id)) / "evidence.json"
     if not evidence.exists():
         return (
             ("completed", "", "")
             if run_state == "success"
-            else ("failed", failed_task, "the run failed and left no evidence")
+            else ("failed", failed_task, "the run failed without evidence; read the log of the failed task in Airflow")
         )
     try:
         document = json.loads(evidence.read_text())
@@ -154,7 +154,7 @@ def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str
     failing: dict[str, Any] = next((step for step in document.get("steps", []) if step.get("state") == "failed"), {})
     outcome = document.get("outcome") or "failed"
     if outcome == "completed" and run_state != "success":
-        return "failed", failing.get("id", ""), "the evidence says completed, but the run failed"
+        return "failed", failing.get("id", ""), "the evidence states completed, but the run failed in Airflow"
     return outcome, failing.get("id", ""), document.get("reason_for_outcome") or ""
 
 

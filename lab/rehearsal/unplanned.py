@@ -1,4 +1,4 @@
-"""One unplanned failover on a lab: kills the source's broker and Connect worker with -9, fails over, checks."""
+"""Run one unplanned failover on a lab: kill the source's broker and Connect worker with -9, fail over, check."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Accident:
     """How the source is lost.
 
     Args:
-        after: seconds of load before the source dies.
-        kill_mirror_maker: kill and restart MirrorMaker 2 before the source dies, so that the target has repeats.
-        lag: seconds for which replication is paused just before, so that it lags when the source dies; 0: no pause.
+        after: seconds of load before the source is killed.
+        kill_mirror_maker: kill and restart MirrorMaker 2 before the source is killed, so that the target has repeats.
+        lag: seconds for which replication is paused just before the kill, so that replication then lags; 0: no pause.
         offset_lag_max: MirrorMaker 2's `offset.lag.max`; None: the setting is not changed.
     """
 
@@ -51,8 +51,9 @@ class Accident:
     def drawn(cls, number: int) -> Accident:
         """Draw an accident: always the same for the same number; eight numbers in a row cover all combinations.
 
-        These are with and without repeats, with and without lag, `offset.lag.max` 0 and 100. MirrorMaker 2 mirrors what
-        it has fetched (up to 1 MB per partition) even after the source is dead: a shorter pause would leave no lag.
+        The combinations are with and without repeats, with and without lag, `offset.lag.max` 0 and 100. MirrorMaker 2
+        mirrors fetched records (up to 1 MB per partition) even after the source was killed, so that after a shorter
+        pause replication would not lag.
         """
         rng = random.Random(number)
         return cls(
@@ -64,7 +65,7 @@ class Accident:
 
 
 class TargetWatch:
-    """Measures how many records are mirrored at most to each target partition in an interval; new topics, too."""
+    """Measures how many records are mirrored at most to each target partition, also of new topics, in an interval."""
 
     def __init__(self, reader: ClusterReader) -> None:
         self._reader = reader
@@ -93,8 +94,8 @@ class TargetWatch:
         window: deque[tuple[float, dict[Place, int]]] = deque()
         for at, ends in self._readings:
             window.append((at, ends))
-            # The last reading from before the interval is kept: records mirrored between two readings count in every
-            # interval that overlaps with the time between these readings.
+            # The last reading from before the interval counts, too: records mirrored between two readings count in
+            # every interval that overlaps with the time between these readings.
             while len(window) > 1 and window[1][0] <= at - seconds:
                 window.popleft()
             ends_before = window[0][1]
@@ -104,7 +105,7 @@ class TargetWatch:
         return most
 
     def look(self) -> None:
-        """Read the log ends of all partitions that the target has now, except internal topics, and keep them."""
+        """Read and store the log ends of all partitions that the target has now, except of internal topics."""
         counts = self._reader.partitions()
         self.take(
             time.monotonic(),
@@ -126,7 +127,7 @@ def longest_sample(archive: Path, until: int) -> float:
     """Return how long the longest sample in a flight recorder's archive took, in seconds; 0 without samples.
 
     Args:
-        until: milliseconds since 1970; samples that ended later do not count: they waited for a dead source.
+        until: milliseconds since 1970; samples that ended later do not count, because they waited for a killed source.
     """
     durations = [0]
     for path in archive.rglob("[!.]*.parquet"):
@@ -143,7 +144,7 @@ def longest_sample(archive: Path, until: int) -> float:
 
 
 class LostSourceRehearsal(Rehearsal):
-    """A workload whose source dies under load, one unplanned failover, and the checker."""
+    """A workload whose source is killed under load, one unplanned failover, and the checker."""
 
     dag_id = "unplanned_failover"
 
@@ -158,7 +159,7 @@ class LostSourceRehearsal(Rehearsal):
         recorded: bool = True,
         **load: Any,
     ) -> None:
-        """Take the arguments of `Rehearsal`; `recorded`: whether the flight recorder is expected to run."""
+        """Prepare the rehearsal, with the arguments of `Rehearsal`; `recorded`: whether a flight recorder must run."""
         super().__init__(state, folder, seed, rate, scale, groups, **load)
         self.died_at: int | None = None
         self._recorded = recorded
@@ -167,12 +168,12 @@ class LostSourceRehearsal(Rehearsal):
         self._most: Mapping[Place, int] | None = None
 
     def seed_topics(self) -> GroundTruth:
-        """Seed as `Rehearsal` does; before that, start to count mirrored records: mirroring begins while seeding."""
+        """Seed as `Rehearsal` does; first start to count mirrored records, because mirroring begins while seeding."""
         self._watch = self._watching.enter_context(TargetWatch(ClusterReader(TARGET, self.status)).watching())
         return super().seed_topics()
 
     def lose_source(self, accident: Accident) -> None:
-        """Start the load and cause the accident; afterwards the source's broker and Connect worker are dead."""
+        """Start the load and cause the accident, which kills the source's broker and Connect worker."""
         self.suffer(accident)
         self._watching.close()
         # A sample takes time: two readings of a partition may be apart by the sampling interval and the duration of a
@@ -197,16 +198,16 @@ class LostSourceRehearsal(Rehearsal):
         self.await_rest()
 
     def kill_source(self) -> None:
-        """Kill the source's broker and Connect worker with -9, wait until both are gone, and keep the time."""
+        """Kill the source's broker and Connect worker with -9, wait for the ends of both, and store the time."""
         self.kill_cluster(self.source)
         self.died_at = int(time.time() * 1000)
 
     def kill_cluster(self, alias: str) -> None:
-        """Kill a cluster's broker and Connect worker with -9, and wait until both processes are gone."""
+        """Kill a cluster's broker and Connect worker with -9, and wait for the ends of both processes."""
         self.kill(f"broker-{alias}", f"connect-{alias}")
 
     def await_rest(self) -> None:
-        """Wait until MirrorMaker 2 has mirrored the records that it had fetched before the source died."""
+        """Wait until MirrorMaker 2 has mirrored the records that it had fetched before the source was killed."""
         mirrored = self.mirrored_counter()
 
         def at_rest() -> bool:
@@ -218,15 +219,18 @@ class LostSourceRehearsal(Rehearsal):
             raise TimeoutError(f"MirrorMaker 2 still mirrors {RESTART_SECONDS:.0f} s after {self.source} was killed")
 
     def bring_source_back(self) -> None:
-        """Stop load and clients, and start the dead source's broker again on its old logs."""
+        """Stop load and clients, and start the killed source's broker again on its old logs."""
         self.stop()
         self.start_again(f"broker-{self.source}")
 
     def await_samples(self) -> None:
-        """Wait until the flight recorder has written two samples: the second one was begun after this call."""
+        """Wait until the flight recorder has written two samples, the second of which was begun after this call."""
         for _ in range(2):
             if not wait_for(partial(self._has_sample_after, self._newest_sample()), SAMPLE_WAIT):
-                raise TimeoutError(f"the recorder wrote nothing under {self.lab.archive} within {SAMPLE_WAIT:.0f} s")
+                raise TimeoutError(
+                    f"the flight recorder wrote no sample under {self.lab.archive} within {SAMPLE_WAIT:.0f} s; read the"
+                    " recorder's log"
+                )
 
     def set_offset_lag_max(self, records: int) -> None:
         """Set MirrorMaker 2's `offset.lag.max`, and wait until all tasks of the source connector run with it."""
@@ -250,7 +254,7 @@ class LostSourceRehearsal(Rehearsal):
         self.await_state("PAUSED")
 
     def hold_replication_back(self, seconds: float) -> None:
-        """Pause replication for `seconds`, resume it, and wait for the first mirrored records: it lags afterwards."""
+        """Make replication lag: pause it for `seconds`, resume it, and wait for the first mirrored records."""
         self.pause_replication()
         time.sleep(seconds)
         self._ask("resume")
@@ -260,7 +264,7 @@ class LostSourceRehearsal(Rehearsal):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after it was resumed")
 
     def kill_source_held_back(self, seconds: float) -> None:
-        """Pause replication, wait for samples, kill the source: records sampled during the pause are certainly lost.
+        """Pause replication, wait for samples and kill the source, so that records from the pause are certainly lost.
 
         Args:
             seconds: seconds of load during the pause, before the wait for two more samples.
@@ -271,7 +275,7 @@ class LostSourceRehearsal(Rehearsal):
         self.kill_source()
 
     def checker_for(self, evidence: Mapping[str, Any], approver: str | None) -> UnplannedCheck:
-        """Return the check of this rehearsal's failover, not run yet; load and clients must be stopped."""
+        """Return the check of this rehearsal's failover, to be run when load and clients are stopped."""
         facts = {"died_at": self.died_at, "recorded": self._recorded, "mirrored_in_interval": self._most}
         trip = self._trip(evidence, approver, self.truth.positions, **facts)
         return UnplannedCheck(UnplannedObserved(self.make_ledger(), trip, self.status))
@@ -331,8 +335,8 @@ def rehearse_lost_source(
     Args:
         accident: how the source is lost.
         stranded: called once the source has been started again; returns the folder with the list of stranded records.
-            None: the source stays dead.
-        recorded: whether the flight recorder is expected to run.
+            None: the source is not started again.
+        recorded: whether a flight recorder must run.
         scale: factor on the workload's size.
         groups: maximum number of the workload's groups (clients and load have further ones); None for all.
         load_topics: partition counts of the load's topics by name; None: two topics with ten partitions together.

@@ -1,4 +1,4 @@
-"""Workload from a seed, with its ground truth: topics, records and groups of many kinds, and load."""
+"""Workload from a seed: topics, records and groups of many kinds, load, and the ground truth of all these."""
 
 from __future__ import annotations
 

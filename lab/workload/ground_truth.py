@@ -1,7 +1,7 @@
 """The ground truth of a workload: acknowledged records, and every group's positions.
 
-Only the producers of the records write the ground truth, never the product: so the checker can compare
-the clusters with independent data.
+Only the producers of the records write the ground truth, never the product, so that the checker compares the clusters
+with independent data.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _LENGTH = struct.Struct(">q")
 def content_digest(key: bytes | None, value: bytes | None, headers: Headers = None) -> int:
     """Return a 64-bit digest of key, value and headers: the same for records of equal content only.
 
-    Null and empty give different digests. The timestamp is left out: with LogAppendTime a copy has another one.
+    Null and empty give different digests. The timestamp is left out, because with LogAppendTime a copy has another
+    timestamp.
     """
-    # Each part is preceded by its length: without it b"a" + b"bc" and b"ab" + b"c" would be the same content.
+    # Each part is preceded by its length: otherwise b"a" + b"bc" and b"ab" + b"c" would be the same content.
     parts = [
         _LENGTHS.pack(-1 if key is None else len(key), -1 if value is None else len(value)),
         key or b"",
@@ -49,7 +50,7 @@ def key_digest(key: bytes | None) -> int:
 
 
 class TruthRecord(NamedTuple):
-    """One record that the cluster acknowledged; `state`: committed, aborted, or removed from the log later."""
+    """One record that the cluster acknowledged; `state` is COMMITTED, ABORTED, or REMOVED (from the log, later)."""
 
     offset: int
     digest: int
@@ -61,7 +62,7 @@ class TruthRecord(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """One record that was acknowledged to a producer; `at`: when the producer noted it, in ms since 1970."""
+    """One record that was acknowledged to a producer, `at` milliseconds since 1970 by the producer's clock."""
 
     topic: str
     partition: int
@@ -73,7 +74,7 @@ class Acknowledgement(NamedTuple):
 
 @dataclass
 class TopicTruth:
-    """What was written to one topic: the topic's properties, and by partition its records in offset order."""
+    """The truth of one topic: the topic's properties, and by partition the records in offset order."""
 
     name: str
     kind: str
@@ -84,11 +85,11 @@ class TopicTruth:
     records: dict[int, list[TruthRecord]] = field(default_factory=dict)
 
     def committed(self, partition: int) -> list[TruthRecord]:
-        """Return a partition's committed records: none of these may get lost."""
+        """Return a partition's committed records; no procedure may lose such a record."""
         return [record for record in self.records.get(partition, []) if record.state == COMMITTED]
 
     def record_id(self, partition: int, offset: int) -> str | None:
-        """Return the id of the record at an offset; None if there is no record, or it has no id."""
+        """Return the id of the record at an offset; None if no record is at this offset, or the record has no id."""
         return next((record.id for record in self.records.get(partition, []) if record.offset == offset), None)
 
 
@@ -103,11 +104,11 @@ class GroundTruth:
     notes: dict[str, str] = field(default_factory=dict)
 
     def place(self, group: str, topic: str, partition: int, offset: int) -> None:
-        """Note the position that a group committed on a partition."""
+        """Store the position that a group committed on a partition."""
         self.positions.setdefault(group, {}).setdefault(topic, {})[partition] = offset
 
     def placed(self) -> Iterator[tuple[str, str, int, int]]:
-        """Yield (group, topic, partition, offset) of every position in this truth."""
+        """Yield group, topic, partition and offset of every position in this truth."""
         for group, topics in self.positions.items():
             for topic, partitions in topics.items():
                 for partition, offset in partitions.items():
@@ -121,7 +122,7 @@ class GroundTruth:
             self.place(group, topic, partition, offset)
 
     def save(self, path: Path) -> None:
-        """Write the truth as JSON: to a temporary file that is then renamed, so that no reader sees half a file."""
+        """Write the truth as JSON to a temporary file and rename this file, so that no reader gets half a file."""
         document = {"seed": self.seed, "cluster": self.cluster, "positions": self.positions, "notes": self.notes}
         document["topics"] = [vars(topic) for topic in self.topics.values()]
         aside = path.with_name(path.name + ".part")

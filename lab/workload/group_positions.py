@@ -1,4 +1,4 @@
-"""Plans groups with positions (various lags, difficult offsets), and commits them in several ways."""
+"""Plan groups with positions (various lags, difficult offsets), and commit these positions in several ways."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class PartitionSpan(NamedTuple):
 
     @property
     def holes(self) -> list[int]:
-        """Return the offsets that hold no record: of transaction markers, and of records removed by compaction."""
+        """The offsets without a record: of transaction markers, and of records removed by compaction."""
         return [offset for offset in range(self.start, self.end) if offset not in self.returned]
 
 
 class GroupPlan(NamedTuple):
-    """One group to make: its positions by (topic, partition), and `how` they are committed (`ADMIN`, ...)."""
+    """One group to create: its positions by topic and partition, and `how` positions are committed (`ADMIN`, ...)."""
 
     group: str
     how: str
@@ -51,14 +51,14 @@ class GroupPlan(NamedTuple):
 
 
 class GroupPlanner:
-    """Plans groups and their positions; the logs of the topics must be known (`spans`)."""
+    """Plans groups and their positions from the spans of the topics' logs."""
 
     def __init__(self, rng: random.Random, spans: Mapping[tuple[str, int], PartitionSpan]) -> None:
         self._rng = rng
         self._spans = spans
 
     def plans(self, topics: Iterable[TopicTruth]) -> Iterator[GroupPlan]:
-        """Yield plans of groups that read one topic, for every topic, and of three groups that read several."""
+        """Yield plans of groups that read one topic, for every topic, and of three groups that read several topics."""
         topics = list(topics)
         # One random generator per topic: holes that the cleaner made in one topic must not change other topics' groups.
         generators = {topic.name: random.Random(self._rng.randrange(2**32)) for topic in topics}
@@ -87,7 +87,7 @@ class GroupPlanner:
                 "scattered",
                 {p: self._rng.randint(span.start, span.end) for p, span in self._spans_of(topic).items()},
             )
-        # A group with positions on some partitions only: the product must not commit on the other ones for it.
+        # A group with positions on some partitions only: the product must not commit its positions on other partitions.
         some = self._rng.sample(range(topic.partitions), max(1, topic.partitions // 2))
         partly = {p: self._rng.randint(span.start, span.end) for p, span in self._spans_of(topic).items() if p in some}
         yield self._plan(topic, "partly", partly)
@@ -99,7 +99,7 @@ class GroupPlanner:
         }
         for label, offsets in (("in a hole", holes), ("on aborted", aborted)):
             awkward = {p: offsets_there for p, offsets_there in offsets.items() if offsets_there}
-            # `min` and `max`: the first and the last such offset lack a neighbour on one side to translate from.
+            # `min` and `max`: the first and the last such offset have a neighbour to translate from on one side only.
             for pick in (self._rng.choice, self._rng.choice, min, max) if awkward else ():
                 yield self._plan(topic, label, {p: pick(offsets_there) for p, offsets_there in awkward.items()})
 
@@ -175,7 +175,7 @@ def _join(consumer: Consumer, topics: list[str]) -> None:
         consumer.poll(0.1)
         if assigned:
             return
-    raise TimeoutError(f"no assignment of {topics} within {JOIN_SECONDS} s")
+    raise TimeoutError(f"a consumer got no partitions of {topics} within {JOIN_SECONDS} s; read the broker's log")
 
 
 def _offsets(plan: GroupPlan) -> list[TopicPartition]:

@@ -1,7 +1,7 @@
-"""Load: producers in processes of their own, which know nothing of failovers and write until stopped.
+"""Load: producers in processes of their own, which follow neither drain requests nor routing and write until stopped.
 
-The producers ignore drain requests. While the cluster refuses their writes, they try again a few times a second, so
-that a gap in the fence would show. Every acknowledgement is stored with its time.
+While the cluster refuses their writes, the producers try again a few times a second, so that a gap in the fence would
+be observed. Every acknowledgement is stored with its time.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Load:
         folder: folder to which the processes write acknowledgements and counts.
         rate: records per second of all processes together.
         seed: seed of the topics' names.
-        topics: partition counts of the topics by name; None: two topics named after the seed.
+        topics: partition counts of the topics by name; None: two topics with names from the seed.
         workers: number of processes.
         cluster: alias of the cluster to write to.
-        first: number of the first process. Two loads on the same topics need different numbers, because ids are made of
-            them.
+        first: number of the first process. Two loads on the same topics need different numbers, because the numbers are
+            part of the record ids.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Load:
         return totals
 
     def acknowledgements(self) -> list[Acknowledgement]:
-        """Return the acknowledgements stored so far; these are all of them once the load is stopped."""
+        """Return the acknowledgements stored so far: all acknowledgements, once the load is stopped."""
         names = list(self.topics)
         acknowledged = []
         for path in sorted(self.folder.glob("load-*.acks")):
@@ -126,7 +126,7 @@ class Load:
         return {(partition.topic, partition.partition): future.result().offset for partition, future in futures.items()}
 
     def place_groups(self, truth: GroundTruth, count: int, rng: random.Random) -> None:
-        """Make `count` groups: commit random positions on all load topics, and add them to `truth`."""
+        """Create `count` groups: commit random positions on all load topics, and add these positions to `truth`."""
         for number in range(count):
             positions = {place: rng.randint(0, end) for place, end in self.ends().items()}
             group = f"under-load-{number}-{rng.randrange(16**4):04x}"
@@ -135,7 +135,7 @@ class Load:
                 [ConsumerGroupTopicPartitions(group, offsets)], request_timeout=30
             )[group]
             if any(place.error for place in future.result().topic_partitions):
-                raise RuntimeError(f"group {group} could not be placed")
+                raise RuntimeError(f"the positions of group {group} could not be committed on {self.cluster}")
             for (topic, partition), offset in positions.items():
                 truth.place(group, topic, partition, offset)
 

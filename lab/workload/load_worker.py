@@ -47,7 +47,7 @@ class Pacer:
 
 
 class LoadWorker:
-    """The work of one load process: writes, counts refusals, and stores acknowledgements."""
+    """One load process: writes records, counts refusals, and stores acknowledgements."""
 
     def __init__(self, task: Mapping[str, Any]) -> None:
         self._number, self._rate = task["worker"], task["rate"]
@@ -71,7 +71,7 @@ class LoadWorker:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Produce until SIGTERM, or until the parent process is gone."""
+        """Produce until SIGTERM, or until the parent process ends."""
         signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
         threading.Thread(target=self._stop_when_orphaned, daemon=True).start()
         with (self._folder / f"load-{self._number}.acks").open("wb") as acks:
@@ -93,18 +93,18 @@ class LoadWorker:
         pacer, saved_at = Pacer(), time.monotonic()
         while not self._stopping.is_set():
             for _ in range(pacer.due(KNOCKS_PER_SECOND if self._refused_now else self._rate)):
-                # If the cluster is dead, the queue stays full: waiting for room for every record would delay storing
-                # acknowledgements and stopping this process.
+                # If the cluster does not answer, the queue stays full: waiting for room for every record would delay
+                # storing acknowledgements and stopping this process.
                 if not self._send(producer):
                     break
-            # Poll often: the time noted for an acknowledgement is that of its callback.
+            # Poll often: the time stored for an acknowledgement is that of its callback.
             producer.poll(TICK)
             if time.monotonic() - saved_at > KEEP_SECONDS:
                 saved_at = time.monotonic()
                 self._keep(acks)
 
     def _send(self, producer: Producer) -> bool:
-        """Enqueue the next record; return False if the producer's queue is full: the record is then dropped."""
+        """Enqueue the next record; return False if the record is dropped because the producer's queue is full."""
         number = self._sent
         self._sent += 1
         topic, partition = self._spread[number % len(self._spread)]

@@ -1,4 +1,4 @@
-"""Writes more records to existing topics of a workload, to each topic records of its kind."""
+"""Write more records to existing topics of a workload, to each topic records of its kind."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lab.workload.ground_truth import GroundTruth, TopicTruth
 from lab.workload.topic_shapes import SHAPES, Draft
 from lab.workload.writing import TopicWriter, portions_of
 
-#: Kinds of topics that get more records: not large ones (slow), none that lose their head or are never written.
+#: Kinds of topics that get more records: not large topics (slow), cut topics, or empty topics.
 KINDS = {shape.kind: shape for shape in SHAPES if shape.size and not shape.cut and shape.kind != "large"}
 
 
 def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int) -> GroundTruth:
-    """Write new records to the topics of a truth whose kind is in `KINDS`; return the truth of the new records.
+    """Write new records to the topics of a truth with a kind in `KINDS`; return the truth of the new records.
 
     Args:
         properties: librdkafka keys of a producer on the cluster.
@@ -44,7 +44,7 @@ def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, 
 def leave_transactions_open(
     properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int, seconds: float
 ) -> GroundTruth:
-    """Write to every transactional topic of a truth in a transaction left open; return the records as aborted.
+    """Write to every transactional topic in a transaction that stays open; return the truth, with aborted records.
 
     Args:
         properties: librdkafka keys of a producer on the cluster.
@@ -52,7 +52,7 @@ def leave_transactions_open(
         cluster: alias of the cluster to write to.
         seed: seed of the records.
         count: records per partition.
-        seconds: transaction timeout: the cluster aborts the transactions after it.
+        seconds: transaction timeout, after which the cluster aborts the transactions.
     """
     written = GroundTruth(seed, cluster)
     for topic, drafts in _portions(truth, seed, count):
@@ -63,7 +63,7 @@ def leave_transactions_open(
 
 
 def _portions(truth: GroundTruth, seed: int, count: int) -> Iterator[tuple[TopicTruth, list[Draft]]]:
-    """Yield, per topic of a kind in `KINDS`, a truth without records, and the drafts to write to the topic."""
+    """Yield, per topic with a kind in `KINDS`, a truth without records, and the drafts to write to the topic."""
     for topic in truth.topics.values():
         if topic.kind in KINDS:
             shape = replace(KINDS[topic.kind], size=count, waves=1)

@@ -1,4 +1,4 @@
-"""Creates a workload on one cluster and returns its ground truth."""
+"""Create a workload on one cluster and return its ground truth."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ WRITERS = 4
 
 
 class Workload:
-    """Topics, records and groups made from a seed, to be created on one cluster.
+    """Topics, records and groups drawn from a seed, to be created on one cluster.
 
     Args:
-        seed: equal seeds make equal topics, records and positions.
+        seed: equal seeds give equal topics, records and positions.
         status: the lab's status document.
         cluster: alias of the cluster to write to.
         scale: factor on the number of records; 1.0 gives about 55,000 records.
-        kinds: kinds of topics to make (`Shape.kind`); None for all.
+        kinds: kinds of topics to create (`Shape.kind`); None for all.
         groups: maximum number of groups, drawn at random from all planned groups; None for all.
     """
 
@@ -101,7 +101,7 @@ class Workload:
             records.sort()
 
     def _cut_heads(self, shapes: Mapping[str, Shape]) -> None:
-        # These records are deleted on the source before any failover: they do not count as lost.
+        # These records are deleted on the source before any failover and do not count as lost.
         for name, shape in shapes.items():
             for partition, records in self.truth.topics[name].records.items() if shape.cut else ():
                 keep = int(len(records) * shape.cut)
@@ -122,12 +122,14 @@ class Workload:
             if not waiting:
                 return spans
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the log cleaner made no holes in {waiting} within {CLEANER_SECONDS} s")
+                raise TimeoutError(
+                    f"the log cleaner removed no record of {waiting} within {CLEANER_SECONDS} s; read the broker's log"
+                )
             time.sleep(0.5)
 
     def _span(self, topic: str, partition: int) -> PartitionSpan:
         start, end = (self._offset(topic, partition, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
-        # Only in compacted topics the log can have fewer records than were acknowledged.
+        # Only the log of a compacted topic can have fewer records than were acknowledged.
         if self.truth.topics[topic].compacted:
             return PartitionSpan(start, end, frozenset(self._read_offsets(topic, partition, start)))
         return PartitionSpan(
@@ -176,7 +178,7 @@ def await_mirrored(
         seconds: time to wait at most.
 
     Raises:
-        TimeoutError: some topics are still absent; the text names them.
+        TimeoutError: some topics are still absent, or have another number of partitions; the text names these topics.
     """
     admin = AdminClient(dict(status["clusters"][cluster]["client_properties"]["admin"]))
     deadline = time.monotonic() + seconds
@@ -188,5 +190,8 @@ def await_mirrored(
         if not absent:
             return
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{cluster} has no {', '.join(absent[:5])} after {seconds:.0f} s")
+            raise TimeoutError(
+                f"{cluster} does not have the topics {', '.join(absent[:5])} with all partitions after {seconds:.0f} s;"
+                " read MirrorMaker 2's log"
+            )
         time.sleep(0.25)

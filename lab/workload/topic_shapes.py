@@ -1,4 +1,4 @@
-"""Kinds of topics that are hard for replication and translation, each with a seeded generator of records."""
+"""Kinds of topics that are difficult to replicate and translate, each with a seeded generator of records."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ WORDS = (
     "yarrow",
     "zephyr",
 )
-# A recent time: retention would delete records with an old one.
+# A recent time, because retention would delete records with an old timestamp.
 EQUAL_TIMESTAMP = int(time.time()) * 1000
 COMPACTION = {
     "cleanup.policy": "compact", "segment.ms": "400", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01",
-    # Long: a tombstone that the cleaner removes before MirrorMaker 2 has read it would never reach the target.
+    # Long: a tombstone that the cleaner removes before MirrorMaker 2 has read the tombstone is never on the target.
     "min.compaction.lag.ms": "0", "delete.retention.ms": "120000",
 }  # fmt: skip
 
@@ -63,7 +63,7 @@ class Shape:
     """One kind of topic.
 
     Args:
-        kind: the kind's name, after what makes it difficult.
+        kind: the kind's name, which states the difficulty.
         partitions: number of partitions.
         size: records per partition at a scale of 1.0.
         draft: generator of one partition's records: (random, topic, partition, count) -> drafts.
@@ -84,7 +84,7 @@ class Shape:
 
     @property
     def compacted(self) -> bool:
-        """Whether the topic is compacted: only the latest record of each key counts."""
+        """Whether the topic is compacted, so that only the latest record of each key counts."""
         return self.configs.get("cleanup.policy") == "compact"
 
     @property
@@ -94,7 +94,7 @@ class Shape:
 
 
 def record_id(topic: str, partition: int, number: int) -> str:
-    """Return the id of record `number` of a partition; unique within a workload."""
+    """Return the id, unique within a workload, of record `number` of a partition."""
     return f"{topic}/{partition}/{number}"
 
 
@@ -186,7 +186,7 @@ SHAPES = (
 
 
 def topic_name(rng: random.Random, shape: Shape) -> str:
-    """Return a random topic name; for the dotted kind one that seems to begin with a cluster's prefix."""
+    """Return a random topic name; for the dotted kind the name seems to begin with a cluster's prefix."""
     word, other = rng.sample(WORDS, 2)
     suffix = f"{rng.randrange(16**4):04x}"
     if shape.kind == "dotted":

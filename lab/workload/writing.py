@@ -1,4 +1,4 @@
-"""Writes drafts (records not sent yet) to a cluster, and notes what was acknowledged in the ground truth."""
+"""Write drafts (records not sent yet) to a cluster, and add acknowledged records to the ground truth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NotDelivered(RuntimeError):
 
 
 class TopicWriter:
-    """Writes records to one topic, and adds each acknowledged one to the topic's truth."""
+    """Writes records to one topic, and adds each acknowledged record to the topic's truth."""
 
     def __init__(self, properties: Mapping[str, Any], truth: TopicTruth) -> None:
         self._properties = {**properties, "acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 3}
@@ -50,11 +50,11 @@ class TopicWriter:
             producer.begin_transaction()
             self._send(producer, portion, ABORTED if abort else COMMITTED)
             self._flush(producer)
-            # Without `_flush` before the abort librdkafka would drop the records instead of sending them.
+            # Without `_flush` before the abort librdkafka would drop records instead of sending records.
             producer.abort_transaction(DELIVERY_SECONDS) if abort else producer.commit_transaction(DELIVERY_SECONDS)
 
     def leave_open(self, drafts: list[Draft], seconds: float) -> None:
-        """Write drafts in a transaction that is left open; the cluster aborts it after `seconds`."""
+        """Write drafts in a transaction that stays open, until the cluster aborts the transaction after `seconds`."""
         transaction_settings = {
             "transactional.id": f"left-open-{self._truth.name}",
             "transaction.timeout.ms": int(seconds * 1000),

@@ -121,8 +121,8 @@ def test_a_second_start_keeps_what_the_volumes_hold(lab: Lab) -> None:
         ({"NAMING": "default"}, "hold clusters with identity naming"),
         ({"NAMING": "sideways"}, "NAMING='sideways' is unknown"),
         ({"ISOLATION": "none"}, "ISOLATION='none' is unknown"),
-        ({"AIRFLOW_PORT": "0"}, "AIRFLOW_PORT='0' is no port"),
-        ({"AIRFLOW_PORT": "x"}, "AIRFLOW_PORT='x' is no port"),
+        ({"AIRFLOW_PORT": "0"}, "AIRFLOW_PORT='0' is not a port"),
+        ({"AIRFLOW_PORT": "x"}, "AIRFLOW_PORT='x' is not a port"),
     ],
 )
 def test_wrong_settings_are_refused_and_nothing_changes(lab: Lab, settings: dict[str, str], words: str) -> None:
