@@ -151,7 +151,7 @@ def misplaced_positions(
 
     Args:
         group: the group's id.
-        at: the mirrored topic as it is called on the target, and the partition.
+        at: the mirrored topic by its name on the target, and the partition.
         alignment: both logs of this partition.
         position: the committed source position.
         target_position: the committed target position.

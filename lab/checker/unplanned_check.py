@@ -267,7 +267,7 @@ class UnplannedCheck:
         if before.clients.acknowledged[source] and not after.clients.acknowledged[target]:
             findings.append(Finding("clients", f"clients wrote on {source}, but {target} acknowledged no record"))
         if self.trip.died_at is not None:
-            findings += late_acknowledgements(acknowledged, self.trip.died_at, f"{source} was dead", GRACE_MS)
+            findings += late_acknowledgements(acknowledged, self.trip.died_at, f"{source} was lost", GRACE_MS)
             findings += self._late_commits(self.trip.died_at + GRACE_MS)
         self.verdict.add(
             findings,

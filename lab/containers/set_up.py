@@ -35,7 +35,7 @@ def create_connectors(lab: Lab, progress: ProgressLines) -> None:
     """connectors-init: create MirrorMaker 2's connectors, and send a test record from the primary to the standby."""
     for worker in ALIASES:
         lab.once(f"flow-{worker}", lambda worker=worker: create_flow(lab, worker))  # type: ignore[misc]
-    progress.say("MirrorMaker 2: forward flow runs, reverse flow is STOPPED")
+    progress.say("MirrorMaker 2: primary->standby runs, standby->primary is STOPPED")
     # Only once: later a test record could disturb a procedure that has moved clients.
     lab.once("replication-proof", lambda: progress.say(prove_replication(lab)))
 

@@ -168,7 +168,7 @@ def _start_kafka(lab: Lab, progress: ProgressLines) -> None:
     _in_parallel([partial(_start_site, lab, alias, progress) for alias in ALIASES])
     for alias in ALIASES:
         lab.once(f"flow-{alias}", partial(_start_flow, lab, alias))
-    progress.say("MirrorMaker 2: forward flow runs, reverse flow is STOPPED")
+    progress.say("MirrorMaker 2: primary->standby runs, standby->primary is STOPPED")
     # After a procedure has stopped the flow or moved clients, a test record could disturb the procedure.
     if flow_is_stopped(lab, "standby") or json.loads(lab.routing.read_text())["cluster"] != "primary":
         progress.say("replication is not tested, because a procedure has stopped primary->standby or moved the clients")

@@ -209,10 +209,10 @@ class RoundTrips(LostSourceRehearsal):
     # -- client moves ------------------------------------------------------------------------------------------------
 
     def leave(self, how: Leaving, writes: bool = False) -> CheckResult:
-        """Fail over to the other cluster, let clients work on it, and check; a dead source is started again.
+        """Fail over to the other cluster, let clients work on it, check and return the checker's result.
 
         Args:
-            how: how clients leave.
+            how: how clients leave; a source that was killed is started again before the check.
             writes: the checker also tries to write on both clusters, after all its other checks.
         """
         params = {"start_reverse_replication": True, **how.params} if how.standby else how.params
@@ -228,7 +228,7 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def come_back(self, how: Returning = Returning(), writes: bool = False) -> CheckResult:
-        """Fail back to the cluster that clients left last, let clients work on it, and check.
+        """Fail back to the cluster that clients left last, let clients work on it, check and return the result.
 
         Args:
             how: how clients return.

@@ -92,7 +92,7 @@ class Load:
                 "folder": str(self.folder),
                 "properties": self._properties["producer"],
             }
-            # The pipe stays open: if this process dies, the pipe ends, and the load process stops.
+            # The pipe stays open: if this process ends, the pipe ends, and the load process stops.
             pipe = cast("IO[str]", process.stdin)
             pipe.write(json.dumps(task) + "\n")
             pipe.flush()

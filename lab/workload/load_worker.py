@@ -32,13 +32,13 @@ def load_id(worker: int, number: int) -> str:
 
 
 class Pacer:
-    """Says how many records to send now to keep a rate; of a longer delay only the last second is made up for."""
+    """Computes how many records to send at a given rate; after a long delay, only for the last second."""
 
     def __init__(self) -> None:
         self._paid = time.monotonic()
 
     def due(self, rate: float) -> int:
-        """Return how many records to send now; `rate` is in records per second."""
+        """Return how many records to send now, at `rate` records per second since the last call."""
         now = time.monotonic()
         self._paid = max(self._paid, now - 1.0)
         count = int((now - self._paid) * rate)

@@ -29,7 +29,7 @@ class ClientChecks(TripChecks):
         acknowledged = list(self.ledger.periods[self.trip.number].acknowledged.values())
         findings = beyond_cut_off(acknowledged, self.seen.claimed("cut_off")) if not self.trip.lost else []
         if self.trip.lost and self.trip.died_at is not None:
-            findings += late_acknowledgements(acknowledged, self.trip.died_at, f"{self.trip.source} was dead", GRACE_MS)
+            findings += late_acknowledgements(acknowledged, self.trip.died_at, f"{self.trip.source} was lost", GRACE_MS)
         elif not self.trip.lost and self.trip.evidence.get("fenced_at"):
             findings += late_acknowledgements(
                 acknowledged, evidence_file.wall_clock_milliseconds(self.trip.evidence["fenced_at"])

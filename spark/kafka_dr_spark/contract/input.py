@@ -25,7 +25,7 @@ from kafka_dr_spark.stranded.search import NONE_KEPT, Returned
 from kafka_dr_spark.translation.by_segment import in_order
 from kafka_dr_spark.translation.case import Limits
 
-# Most rows held in memory: a row takes some 100 bytes.
+# Most rows in memory at once: a row takes some 100 bytes.
 ROWS_HELD = 2_000_000
 PARTITIONS_PER_TASK = 500
 SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET_CONFIG"}

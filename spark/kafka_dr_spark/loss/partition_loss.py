@@ -28,7 +28,7 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, FullCase, Sear
 
 
 class Unbroken(NamedTuple):
-    """A source range [start, end) in which every offset held a record.
+    """A source range [start, end) in which every offset had a record.
 
     ``downstream`` is the target offset of a copy of record ``start`` or of a lower record.
     """
@@ -54,7 +54,7 @@ class PartitionLastSeen:
     without_gaps: tuple[Unbroken, ...] = ()
 
     def gap_free_up_to(self, offset: int) -> int:
-        """Return the source offset up to which, from ``offset`` on, every offset certainly held a record.
+        """Return the source offset up to which, from ``offset`` on, every offset certainly had a record.
 
         ``offset`` itself is returned if no range without gaps contains it.
         """

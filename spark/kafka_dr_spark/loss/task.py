@@ -46,7 +46,7 @@ class Seen(NamedTuple):
         replicated: last replicated offset that Connect stores now or, if not read now, had stored at the last sample.
         sampled_at: start of the last sample, in milliseconds since 1970.
         stable_end: the source's last stable offset now.
-        without_gaps: source ranges in which every offset held a record, in order.
+        without_gaps: source ranges in which every offset had a record, in order.
     """
 
     source_end: int | None

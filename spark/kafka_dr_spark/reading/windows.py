@@ -133,7 +133,7 @@ class OpenWindow:
             take_prints([self])
 
     def let_go(self) -> list[Message]:
-        """Empty the buffer and return the records that it held."""
+        """Empty the buffer and return the records that were in it."""
         buffered, self._held, self._bytes_held = self._held, [], 0
         return buffered
 
