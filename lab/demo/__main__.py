@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     try:
         if name not in DEMOS or len(arguments) > 1:
             raise ValueError(  # noqa: TRY301 (wrong arguments and wrong settings are answered alike)
-                f"{' '.join(arguments)!r} is not a demo; give no argument or one of: {', '.join(DEMOS)}"
+                f"{' '.join(arguments)!r} is unknown; give no argument or one of: {', '.join(DEMOS)}"
             )
         choices = Choices.read(os.environ)
     except ValueError as error:

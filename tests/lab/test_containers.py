@@ -118,7 +118,7 @@ def test_a_second_start_keeps_what_the_volumes_hold(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"NAMING": "default"}, "hold clusters with identity naming"),
+        ({"NAMING": "default"}, "contain clusters with identity naming"),
         ({"NAMING": "sideways"}, "NAMING='sideways' is unknown"),
         ({"ISOLATION": "none"}, "ISOLATION='none' is unknown"),
         ({"AIRFLOW_PORT": "0"}, "AIRFLOW_PORT='0' is not a port"),

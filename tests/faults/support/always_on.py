@@ -16,14 +16,14 @@ SECONDS = 30.0
 
 
 def start(lab: Lab, dag_id: str) -> None:
-    """Start it beside the lab's other processes; taking the lab down ends it, too."""
+    """Start the process beside the lab's other processes; taking the lab down ends this process, too."""
     lab.processes.start(
         _name(dag_id), [sys.executable, "-m", "tests.faults.support.always_on", dag_id], product_environment(lab), ROOT
     )
 
 
 def stop(lab: Lab, dag_id: str) -> None:
-    """End it, and return when nothing of it lives: a sample under way is kept before."""
+    """End the process, and return when it has ended; a sample under way is stored before."""
     leader = lab.processes.pid(_name(dag_id))
     if leader is not None:
         os.killpg(leader, signal.SIGTERM)
@@ -35,7 +35,7 @@ def stop(lab: Lab, dag_id: str) -> None:
 
 
 def said(lab: Lab, dag_id: str) -> str:
-    """What it has printed so far."""
+    """Return what the process has printed so far."""
     return lab.processes.output(_name(dag_id)).read_text(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""The three answers of Airflow's API that steps ask for, from a file that the driver writes."""
+"""Three answers of Airflow's API that steps request, from a file that the driver writes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Answers(JsonHandler, BaseHTTPRequestHandler):
     known = Path()
 
     def do_POST(self) -> None:
-        """Everyone gets a token."""
+        """Answer every login with a token."""
         self.content()
         self.answer(201, {"access_token": "t"})
 
     def do_GET(self) -> None:
-        """A run, or a gate of it; 404 for a gate that nobody was asked."""
+        """Answer with a run, or with a gate of this run; 404 for a gate that was not asked."""
         parts = [unquote(part) for part in self.path.strip("/").split("/")]
         told = json.loads(self.known.read_text())
         run = told.get(parts[5] if len(parts) > 5 else "", {})

@@ -39,7 +39,7 @@ _PARKED_SECONDS = 1.5
 
 @dataclass(frozen=True)
 class Attackable:
-    """A procedure: the plan's gate, the step that writes the plan, and whether the translation's gate asks, too."""
+    """A procedure: its plan's gate, the step that writes the plan, and whether the translation's gate also asks."""
 
     dag_id: str
     gate: str
@@ -47,13 +47,13 @@ class Attackable:
     reviewed: bool
 
     def after(self, step: str) -> str:
-        """The step that comes next."""
+        """Return the next step."""
         order = STEPS[self.dag_id]
         return order[order.index(step) + 1]
 
     @property
     def acting(self) -> str:
-        """The first step that acts under the approval."""
+        """Return the first step that acts under the approval."""
         return self.after(self.gate)
 
 
@@ -64,7 +64,7 @@ DAG_ID, GATE = PLANNED.dag_id, PLANNED.gate
 
 
 class AttackedLab(Lab):
-    """A lab, the procedure that is attacked on it, and the clusters of it that live."""
+    """A lab, the procedure that is attacked on this lab, and the aliases of the clusters that answer."""
 
     def __init__(self, state: Path, attacked: Attackable = PLANNED) -> None:
         super().__init__(state)
@@ -72,15 +72,15 @@ class AttackedLab(Lab):
 
 
 class User(AirflowClient):
-    """One of the lab's users, who may send what no page offers."""
+    """One of the lab's users, who can send requests that no page offers."""
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
-        """Any request."""
+        """Send any request and return the answer."""
         return self._call(method, path, body)
 
 
 class AttackedRun:
-    """A run, and everything somebody might do to it."""
+    """A run, and the actions of an attacker on this run."""
 
     def __init__(self, lab: Lab, run_id: str) -> None:
         self.lab, self.run_id, self.attacked = lab, run_id, attacked_on(lab)
@@ -91,13 +91,13 @@ class AttackedRun:
 
     @classmethod
     def start(cls, lab: Lab, **params: Any) -> AttackedRun:
-        """Triggered over the API by the operator."""
+        """Trigger a run over the API as the operator."""
         conf = {"source": "primary", "target": "standby", "reason": "an attack", **params}
         return cls(lab, User.of(lab, "operator").trigger(attacked_on(lab).dag_id, conf))
 
     @classmethod
     def start_by_command_line(cls, lab: Lab, as_name: str) -> AttackedRun:
-        """Triggered by Airflow's command line, which takes the starter's name from the environment."""
+        """Trigger a run by Airflow's command line, which takes the starter's name from the environment."""
         conf = json.dumps({"source": "primary", "target": "standby", "reason": "an attack"})
         run_id = f"by_hand_{time.time_ns()}"
         dag_id = attacked_on(lab).dag_id
@@ -107,15 +107,15 @@ class AttackedRun:
         return cls(lab, run_id)
 
     def user(self, name: str) -> User:
-        """One of the lab's users."""
+        """Return one of the lab's users."""
         return User.of(self.lab, name)
 
     def task(self, task_id: str) -> dict[str, Any]:
-        """A task as it is now."""
+        """Return a task as it is now."""
         return self.user("viewer").send("GET", f"{self.path}/taskInstances/{task_id}")
 
     def until(self, task_id: str, *states: str, seconds: float = 90.0) -> dict[str, Any]:
-        """Wait for a task to be in one of these states; a run that has ended without it is not waited for."""
+        """Wait for a task to be in one of the states and return the task; TimeoutError if the run ends before."""
 
         def look() -> dict[str, Any] | None:
             over = self.user("viewer").run(self.dag_id, self.run_id)["state"] in ("success", "failed")
@@ -127,7 +127,7 @@ class AttackedRun:
         return awaited(look, f"{task_id} in {states}", seconds)
 
     def asked(self, gate: str | None = None, attempt: int | None = None) -> dict[str, Any]:
-        """Wait until a gate is parked on this try and stays so: an answer given while it parks is lost."""
+        """Wait until a gate is parked on this try, and some seconds more: an answer during the parking is lost."""
         gate = gate or self.gate
         found = self.until(gate, "awaiting_input")
         while attempt is not None and found["try_number"] < attempt:
@@ -137,7 +137,7 @@ class AttackedRun:
         return found
 
     def answered(self, user: str, option: str = "Approve", gate: str | None = None) -> None:
-        """Answer a gate, again where Airflow lost the answer because the gate's process had not ended yet."""
+        """Answer a gate; repeat the answer if Airflow lost it because the gate's process had not ended yet."""
         gate = gate or self.gate
         attempt = self.asked(gate)["try_number"]
         for _ in range(3):
@@ -153,11 +153,11 @@ class AttackedRun:
         return self.user(user).send("PATCH", self.details(gate), body)
 
     def details(self, gate: str | None = None) -> str:
-        """Where the API has a gate's question and answer."""
+        """Return the API's path of a gate's question and answer."""
         return f"{self.path}/taskInstances/{gate or self.gate}/-1/hitlDetails"
 
     def ignored(self, user: str, gate: str | None = None, **forged: Any) -> dict[str, Any]:
-        """Answer a gate until the procedure notes that the answer counts for nothing; what Airflow replied to it."""
+        """Answer a gate until the procedure records that the answer does not count; return Airflow's reply."""
         gate = gate or self.gate
         before = len(self.notes(gate))
         for _ in range(3):
@@ -169,16 +169,16 @@ class AttackedRun:
         raise TimeoutError(f"no answer of {user} was taken")
 
     def notes(self, gate: str) -> list[Any]:
-        """What a gate noted in the journal."""
+        """Return what a gate recorded in the journal."""
         return Journal(f"sqlite:///{self.lab.journal}").entries(self.id, gate, Entry.NOTE)
 
     def begun(self, step: str) -> None:
-        """Wait until a step has taken its turn."""
+        """Wait until a step has begun in the journal."""
         journal = Journal(f"sqlite:///{self.lab.journal}")
         awaited(lambda: journal.last(self.id, step, Entry.INTENT), f"{step} begun", 60.0)
 
     def mark(self, task_id: str, user: str = "operator", state: str = "success") -> None:
-        """Set a task's state by hand."""
+        """Set a task's state manually."""
         self.user(user).send("PATCH", f"{self.path}/taskInstances/{task_id}", {"new_state": state})
 
     def forge(self, task_id: str, value: Any, user: str = "operator", key: str = "return_value") -> None:
@@ -197,16 +197,16 @@ class AttackedRun:
         self.user(user).send("POST", f"/dags/{self.dag_id}/clearTaskInstances", body)
 
     def sql(self, statement: str, *values: Any) -> None:
-        """Change Airflow's database behind its back."""
+        """Change Airflow's database directly."""
         with closing(sqlite3.connect(self.lab.airflow_home / "airflow.db", timeout=30)) as database, database:
             database.execute(statement, values)
 
     def forget_starter(self) -> None:
-        """Take the starter out of Airflow's database."""
+        """Delete the starter from Airflow's database."""
         self.sql("UPDATE dag_run SET triggering_user_name = NULL WHERE run_id = ?", self.run_id)
 
     def rewrite_journal(self, step: str, kind: str, change: Callable[[dict[str, Any]], None]) -> None:
-        """Change the newest entry of a kind in the journal's file, as somebody with a database tool would."""
+        """Change the newest entry of a kind in the journal's file, as a user with a database tool would."""
         with closing(sqlite3.connect(self.lab.journal, timeout=30)) as database, database:
             where = (self.id, step, kind)
             sequence, text = database.execute(
@@ -222,13 +222,13 @@ class AttackedRun:
             )
 
     def write_journal(self, step: str, figures: dict[str, Any]) -> None:
-        """Append an outcome to the journal as the product itself would, hashes and all."""
+        """Append an outcome to the journal as the product itself would, with valid hashes."""
         journal = Journal(f"sqlite:///{self.lab.journal}")
         epoch = journal.entries(self.id)[-1].epoch
         journal.append(self.id, step, Entry.OUTCOME, epoch, figures)
 
     def ended(self, seconds: float = 150.0) -> dict[str, Any]:
-        """Wait for the run's end; its evidence."""
+        """Wait for the run's end; return its evidence."""
         viewer = self.user("viewer")
         awaited(
             lambda: viewer.run(self.dag_id, self.run_id)["state"] in ("success", "failed"),
@@ -244,7 +244,7 @@ def attacked_on(lab: Lab) -> Attackable:
 
 
 def seed(lab: Lab) -> None:
-    """One topic of a hundred records and one group half-way through it, mirrored; the world stands still."""
+    """Create a mirrored topic of a hundred records and a group half-way through it; wait until nothing changes."""
     admin = AdminClient(lab.client_properties("primary", "admin"))
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
     producer = Producer(lab.client_properties("primary", "producer"))
@@ -257,7 +257,7 @@ def seed(lab: Lab) -> None:
 
 
 def at_rest(lab: Lab, window: float = 6.0) -> None:
-    """MirrorMaker 2 has made its own topics and mirrored everything."""
+    """Wait until two views of the world, ``window`` seconds apart, are equal."""
     before: dict[str, Any] = {}
     while (now := world(lab)) != before:
         before = now
@@ -272,7 +272,7 @@ def commit(lab: Lab, group: str, offset: int) -> None:
 
 
 def awaited(look: Callable[[], Any], what: str, seconds: float) -> Any:
-    """Look until there is something; TimeoutError names what was waited for."""
+    """Poll until there is a result, and return it; TimeoutError names what was awaited."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
         if time.monotonic() > deadline:
@@ -282,7 +282,7 @@ def awaited(look: Callable[[], Any], what: str, seconds: float) -> Any:
 
 
 def free(lab: Lab) -> None:
-    """Abort what an attack left behind; the pair of clusters is nobody's afterwards."""
+    """Abort the run that an attack left behind, so that no procedure holds the lease."""
     lease = Journal(f"sqlite:///{lab.journal}").lease(PAIR)
     if lease is None or lease.released_at is not None:
         return
@@ -293,7 +293,7 @@ def free(lab: Lab) -> None:
 
 @contextmanager
 def frozen_scheduler(lab: Lab) -> Iterator[None]:
-    """Airflow's scheduler stands still: what is done inside comes before its next step."""
+    """Freeze Airflow's scheduler during the block, so that actions in the block come before its next step."""
     pid = lab.processes.pid("airflow-scheduler")
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -303,7 +303,7 @@ def frozen_scheduler(lab: Lab) -> Iterator[None]:
 
 
 def world(lab: Lab) -> dict[str, Any]:
-    """What a procedure changes on living clusters: rights, topics, log ends, positions, connectors, routing."""
+    """Return what a procedure changes on running clusters: rights, topics, log ends, positions, connectors, routing."""
     found: dict[str, Any] = {"routing": lab.routing.read_text()}
     alive = lab.alive if isinstance(lab, AttackedLab) else ALIASES
     for alias in alive:
@@ -322,33 +322,33 @@ def world(lab: Lab) -> dict[str, Any]:
 
 
 def log_ends(admin: AdminClient) -> dict[int, int]:
-    """Log ends of the attacked topic."""
+    """Return the log ends of the attacked topic."""
     asked = admin.list_offsets({TopicPartition(TOPIC, p): OffsetSpec.latest() for p in range(PARTITIONS)})
     return {tp.partition: future.result(30).offset for tp, future in asked.items()}
 
 
 def positions(admin: AdminClient) -> dict[str, list[tuple[str, int, int]]]:
-    """Committed positions of every group."""
+    """Return the committed positions of every group."""
     groups = sorted(group.group_id for group in admin.list_consumer_groups().result(30).valid)
     return {group: position_of(admin, group) for group in groups if not group.startswith("__")}
 
 
 def position_of(admin: AdminClient, group: str) -> list[tuple[str, int, int]]:
-    """Committed positions of one group."""
+    """Return the committed positions of one group."""
     future = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
     return sorted((tp.topic, tp.partition, tp.offset) for tp in future.result(30).topic_partitions)
 
 
 @contextmanager
 def nothing_irreversible(lab: Lab) -> Iterator[None]:
-    """Whatever happens inside, the world is soon as it was before."""
+    """Assert that, some seconds after the block, the world is as before the block."""
     before = world(lab)
     yield
     settles(lab, before)
 
 
 def settles(lab: Lab, before: dict[str, Any], seconds: float = 30.0) -> None:
-    """The world becomes what it was; MirrorMaker 2 takes a moment to run again."""
+    """Assert that the world is as ``before`` within some seconds; MirrorMaker 2 takes a moment to run again."""
     deadline = time.monotonic() + seconds
     while (after := world(lab)) != before and time.monotonic() < deadline:
         time.sleep(1)
@@ -356,7 +356,7 @@ def settles(lab: Lab, before: dict[str, Any], seconds: float = 30.0) -> None:
 
 
 def differences(before: Any, after: Any, place: str = "") -> list[str]:
-    """Where two worlds differ, and how."""
+    """Return where two worlds differ, and how."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             line

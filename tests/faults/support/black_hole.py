@@ -1,4 +1,4 @@
-"""Addresses that swallow every connection, as behind a broken network."""
+"""Addresses that accept no connection and send no answer, as behind a broken network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def black_holed(ports: Iterable[int]) -> Iterator[None]:
 
 
 def source_ports(lab: Lab) -> list[int]:
-    """Where the source's broker and the Connect worker beside it were reached."""
+    """Return the ports of the source's broker and of the Connect worker beside it."""
     ports = lab.load().ports
     return [ports[name] for name in (SOURCE, f"connect_{SOURCE}")]
 
@@ -46,7 +46,7 @@ def _swallow(held: ExitStack, port: int) -> None:
 
 
 def _bound(listener: socket.socket, port: int) -> None:
-    """Bind; a process that was killed holds its sockets until the last of its threads is gone."""
+    """Bind a socket; a killed process holds its sockets until its last thread has ended."""
     for attempt in Retrying(
         retry=retry_if_exception_type(OSError), stop=stop_after_delay(_HELD_SECONDS), wait=wait_fixed(0.1), reraise=True
     ):

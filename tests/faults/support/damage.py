@@ -1,4 +1,4 @@
-"""Damages what is known of a lost source: the recorder's archive, offset syncs, mirrored topics."""
+"""Damage the records of a lost source: the flight recorder's archive, offset syncs, mirrored topics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Raw = tuple[bytes | None, bytes | None]
 
 
 def log_end(client: AdminClient, topic: str) -> int | None:
-    """Where a topic's first partition ends; None where it has no leader, as when just made."""
+    """Return the log end of a topic's first partition; None if it has no leader, as when just created."""
     place = TopicPartition(topic, 0)
     try:
         return client.list_offsets({place: OffsetSpec.latest()})[place].result(_SECONDS).offset
@@ -44,23 +44,23 @@ def log_end(client: AdminClient, topic: str) -> int | None:
 
 
 class ArchiveDamage:
-    """The archive of a lab without a recorder, kept aside so that it can be damaged and brought back."""
+    """The archive of a lab without a recorder, copied aside so that it can be damaged and restored."""
 
     def __init__(self, lab: Lab, aside: Path) -> None:
         self._archive, self._aside = lab.archive, aside
         shutil.copytree(lab.archive, aside)
 
     def bring_back(self) -> None:
-        """As the recorder left it."""
+        """Restore the archive as the recorder wrote it."""
         self.remove()
         shutil.copytree(self._aside, self._archive)
 
     def remove(self) -> None:
-        """All of it."""
+        """Delete the whole archive."""
         shutil.rmtree(self._archive, ignore_errors=True)
 
     def keep_rows(self, kept: Callable[[dict[str, object]], bool]) -> int:
-        """Only some rows of it; answers how many went."""
+        """Delete all but some rows of the archive; return how many were deleted."""
         gone = 0
         for path in sorted(self._archive.rglob("*.parquet")):
             table = pq.read_table(path, partitioning=None)
@@ -74,7 +74,7 @@ class ArchiveDamage:
 
 
 class SyncsDamage:
-    """MirrorMaker 2's offset syncs on the target, while nobody writes any."""
+    """MirrorMaker 2's offset syncs on the target, while no process writes any."""
 
     def __init__(self, lab: Lab) -> None:
         self._properties = {**lab.client_properties(TARGET, "admin"), "log_level": 0}
@@ -82,7 +82,7 @@ class SyncsDamage:
         self.records = self._read()
 
     def _read(self) -> list[Raw]:
-        """All of them, in order."""
+        """Return all offset syncs, in order."""
         own = {"group.id": "damage", "enable.auto.commit": False, "enable.partition.eof": True}
         own |= {"isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"}
         consumer = Consumer({**self._properties, **own})
@@ -100,7 +100,7 @@ class SyncsDamage:
         raise TimeoutError(f"{SYNCS_TOPIC} was not read to its end within {_SECONDS:.0f} s")
 
     def write_anew(self, records: Iterable[Raw]) -> None:
-        """The topic, made again with these records."""
+        """Recreate the topic with the given records."""
         self._admin.delete_topics([SYNCS_TOPIC])[SYNCS_TOPIC].result(_SECONDS)
         until(
             lambda: SYNCS_TOPIC not in self._admin.list_topics(timeout=_SECONDS).topics, f"{SYNCS_TOPIC} gone", _SECONDS
@@ -111,7 +111,7 @@ class SyncsDamage:
         self.append(records)
 
     def append(self, records: Iterable[Raw]) -> None:
-        """More records behind those that are there."""
+        """Append records to the topic."""
         producer = Producer(
             {**self._properties, "acks": "all", "linger.ms": 20, "queue.buffering.max.messages": 1_000_000}
         )
@@ -133,13 +133,13 @@ class SyncsDamage:
 
 
 class Topics:
-    """Topics of the target that are deleted and made again."""
+    """Topics of the target that are deleted and created again."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab, self._admin = lab, admin_client(lab, TARGET)
 
     def made_again_by_mirror_maker(self, name: str) -> None:
-        """Delete a mirrored topic under load, and wait until there is another one with records in it."""
+        """Delete a mirrored topic under load, and wait until MirrorMaker 2 has recreated and filled it."""
         before = self._delete(name)
         source = connector_name(SOURCE, TARGET, "source")
 
@@ -150,7 +150,7 @@ class Topics:
         until(flows, f"{name} made again and mirrored", _SECONDS, 2.0)
 
     def made_again_empty(self, name: str, partitions: int) -> None:
-        """Delete a topic and make it again, as an administrator does."""
+        """Delete a topic and create it again, as an administrator does."""
         before = self._delete(name)
         until(lambda: self._id(name) != before, f"{name} gone", _SECONDS)
         if self._id(name) is None:
@@ -169,7 +169,7 @@ class Topics:
 
 
 def compacted(records: Iterable[Raw]) -> list[Raw]:
-    """What a cleaner leaves: the newest of each key."""
+    """Return what a log cleaner leaves: the newest record of each key."""
     newest: dict[bytes | None, Raw] = {}
     for record in records:
         newest.pop(record[0], None)
@@ -178,7 +178,7 @@ def compacted(records: Iterable[Raw]) -> list[Raw]:
 
 
 def poisoned(records: list[Raw], count: int) -> list[Raw]:
-    """So many records that nobody can take for offset syncs: cut off, foreign, without a value, with a sign bit set."""
+    """Return so many records that cannot be read as offset syncs: cut off, foreign, without value, sign bit set."""
     spoil = (
         lambda key, value: (key, value[:-1]),
         lambda key, value: (b"{}", json.dumps({"foreign": True}).encode()),
@@ -193,7 +193,7 @@ def poisoned(records: list[Raw], count: int) -> list[Raw]:
 
 
 def flipped(records: list[Raw], count: int, lowest_bit: int = 0) -> list[Raw]:
-    """Flip one bit, from ``lowest_bit`` up, in an offset of so many syncs, which stay readable."""
+    """Return so many syncs with one bit flipped in an offset, from ``lowest_bit`` up; all can still be read."""
     rng, made = random.Random(count), list[Raw]()
     for key, value in rng.sample(records, count):
         bit = 64 * rng.randrange(2) + rng.randrange(lowest_bit, 63)
@@ -203,7 +203,7 @@ def flipped(records: list[Raw], count: int, lowest_bit: int = 0) -> list[Raw]:
 
 
 def dropped(records: list[Raw], share: float = 0.3) -> list[Raw]:
-    """Without a share of them, chosen at random but always alike."""
+    """Return the syncs without a share of them, chosen by a fixed random seed."""
     rng = random.Random(7)
     return [record for record in records if rng.random() >= share]
 

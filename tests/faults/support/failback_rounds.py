@@ -25,7 +25,7 @@ KINDS = ("stranded", "uncommitted", "older")
 
 
 class FailbackRounds(Rounds):
-    """The lab after stranded records of every kind, and the checked end of one failback; nobody writes meanwhile."""
+    """The lab after stranded records of every kind, and the checked end of one failback; no client writes."""
 
     dag_id = FAILBACK
     rate = 1_000
@@ -37,7 +37,7 @@ class FailbackRounds(Rounds):
     run_specific = Rounds.run_specific | {"stranded"}
 
     def rehearsed(self, state: Path, folder: Path, seed: int) -> SteppedTrips:
-        """Clients were moved while their source was dead; it can be read again."""
+        """Lose the source, move clients, and start the source again; store the journal for every round."""
         made = SteppedTrips(state, folder, seed, self.rate, self.driver, clients=False, scale=0.05, groups=6)
         made.start_always_on()
         made.seed_topics()
@@ -54,23 +54,23 @@ class FailbackRounds(Rounds):
         return made
 
     def seen(self) -> World:
-        """Both clusters, the other way round."""
+        """Return the view of both clusters, source and target exchanged."""
         return World(self.lab, self.groups, AWAY, HOME)
 
     def checked(self, evidence: dict[str, Any]) -> CheckResult:
-        """The check's verdict on the undisturbed run."""
+        """Return the checker's result on the undisturbed run."""
         self.rehearsal.ledger.turn(HOME, self.rehearsal.ledger.now.begun_at + 1)
         self.trip.evidence, self.trip.folder = evidence, self.lab.evidence / evidence["procedure_id"]
         with without_garbage_collection():
             return RoundTripCheck(RoundTripObserved(self.rehearsal.ledger, self.trip, self.lab.status())).check()
 
     def fresh(self) -> Run:
-        """A new run in the world before: no journal knows of an earlier one."""
+        """Return a new run in the stored world and journal, without the entries of earlier runs."""
         bring_back_journal(self.lab, self.folder / "before")
         return super().fresh()
 
     def comparable(self, evidence: dict[str, Any]) -> dict[str, Any]:
-        """As of every round, and the exported files."""
+        """Return the comparable evidence of a round, and the exported files."""
         folder = self.lab.evidence / evidence["procedure_id"] / str(evidence["stranded"])
         kept = {
             path.relative_to(folder).as_posix(): sha256(path.read_bytes()).hexdigest()
@@ -81,6 +81,6 @@ class FailbackRounds(Rounds):
         return super().comparable(evidence) | {"exported": kept}
 
     def returned(self, run: Run) -> list[str]:
-        """As of every way back; where clients are, everything is as it was found."""
+        """Return differences after a return to the source, also of the rights on the clients' cluster."""
         now = self.world.look()["acls"][AWAY]
         return super().returned(run) + ([] if now == self.before["acls"][AWAY] else [f"rights on {AWAY}: {now}"])

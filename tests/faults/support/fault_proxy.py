@@ -1,4 +1,4 @@
-"""A proxy in front of a Connect worker that answers wrongly, late or never when it is told to."""
+"""A proxy in front of a Connect worker that answers wrongly, late or never, as a test configures it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECONDS = 120.0
 
 
 class FaultProxy:
-    """Passes everything on to the worker at ``upstream``, until it is told otherwise."""
+    """Passes every request on to the worker at ``upstream``, unless a fault is configured."""
 
     def __init__(self, upstream: str) -> None:
         self.upstream = upstream
@@ -28,17 +28,17 @@ class FaultProxy:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def answer(self, fault: int | str, methods: tuple[str, ...] = ("GET", "PUT", "PATCH", "POST")) -> None:
-        """From now on answer these methods with an HTTP status, or `never`."""
+        """Answer these methods from now on with an HTTP status, or `never`."""
         self._healed.clear()
         self.refused, self._fault, self._methods = 0, fault, methods
 
     def heal(self) -> None:
-        """Pass everything on again; who still waits for an answer gets none."""
+        """Pass every request on again; requests that still wait for an answer get none."""
         self._fault = self._trap = None
         self._healed.set()
 
     def when(self, method: str, path_end: str, act: Callable[[], None]) -> None:
-        """Once: pass the first such request on, then act; its answer is lost."""
+        """Pass the first such request on, then act; the answer to this request is lost."""
         self._trap = (method, path_end, act)
 
     def close(self) -> None:
@@ -48,27 +48,27 @@ class FaultProxy:
         self._server.server_close()
 
     def fault_for(self, method: str) -> int | str | None:
-        """What a request suffers now."""
+        """Return the fault that a request gets now."""
         if self._fault is None or method not in self._methods:
             return None
         self.refused += 1
         return self._fault
 
     def sprung(self, method: str, path: str) -> Callable[[], None] | None:
-        """The trap that a request springs, once."""
+        """Return the action that a request triggers, once."""
         if self._trap is None or self._trap[0] != method or not path.endswith(self._trap[1]):
             return None
         act, self._trap = self._trap[2], None
         return act
 
     def wait_until_healed(self) -> None:
-        """Hold a request that is never answered."""
+        """Hold a request without an answer until the fault is lifted."""
         self._healed.wait(_SECONDS)
 
 
 def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
     class Passing(BaseHTTPRequestHandler):
-        """One request."""
+        """Handles one request."""
 
         def _pass(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -112,6 +112,6 @@ def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
 
         def log_message(self, *_: object) -> None:
-            """Silent."""
+            """Log nothing."""
 
     return Passing

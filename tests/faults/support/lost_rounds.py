@@ -22,7 +22,7 @@ STOP_SECONDS = 60.0
 
 
 class LostRounds(Rounds):
-    """The lab, its target, what was recorded, and the checked end; ``rate`` is the load's records/s."""
+    """The lab, its target, the recorded samples, and the checked end; ``rate`` is the load's records/s."""
 
     dag_id = UNPLANNED
     rate = 2_000
@@ -33,7 +33,7 @@ class LostRounds(Rounds):
     left_behind = (*Rounds.left_behind, "connectors")
 
     def rehearsed(self, state: Path, folder: Path, seed: int) -> LostSourceRehearsal:
-        """Seen by the recorder, then lost under load; nothing writes any more, and nothing is recorded any more."""
+        """Sample the source, then lose it under load; afterwards no client writes and no sample is taken."""
         quicken(self.lab)
         made = LostSourceRehearsal(state, folder, seed, self.rate, scale=0.05, groups=6)
         always_on.start(self.lab, always_on.RECORDER)
@@ -48,20 +48,20 @@ class LostRounds(Rounds):
         return made
 
     def lose(self, rehearsal: LostSourceRehearsal) -> None:
-        """Load, and the accident."""
+        """Start the load and cause the accident."""
         rehearsal.lose_source(Accident(after=2.0))
 
     def seen(self) -> World:
-        """The target only."""
+        """Return the view of the target only."""
         return World(self.lab, sorted(self.rehearsal.truth.positions), alive=(TARGET,))
 
     def fresh(self) -> Run:
-        """A new run in the first world and journal: another run's journal would vouch for other logs."""
+        """Return a new run in the first world and journal: another run's journal would vouch for other logs."""
         bring_back_journal(self.lab, self.folder / "before")
         return super().fresh()
 
     def at_rest(self) -> dict[str, Any]:
-        """A connector that still stops would be resumed when put back, and no later round could wait for it."""
+        """Wait until the flow's connectors are STOPPED, if the run stops them; return the world."""
         if "stop_mirror_maker" in self.reference.ended:
             until(
                 lambda: set(self.world.look()["connectors"].values()) == {"STOPPED"}, "the flow to stand", STOP_SECONDS
@@ -69,14 +69,14 @@ class LostRounds(Rounds):
         return self.world.look()
 
     def differences(self, run: Run, evidence: dict[str, Any]) -> list[str]:
-        """As of every round, once the connectors have come to rest."""
+        """Return the differences of a round, once the connectors' states are stable."""
         ends_at = time.monotonic() + STOP_SECONDS
         while self.world.look()["connectors"] != self.end["connectors"] and time.monotonic() < ends_at:
             time.sleep(0.5)
         return super().differences(run, evidence)
 
     def returned(self, run: Run) -> list[str]:
-        """As of every way back; a flow that was left stopped is named as that."""
+        """Return differences after a return to the source, also if the run did not record the flow's state."""
         figures = figures_of(self.driver.evidence(run), "return_to_source")
         told = figures.get("connectors_resumed") or figures.get("replication_left_stopped")
         return super().returned(run) + ([] if told else [f"nothing is said of the flow: {figures}"])

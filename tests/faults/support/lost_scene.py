@@ -34,14 +34,14 @@ Act = Callable[[], object]
 
 
 def quicken(lab: Lab, **deadlines: float) -> None:
-    """Shorten deadlines and the recorder's interval; `up` writes the topology anew."""
+    """Shorten deadlines and the recorder's interval; `up` writes the topology again."""
     topology = yaml.safe_load(lab.topology.read_text())
     topology["recorder"] |= {"interval_seconds": SAMPLE_SECONDS}
     lab.topology.write_text(yaml.safe_dump(topology | {"deadlines": DEADLINES | deadlines}, sort_keys=False))
 
 
 class LostScene:
-    """One lab and one accident; ``rate`` is the records/s of producers that know nothing of failovers."""
+    """One lab and one accident; ``rate`` is the records/s of producers that ignore failovers."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class LostScene:
         self.at: dict[str, Act] = {}
 
     def close(self) -> None:
-        """End what the lab does not end."""
+        """End the helpers that the lab does not end."""
         try:
             self.rehearsal.stop()
         finally:
@@ -70,7 +70,7 @@ class LostScene:
     # -- the accident ------------------------------------------------------------------------------------------------
 
     def put_under_load(self, meanwhile: Act | None = None, seconds: float = 3.0) -> None:
-        """Put topics, groups, clients and load on it; ``meanwhile`` is called between the recorder's samples."""
+        """Create topics, groups, clients and load; ``meanwhile`` is called between the recorder's samples."""
         if self._recorded:
             always_on.start(self.lab, always_on.RECORDER)
         # Without it no source that is lost is given up: nobody would fence it when it comes back.
@@ -90,14 +90,14 @@ class LostScene:
             self.rehearsal.await_samples()
 
     def signal_source(self, number: signal.Signals) -> None:
-        """Freeze (SIGSTOP) or thaw (SIGCONT) the source's broker and the worker beside it."""
+        """Freeze (SIGSTOP) or continue (SIGCONT) the source's broker and the worker beside it."""
         for kind in ("broker", "connect"):
             os.kill(self.lab.processes.pid(f"{kind}-{SOURCE}"), number)
 
     # -- a procedure -------------------------------------------------------------------------------------------------
 
     def run(self, **params: Any) -> Run:
-        """A new run."""
+        """Return a new run."""
         return Run(PARAMS | params, dag_id=UNPLANNED)
 
     def _before(self, run: Run, step: str) -> None:
@@ -105,19 +105,19 @@ class LostScene:
             self.at.pop(step)()
 
     def give_back(self, run: Run) -> dict[str, Any]:
-        """The way back, and the end; returns the evidence."""
+        """Return to the source and close the run; return the evidence."""
         self.driver.step(run, "return_to_source")
         self.driver.step(run, "close_procedure")
         return self.driver.evidence(run)
 
     def completed(self, run: Run) -> dict[str, Any]:
-        """A whole run, which must complete; returns the evidence."""
+        """Run a whole procedure, which must complete; return the evidence."""
         evidence = self.driver.whole(run)
         assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
         return evidence
 
     def checked(self, evidence: dict[str, Any]) -> CheckResult:
-        """The check's verdict, once clients have worked on the target and all writers and readers have ended."""
+        """Return the checker's result, once clients have worked on the target and all processes have ended."""
         unsettled = self.rehearsal.settle()
         verdict = self.rehearsal.check(evidence, "approver")
         verdict.add(unsettled)
@@ -127,13 +127,13 @@ class LostScene:
     # -- what was kept -------------------------------------------------------------------------------------------------
 
     def watched(self, run: Run) -> JournalEntry | None:
-        """What the watcher wrote when it had fenced the run's source; None until then."""
+        """Return the watcher's journal entry on the fence of the run's source; None before the fence."""
         told = Journal(f"sqlite:///{self.lab.journal}").entries(step=always_on.WATCHER, kind=Entry.OUTCOME)
         of_run = [entry for entry in told if entry.payload.get("procedure_id") == run.procedure_id]
         return next((entry for entry in of_run if "accepted" in entry.payload), None)
 
     def fence(self, run: Run, evidence: dict[str, Any], seconds: float = 60.0) -> dict[str, Any]:
-        """Figures of the old source's fence, of `fence_source` or of the watcher, which is waited for."""
+        """Return the figures of the old source's fence, of `fence_source` or of the watcher, which is awaited."""
         figures = figures_of(evidence, "fence_source")
         if "accepted" in figures:
             return figures
@@ -142,21 +142,21 @@ class LostScene:
         ).payload
 
     def watcher_said(self) -> str:
-        """The watcher's last lines."""
+        """Return the watcher's last lines."""
         return always_on.said(self.lab, always_on.WATCHER)[-4_000:]
 
     def kept(self, run: Run, receipt: dict[str, Any]) -> pd.DataFrame:
-        """A file beside the evidence."""
+        """Return the content of a file beside the evidence."""
         return pd.read_parquet(self.lab.evidence / run.procedure_id / receipt["file"])
 
 
 def figures_of(evidence: dict[str, Any], step: str) -> dict[str, Any]:
-    """What a step measured; nothing where it was not done."""
+    """Return the figures that a step measured; {} if the step was not done."""
     return next((row["figures"] for row in evidence["steps"] if row["id"] == step), {})
 
 
 def sights(evidence: dict[str, Any]) -> dict[str, set[str]]:
-    """What each view saw of the source, over all rounds; also of a run that was refused by it."""
+    """Return by view what it observed of the source, over all rounds; also of a refused run."""
     row = next(row for row in evidence["steps"] if row["id"] == "confirm_source_lost")
     told = next(figures for figures in (row["figures"], *reversed(row["notes"])) if "verdict" in figures)
     return {view["view"]: set(view["saw"]) for view in told["verdict"]["views"]}
@@ -164,7 +164,7 @@ def sights(evidence: dict[str, Any]) -> dict[str, set[str]]:
 
 @contextmanager
 def lost_scene(state: Path, folder: Path, **choices: Any) -> Iterator[LostScene]:
-    """A scene for the length of a block, as of `LostScene`; what the lab knows of one that fails is kept."""
+    """Yield a `LostScene`; if the block fails, the lab's files are copied."""
     scene = LostScene(state, folder, **choices)
     try:
         with kept_if_it_fails(state, folder):

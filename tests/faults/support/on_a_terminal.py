@@ -1,4 +1,4 @@
-"""A command on a real pseudo-terminal: what a person sees, and what they type."""
+"""Run a command on a real pseudo-terminal, where a person would read and type."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ROOT = Path(__file__).parents[3]
 
 
 class OnTerminal:
-    """One command; everything it shows is kept in `seen`."""
+    """One command; all its output is stored in `seen`."""
 
     def __init__(self, argv: list[str], environment: dict[str, str]) -> None:
-        """Start it as the leader of a session whose terminal is ours."""
+        """Start the command as the leader of a session with its own terminal."""
         self.seen = ""
         self._looked = 0
         self._master, slave = pty.openpty()
@@ -38,7 +38,7 @@ class OnTerminal:
         os.close(slave)
 
     def wait_for(self, pattern: str, seconds: float = 180.0) -> str:
-        """Look until a pattern is shown that was not looked for before; return the text up to it."""
+        """Wait for a pattern in the output after the last match; return the text up to it."""
         ends_at = time.monotonic() + seconds
         while True:
             found = re.search(pattern, self.seen[self._looked :])
@@ -53,7 +53,7 @@ class OnTerminal:
                 raise AssertionError(f"the command ended before it showed {pattern!r}:\n{self.seen[-4000:]}")
 
     def type(self, text: str) -> None:
-        """A line, as a person types it."""
+        """Type a line, as a person does."""
         # A person does not type in the very moment a question appears: typed ahead of a password it would be thrown
         # away.
         time.sleep(0.3)
@@ -65,29 +65,29 @@ class OnTerminal:
         self.type(text)
 
     def interrupt(self) -> None:
-        """Ctrl-C."""
+        """Send Ctrl-C."""
         os.write(self._master, b"\x03")
 
     def kill(self) -> None:
-        """kill -9 of the command itself, of nothing it started."""
+        """Kill the command itself with -9, but no process that it started."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(30)
 
     def finish(self, seconds: float = 300.0) -> tuple[int, str]:
-        """Read to the end; the exit code and the last line."""
+        """Read to the end; return the exit code and the last line."""
         ends_at = time.monotonic() + seconds
         while self._read():
             assert time.monotonic() < ends_at, f"it did not end within {seconds:.0f} s:\n{self.seen[-4000:]}"
         return self.process.wait(30), self.seen.strip().splitlines()[-1]
 
     def close(self) -> None:
-        """End it, whatever it does."""
+        """End the command in any state."""
         if self.process.poll() is None:
             self.kill()
         os.close(self._master)
 
     def _read(self) -> bool:
-        """Read for a moment; False once nobody holds the terminal any more, or the command has ended and is silent."""
+        """Read for a moment; return False if the terminal is closed, or the command has ended and prints nothing."""
         ready, _, _ = select.select([self._master], [], [], 0.2)
         if not ready:
             return self.process.poll() is None
@@ -106,6 +106,6 @@ class OnTerminal:
 
 
 def _take_terminal() -> None:
-    """As a login does; Ctrl-C must arrive also where these tests run in the background, which ignores it."""
+    """Take the terminal as a login does, so that Ctrl-C arrives although these tests run in the background."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Secrets in a lab's connections, systems that repeat what they get, and a search of every place."""
+"""Secrets in a lab's connections, systems that repeat their requests, and a search of every place for secrets."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ NAMES = (
 
 
 class Secrets:
-    """Twenty secrets, each a word that stands nowhere else, and every form in which one might be met."""
+    """Twenty secrets, each a word that occurs nowhere else, and every form in which a secret could occur."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        """Some are given (the lab's own); the others are made up."""
+        """Use the given secrets (the lab's own) and invent the others."""
         self.values = {name: given.get(name, f"s3cr3t{secrets.token_hex(12)}") for name in NAMES}
         self._logins: dict[str, str] = {}
 
@@ -56,19 +56,19 @@ class Secrets:
         return self.values[name]
 
     def login(self, user: str, name: str) -> dict[str, str]:
-        """Login and password of a connection; what HTTP makes of them is a secret too."""
+        """Return login and password of a connection; their encoded form in HTTP is a secret, too."""
         self._logins[name] = base64.b64encode(f"{user}:{self[name]}".encode()).decode()
         return {"login": user, "password": self[name]}
 
     def pem(self) -> str:
-        """A private key that no library can parse."""
+        """Return a private key that no library can parse."""
         return (
             f"-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBX{self['private key']}\nAgEA\n-----END ENCRYPTED PRIVATE"
             " KEY-----\n"
         )
 
     def needles(self) -> dict[str, bytes]:
-        """What to look for, by name."""
+        """Return the texts to search for, by name."""
         plain = {name: value.encode() for name, value in self.values.items()}
         return plain | {f"{name}, as HTTP sends it": value.encode() for name, value in self._logins.items()}
 
@@ -77,7 +77,7 @@ class Secrets:
 
 
 class Parrot(JsonHandler, BaseHTTPRequestHandler):
-    """Refuses everything, and repeats the request with its headers in the body of the error."""
+    """Refuses every request, and repeats the request with its headers in the body of the error."""
 
     token = ""
 
@@ -88,13 +88,13 @@ class Parrot(JsonHandler, BaseHTTPRequestHandler):
     do_POST = do_PUT = do_PATCH = do_GET
 
     def repeat(self, status: int, **more: Any) -> None:
-        """Answer with all that was sent."""
+        """Answer with the whole request."""
         sent = f"{self.command} {self.path} with {dict(self.headers)} and {self.content()!r}"
         self.answer(status, {"message": sent, **more})
 
 
 class TokenParrot(Parrot):
-    """Gives a token to everybody, and repeats it in every error."""
+    """Gives a token to every login, and repeats the login in every error."""
 
     def do_POST(self) -> None:
         """A token for any login."""
@@ -103,7 +103,7 @@ class TokenParrot(Parrot):
 
 
 class RoutingParrot(Parrot):
-    """Keeps the routing record, and repeats the request whenever it is changed."""
+    """Stores the routing record, and repeats each request that changes it."""
 
     record: Any = None
 
@@ -118,7 +118,7 @@ class RoutingParrot(Parrot):
 
 
 class TellingConnect(Parrot):
-    """Connect, whose connectors have all failed with a stack trace that holds their JAAS line."""
+    """Connect, whose connectors have all failed with a stack trace that contains their JAAS line."""
 
     behind, trace = "", ""
 
@@ -133,7 +133,7 @@ class TellingConnect(Parrot):
 
 
 def parrot(kind: type[Parrot], **settings: Any) -> AbstractContextManager[str]:
-    """Serve one of these; gives its address."""
+    """Serve one of these handlers; yield its address."""
     return served(type(kind.__name__, (kind,), settings))
 
 
@@ -141,16 +141,16 @@ def parrot(kind: type[Parrot], **settings: Any) -> AbstractContextManager[str]:
 
 
 class CommandLines:
-    """Every command line that `ps` could have shown while this ran, of any process on the machine."""
+    """Every command line that `ps` could have listed during the block, of any process on the machine."""
 
     def __init__(self, pause: float = 0.05) -> None:
-        """Nothing is read before `watching`."""
+        """Prepare; nothing is read before `watching`."""
         self.seen: set[bytes] = set()
         self._pause, self._stop = pause, threading.Event()
 
     @contextmanager
     def watching(self) -> Iterator[CommandLines]:
-        """Read them all, again and again."""
+        """Read all command lines again and again during the block."""
         thread = threading.Thread(target=self._watch, daemon=True)
         thread.start()
         try:
@@ -170,7 +170,7 @@ class CommandLines:
 
 @dataclass(frozen=True)
 class Hit:
-    """A secret where none may be."""
+    """A secret in a place that must have none."""
 
     place: str
     where: str
@@ -181,14 +181,14 @@ Content = Iterator[tuple[str, bytes]]
 
 
 class Places:
-    """Where a secret might come to stand, by kind; each gives what stands there."""
+    """Places that could contain a secret, by kind; each returns its content."""
 
     def __init__(self, lab: Lab, command_lines: CommandLines, events: Path) -> None:
-        """`events` is the folder of Spark's event logs."""
+        """Store the places' owners; `events` is the folder of Spark's event logs."""
         self.lab, self.command_lines, self.events = lab, command_lines, events
 
     def kinds(self) -> dict[str, Callable[[], Content]]:
-        """All kinds of places."""
+        """Return by kind of place a function that yields the contents of its places."""
         return {
             "task logs": lambda: files(self.lab.logs / "airflow"),
             "logs of Airflow's components": lambda: files(self.lab.logs, "airflow-*"),
@@ -204,7 +204,7 @@ class Places:
         }
 
     def hits(self, needles: Mapping[str, bytes]) -> list[Hit]:
-        """Every secret that stands anywhere."""
+        """Return every secret in every place."""
         return [
             Hit(kind, where, name)
             for kind, content in self.kinds().items()
@@ -215,7 +215,7 @@ class Places:
 
 
 def files(folder: Path, pattern: str = "*") -> Content:
-    """Files below a folder; what Parquet packs is unpacked."""
+    """Yield the files below a folder; Parquet files are unpacked."""
     found = folder.rglob(pattern) if pattern == "*" else folder.glob(pattern)
     for path in sorted(path for path in found if path.is_file()):
         yield str(path), path.read_bytes()
@@ -224,7 +224,7 @@ def files(folder: Path, pattern: str = "*") -> Content:
 
 
 def rows(database: Path, only: set[str] | None = None, but: frozenset[str] | set[str] = frozenset()) -> Content:
-    """Rows of an SQLite database, table by table."""
+    """Yield the rows of an SQLite database, table by table."""
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for table in sorted((tables & only if only else tables) - but):

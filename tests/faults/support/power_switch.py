@@ -23,7 +23,7 @@ OFF_SECONDS = 5.0
 
 
 class PowerSwitch:
-    """Which requests came (path and body of every POST, in order), and whether the processes may live."""
+    """Records the requests (path and body of every POST, in order), and whether the processes may run."""
 
     def __init__(self, lab: Lab, cluster: str) -> None:
         self._lab, self._cluster = lab, cluster
@@ -32,11 +32,11 @@ class PowerSwitch:
         self._power_up: Thread | None = None
 
     def state(self) -> dict[str, Any]:
-        """As the contract has it: true only where nothing of the cluster lives."""
+        """Return the state by the fence hook's contract: fenced only if no process of the cluster runs."""
         return {"fenced": self._off and not self._living(), "by": BY if self._off else "nothing", "detail": DETAIL}
 
     def posted(self, path: str, body: dict[str, Any]) -> None:
-        """Cut the power, or give it back; the second request changes nothing."""
+        """Cut the power or restore it; a repeated request changes nothing."""
         self.asked.append((path, body))
         assert body["cluster"] == self._cluster, body
         if path == "/fence":
@@ -51,7 +51,7 @@ class PowerSwitch:
             self._power_up.start()
 
     def is_up_again(self) -> bool:
-        """Whether the power was given back, and all that it feeds has started."""
+        """Return whether the power was restored and all processes have started."""
         return self._power_up is not None and not self._power_up.is_alive()
 
     def _living(self) -> list[int]:
@@ -64,18 +64,18 @@ class PowerSwitch:
 
 
 def serving(switch: PowerSwitch) -> AbstractContextManager[str]:
-    """Serve the hook for the length of a block; answers its URL."""
+    """Serve the hook during the block; yield its URL."""
 
     class Handler(JsonHandler, BaseHTTPRequestHandler):
         """`POST /fence`, `POST /unfence`, `GET /state`."""
 
         def do_POST(self) -> None:
-            """Act, and tell the state."""
+            """Act, and answer with the state."""
             switch.posted(self.path, json.loads(self.content()))
             self.answer(200, switch.state())
 
         def do_GET(self) -> None:
-            """Tell the state."""
+            """Answer with the state."""
             assert urlsplit(self.path).path == "/state", self.path
             self.answer(200, switch.state())
 

@@ -63,7 +63,7 @@ class Rounds:
             raise
 
     def _begin(self, state: Path) -> None:
-        """The workload, and the undisturbed run."""
+        """Create the workload and do the undisturbed run, which the check must pass."""
         self.rehearsal = self.rehearsed(state, self.folder / "rehearsal", self.seed)
         self.world = self.seen()
         self.before = self.world.look()
@@ -73,26 +73,26 @@ class Rounds:
         self.end, self.said = self.at_rest(), self.comparable(evidence)
 
     def rehearsed(self, state: Path, folder: Path, seed: int) -> Rehearsal:
-        """The workload, as every round finds it."""
+        """Create the workload with which every round begins."""
         made = Rehearsal(state, folder, seed, scale=0.05, groups=6)
         made.seed_topics()
         return made
 
     def seen(self) -> World:
-        """What of the lab is looked at, and put back."""
+        """Return the view of the lab that is compared and restored."""
         return World(self.lab, sorted(self.rehearsal.truth.positions))
 
     def at_rest(self) -> dict[str, Any]:
-        """The world as the undisturbed run left it, once nothing is under way any more."""
+        """Return the world once the run has no more effects."""
         return self.world.look()
 
     def checked(self, evidence: dict[str, Any]) -> CheckResult:
-        """The check's verdict on a round."""
+        """Return the checker's result on a round."""
         # Its trial writes would stay in the logs, and no later round would find the target drained.
         return self.rehearsal.checker_for(evidence, "approver").check(writes=False)
 
     def _reference_run(self) -> dict[str, Any]:
-        """An undisturbed run, kept after some steps so that later rounds can begin there."""
+        """Do an undisturbed run; store it after some steps, so that later rounds can begin after these steps."""
         after = None
         for step in self.saved_after:
             assert self.driver.forward(self.reference, after=after, until=step), self.reference.texts
@@ -109,12 +109,12 @@ class Rounds:
             self.driver.close()
 
     def fresh(self) -> Run:
-        """A new run in the world before."""
+        """Return a new run in the world before the first run."""
         self.world.put_back(self.before)
         return Run(self.params, dag_id=self.dag_id)
 
     def continued(self, step: str) -> Run:
-        """The reference run as it stood after a step, world and journal and all."""
+        """Return the reference run after a step, with world and journal as after this step."""
         self.world.put_back(self.saved[step])
         bring_back_journal(self.lab, self.folder / step)
         run = Run(self.params, self.reference.run_id, self.dag_id)
@@ -122,13 +122,13 @@ class Rounds:
         return run
 
     def begun_before(self, step: str) -> tuple[Run, str | None]:
-        """A run that stands somewhere before a step, and the last step it did."""
+        """Return a run that has not begun a step, and the last step that it has done."""
         order = (*self.reference.steps, "close_procedure")
         at = next((saved for saved in reversed(self.saved_after) if order.index(saved) < order.index(step)), None)
         return (self.fresh() if at is None else self.continued(at)), at
 
     def differences(self, run: Run, evidence: dict[str, Any]) -> list[str]:
-        """In what a round ended otherwise than the first one."""
+        """Return the differences between the end of a round and the end of the first run."""
         now, said = self.world.look(), self.comparable(evidence)
         found = [f"world: {key}: {unlike(now[key], self.end[key])}" for key in self.end if now[key] != self.end[key]]
         found += [
@@ -141,11 +141,11 @@ class Rounds:
         return found + ([f"the journal's chain breaks at {broken}"] if broken is not None else [])
 
     def comparable(self, evidence: dict[str, Any]) -> dict[str, Any]:
-        """The evidence without what belongs to one run only."""
+        """Return the evidence without the fields that differ between runs."""
         return {key: value for key, value in evidence.items() if key not in self.run_specific}
 
     def returned(self, run: Run) -> list[str]:
-        """In what the world is not as it was found."""
+        """Return the differences between the world now and the world before the first run."""
         now = self.world.look()
         wrong = [
             f"world: {key}: {unlike(now[key], self.before[key])}"
@@ -161,7 +161,7 @@ class Rounds:
 
 
 def unlike(now: Any, wanted: Any) -> str:
-    """In what two views of one part of the world differ."""
+    """Return, as text, the differences between two views of one part of the world."""
     if isinstance(now, dict) and isinstance(wanted, dict):
         return "; ".join(
             f"{key}: {unlike(now.get(key), wanted.get(key))}"
@@ -176,7 +176,7 @@ def unlike(now: Any, wanted: Any) -> str:
 
 
 def points(rounds: Rounds) -> Iterator[tuple[str, int]]:
-    """Every journal write of a procedure: the step and which of its writes."""
+    """Yield every journal write of a procedure: the step, and the number of the write in this step."""
     for step in (*rounds.reference.steps, "close_procedure"):
         yield from ((step, n) for n in range(1, rounds.reference.writes[step] + 1))
 
@@ -197,7 +197,7 @@ def on_a_lab(kind: type[_R], factory: pytest.TempPathFactory) -> Iterator[_R]:
 
 
 def killed_at_every_point(rounds: Rounds) -> tuple[list[str], int]:
-    """Kill each step's process after each n-th journal write; what ended otherwise, and how many kills."""
+    """Kill each step's process after each n-th journal write; return differences and number of kills."""
     wrong, tried = [], 0
     for step, n in points(rounds):
         try:
@@ -214,14 +214,14 @@ def killed_at_every_point(rounds: Rounds) -> tuple[list[str], int]:
 
 
 def _killed_at(rounds: Rounds, step: str, n: int) -> list[str]:
-    """In what one such round ended otherwise."""
+    """Return the differences of one such round."""
     run, after = rounds.begun_before(step)
     evidence = rounds.driver.whole(run, after=after, **{step: {"kill_at": n}})
     return rounds.differences(run, evidence) + ([] if run.killed == [step] else [f"killed: {run.killed}"])
 
 
 def way_back_killed_at_every_point(rounds: Rounds, at: str = "review_translation") -> tuple[list[str], int]:
-    """The same for the way back from a step: what was not as it was found, and how many writes there were."""
+    """Kill `return_to_source` after each n-th write; return differences and number of writes."""
     n, wrong, killed = 0, [], True
     while killed:
         n += 1
@@ -235,5 +235,5 @@ def way_back_killed_at_every_point(rounds: Rounds, at: str = "review_translation
 
 
 def how_many(default: int) -> int:
-    """Rounds asked for: SWITCHBACK_ROUNDS, or the default."""
+    """Return the number of rounds from SWITCHBACK_ROUNDS, or the default."""
     return int(os.environ.get("SWITCHBACK_ROUNDS", default))

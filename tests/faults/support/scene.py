@@ -59,7 +59,7 @@ Place = tuple[str, int]
 def until(
     holds: Callable[[], Any], what: str | Callable[[], str], seconds: float = _SECONDS, pause: float = 0.2
 ) -> Any:
-    """Wait for something true, or fail with `what`, which may be called."""
+    """Wait for a true value and return it, or fail with the text `what`, which may be a function."""
     ends_at = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < ends_at, f"{what() if callable(what) else what}: not within {seconds:.0f} s"
@@ -68,7 +68,7 @@ def until(
 
 
 class Diary:
-    """What the demo clients wrote down, read on from where it was left."""
+    """Reads the demo clients' event logs, each time from where the last reading ended."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._read = folder, defaultdict(int)
@@ -77,7 +77,7 @@ class Diary:
         self.consumed: dict[tuple[str, str], dict[Place, set[int]]] = defaultdict(lambda: defaultdict(set))
 
     def read(self) -> Diary:
-        """Take in what came since."""
+        """Read the events since the last call."""
         for path in sorted(self._folder.glob("*.jsonl")):
             with path.open("rb") as lines:
                 lines.seek(self._read[path])
@@ -114,7 +114,7 @@ class Admins:
 
 
 class Scene:
-    """One lab, its workload, its clients, and what faults need."""
+    """One lab, its workload and its clients, and actions that cause faults."""
 
     def __init__(self, state: Path, folder: Path, seed: int = 4242) -> None:
         up(state, airflow=False)
@@ -176,12 +176,12 @@ class Scene:
     # -- one procedure ---------------------------------------------------------------------------------------------
 
     def run(self, **params: Any) -> Run:
-        """A new run."""
+        """Return a new run."""
         self._run = Run(PARAMS | params)
         return self._run
 
     def cool_down(self, seconds: float) -> None:
-        """A pair of clusters cools down for so long after a run's end, until the case is over."""
+        """Set the cool-down after a run's end for the pair of clusters, until the case is over."""
         text = self.lab.topology.read_text()
         self._undo.append(lambda: self.lab.topology.write_text(text))
         self.lab.topology.write_text(
@@ -189,12 +189,12 @@ class Scene:
         )
 
     def when_returning(self, act: Callable[[], object], seconds: float = 5.0) -> None:
-        """Call something some seconds after `return_to_source` was begun."""
+        """Call a function some seconds after `return_to_source` was begun."""
         self._afterwards = (seconds, act)
 
     @property
     def world(self) -> World:
-        """The lab's world, with new clients, as `Admins` has; no case changes the routing record and goes on."""
+        """The lab's world, with new clients, as `Admins` has; no case changes the routing record and continues."""
         lab = Lab(self.lab.root)
         # `put_back` writes the record in place: a client that reads it at that moment finds it empty, and ends.
         lab.routing = self.folder / "routing.json"
@@ -214,7 +214,7 @@ class Scene:
         return self.answers(run, gate, seconds)
 
     def give_back(self, run: Run) -> dict[str, Any]:
-        """The way back, and the end; returns the evidence."""
+        """Return to the source and close the run; return the evidence."""
         self.driver.step(run, "return_to_source")
         self.driver.step(run, "close_procedure")
         return self.driver.evidence(run)
@@ -224,14 +224,14 @@ class Scene:
         return Journal(f"sqlite:///{self.lab.journal}")
 
     def frozen(self, run: Run, step: str, **where: Any) -> dict[str, Any]:
-        """One process of a step, which is frozen there."""
+        """Start one process of a step, which freezes at the given point; return its state."""
         run.attempts[step] = 1
         (found,) = self.driver.processes(run, step, **where)
         assert found["state"] == "frozen", found
         return found
 
     def without_room(self, run: Run, step: str) -> dict[str, Any]:
-        """One process of a step that can write to no file; the journal can be read, as it can on a full disk."""
+        """Run a step in a process that cannot write to any file but can read, as on a full disk."""
         with closing(sqlite3.connect(self.lab.journal)) as reading:
             reading.execute("SELECT count(*) FROM entries").fetchone()
             return self.driver.processes(run, step, full_disk=True)[0]
@@ -239,7 +239,7 @@ class Scene:
     # -- the look afterwards ---------------------------------------------------------------------------------------
 
     def look(self) -> dict[str, Any]:
-        """Rights, connectors with their tasks, and routing, as plain data."""
+        """Return rights, connectors with their tasks, routing and idle groups' positions, as plain data."""
         seen = self.world.look()
         return {
             "acls": seen["acls"],
@@ -249,7 +249,7 @@ class Scene:
         }
 
     def _seen(self) -> dict[str, Any]:
-        """The look, or nothing while a worker is starting."""
+        """Return the result of `look`; {} while a Connect worker is starting."""
         try:
             return self.look()
         except (requests.RequestException, KeyError):
@@ -271,14 +271,14 @@ class Scene:
         return found
 
     def changed(self, seconds: float = 15.0) -> list[str]:
-        """In what the world is not as it was found; tasks that are just starting get some seconds."""
+        """Return the differences from the world before the case; tasks that are starting get some seconds."""
         ends_at = time.monotonic() + seconds
         while (now := self._seen()) != self.found and time.monotonic() < ends_at:
             time.sleep(0.5)
         return [text for part, was in self.found.items() for text in _differences(part, was, now.get(part))]
 
     def unusable(self, seconds: float = USABLE_SECONDS) -> list[str]:
-        """Why clients cannot work on the source: by record ids, nothing may be lost or skipped."""
+        """Return why clients cannot work on the source; by record ids no record may be lost or skipped."""
         since = int(time.time() * 1000)
         wrong = self._new_records(since, seconds)
         logs = self._source_logs()
@@ -338,7 +338,7 @@ class Scene:
         return found
 
     def ended(self, run: Run, outcome: str, step: str, reason: str) -> list[str]:
-        """What did not end as named: outcome, failing step, reason, deadline, lease, journal, page."""
+        """Return what ended otherwise than expected: outcome, failing step, reason, deadline, lease, journal, page."""
         evidence = self.driver.evidence(run)
         wrong = [
             f"{key} is not {wanted}"
@@ -357,19 +357,19 @@ class Scene:
         ]
 
     def page(self, run: Run) -> str:
-        """What a person reads on the evidence page."""
+        """Return the text of the evidence page."""
         text = (self.lab.evidence / run.procedure_id / "evidence.html").read_text()
         return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", text)))
 
     def returned(self, run: Run, step: str, reason: str) -> None:
-        """Assert that the run was returned for this reason, the world is as it was found, and the source is usable."""
+        """Assert that the run returned for this reason, the world is as before, and the source is usable."""
         wrong = self.ended(run, "returned", step, reason) + self.changed() + self.unusable()
         assert not wrong, "\n".join(wrong)
 
     # -- what faults are made of -----------------------------------------------------------------------------------
 
     def topic(self, partitions: int = 1, records: int = 3) -> str:
-        """A topic of its own on the source, mirrored, gone when the case is over."""
+        """Create a mirrored topic on the source; it is deleted when the case is over. Return its name."""
         self._made += 1
         name = f"case-{self._made}"
         self.create(SOURCE, name, partitions)
@@ -383,12 +383,12 @@ class Scene:
         return name
 
     def create(self, alias: str, name: str, partitions: int = 1) -> None:
-        """Make a topic; it is deleted on both sides when the case is over."""
+        """Create a topic; it is deleted on both clusters when the case is over."""
         self._topics += [] if name in self._topics else [name]
         self.admins[alias].create_topics([NewTopic(name, partitions, 1)])[name].result(_SECONDS)
 
     def delete(self, alias: str, name: str) -> None:
-        """Delete a topic and wait until it is gone."""
+        """Delete a topic and wait until it no longer exists."""
         if self.partitions(alias, name):
             self.admins[alias].delete_topics([name])[name].result(_SECONDS)
         until(lambda: not self.partitions(alias, name), f"{name} gone from {alias}")
@@ -398,17 +398,17 @@ class Scene:
         self.admins[alias].create_partitions([NewPartitions(name, partitions)])[name].result(_SECONDS)
 
     def partitions(self, alias: str, name: str) -> int:
-        """How many partitions a topic has; 0 where there is none."""
+        """Return a topic's number of partitions; 0 if there is no such topic."""
         topic = self.admins[alias].list_topics(timeout=_SECONDS).topics.get(name)
         return len(topic.partitions) if topic and topic.error is None else 0
 
     def end(self, alias: str, name: str, partition: int = 0) -> int:
-        """A log end."""
+        """Return a partition's log end."""
         place = TopicPartition(name, partition)
         return self.admins[alias].list_offsets({place: OffsetSpec.latest()})[place].result(_SECONDS).offset
 
     def write(self, alias: str, principal: str, topic: str) -> str:
-        """Write one record; Kafka's name of what refused it, or nothing."""
+        """Write one record; return Kafka's name of the error, or "" if the record was accepted."""
         said: list[str] = []
         own = {"message.timeout.ms": 10_000, "message.send.max.retries": 0, "log_level": 0}
         producer = Producer(self.lab.client_properties(alias, principal) | own)
@@ -423,12 +423,12 @@ class Scene:
         return said[0] if said else "no answer"
 
     def commit(self, group: str, topic: str, offset: int) -> None:
-        """An administrator places a group on the source."""
+        """Commit a position of a group on the source, as an administrator."""
         asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
         self.admins[SOURCE].alter_consumer_group_offsets([asked])[group].result(_SECONDS)
 
     def born(self) -> str:
-        """A group that nobody forecast appears on the source, gone when the case is over."""
+        """Create a group on the source after the forecast; it is deleted when the case is over. Return its name."""
         self._made += 1
         name = f"late-{self._made}"
         self.commit(name, self.client_topics[0], 1)
@@ -441,7 +441,7 @@ class Scene:
         return name
 
     def lift_one_denial(self) -> None:
-        """Somebody removes one entry that keeps the ordinary producer from writing on the source."""
+        """Remove one ACL entry with which the source refuses the ordinary producer's writes."""
         asked = AclBindingFilter(
             ResourceType.TOPIC,
             None,
@@ -455,7 +455,7 @@ class Scene:
         assert removed, "there was no fence"
 
     def no_copy_of(self, topic: str) -> None:
-        """MirrorMaker 2 may not make this topic on the target, until the case is over."""
+        """Forbid MirrorMaker 2 to create this topic on the target, until the case is over."""
         entries = [
             AclBinding(
                 kind, name, ResourcePatternType.LITERAL, "User:mm2", "*", AclOperation.CREATE, AclPermissionType.DENY
@@ -473,7 +473,7 @@ class Scene:
     def member(
         self, alias: str, group: str, topic: str, principal: str = "admin", lives: float = 3600.0, together: int = 1
     ) -> Iterator[None]:
-        """Consumers of a group, ``together`` at a time, each of which leaves after ``lives`` seconds, or stays."""
+        """Run consumers of a group, ``together`` at a time; each leaves after ``lives`` seconds."""
         stopped = threading.Event()
         threads = [
             threading.Thread(target=self._restarting, args=(alias, group, topic, principal, lives, n, stopped))
@@ -509,7 +509,7 @@ class Scene:
         return bool(described.members)
 
     def kill(self, kind: str, alias: str) -> None:
-        """kill -9 a broker or a Connect worker, and wait until it is gone."""
+        """Kill a broker or a Connect worker with -9, and wait until its process has ended."""
         name = f"{kind}-{alias}"
         os.kill(self.lab.processes.pid(name), signal.SIGKILL)
         until(lambda: self.lab.processes.pid(name) is None, f"the end of {name}")
@@ -517,7 +517,7 @@ class Scene:
     # -- between cases ---------------------------------------------------------------------------------------------
 
     def tidy(self) -> None:
-        """Leave no lease, fault or topic of the case and the world as it was, else the next case gets another lab."""
+        """Remove leases, faults and topics of the case and restore the world; on failure the scene is not reused."""
         try:
             self._tidy()
         except Exception:
@@ -588,7 +588,7 @@ def _differences(part: str, was: Any, now: Any) -> list[str]:
 
 
 def _too_late(evidence: dict[str, Any]) -> list[str]:
-    """What lasted longer than its deadline."""
+    """Return the steps that took longer than their deadlines."""
     deadlines = (evidence["plan"] or {}).get("deadlines") or DEADLINES
     ends = {step["id"]: step for step in evidence["steps"]}
     fence, back = ends.get("fence_producers"), ends.get("return_to_source")
@@ -609,13 +609,13 @@ def _between(start: str, end: str) -> float:
 
 
 class Stage:
-    """The scene that the cases of a file share; a new one where a case has used the last one up."""
+    """The scene that the cases of a file share; replaced by a new scene if a case left it in disorder."""
 
     def __init__(self, folder: Callable[[str], Path]) -> None:
         self._folder, self._scene = folder, None
 
     def scene(self) -> Scene:
-        """A scene in order."""
+        """Return a scene in order."""
         if self._scene is not None and self._scene.spent:
             self.close()
         if self._scene is None:

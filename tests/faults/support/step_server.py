@@ -41,7 +41,7 @@ LONGEST_SECONDS = 300.0
 
 @cache
 def load_dag(dag_id: str) -> Any:
-    """The DAG of a file, tasks and order and all; a fork of this process has its modules already."""
+    """Return the DAG of a file, with tasks and order; a fork of this process has its modules already."""
     spec = importlib.util.spec_from_file_location(f"dag_{dag_id}", DAGS / f"{dag_id}.py")
     module: ModuleType = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -49,7 +49,7 @@ def load_dag(dag_id: str) -> Any:
 
 
 def count_writes(kill_at: int | None, freeze_at: int | None) -> Callable[[], int]:
-    """Count the process's journal writes from now on; after the given one kill, or freeze, the process."""
+    """Count the process's journal writes from now on; kill or freeze the process after the given write."""
     seen = [0]
 
     def counted(write: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,7 +86,7 @@ def stop_before(hook: str, number: signal.Signals) -> None:
 
 @contextmanager
 def full_disk(full: bool) -> Iterator[None]:
-    """No file of this process may grow; Python ignores SIGXFSZ, so that a write fails as on a full disk."""
+    """Let no file of this process grow; Python ignores SIGXFSZ, so that a write fails as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     if full:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
@@ -97,7 +97,7 @@ def full_disk(full: bool) -> Iterator[None]:
 
 
 def act(asked: dict[str, Any]) -> dict[str, Any]:
-    """Run one step in this process; say how it ended, in Airflow's terms."""
+    """Run one step in this process; return how the step ended, in Airflow's terms."""
     task = load_dag(asked["dag_id"]).get_task(asked["step"])
     queued = datetime.fromisoformat(asked["triggered_at"])
     run = SimpleNamespace(dag_id=asked["dag_id"], run_id=asked["run_id"], start_date=queued, queued_at=queued)
@@ -147,7 +147,7 @@ def forked(asked: dict[str, Any], answer: Path, log: Path) -> int:
 
 
 def ended(pid: int, answer: Path, seconds: float) -> dict[str, Any]:
-    """Wait for a process; say how it ended, or that it is frozen."""
+    """Wait for a process; return how it ended, or that it is frozen."""
     ends_at = time.monotonic() + seconds
     while (found := os.waitpid(pid, os.WNOHANG | os.WUNTRACED))[0] == 0:
         if time.monotonic() > ends_at:
@@ -161,7 +161,7 @@ def ended(pid: int, answer: Path, seconds: float) -> dict[str, Any]:
 
 
 def served(asked: dict[str, Any], number: int) -> list[dict[str, Any]]:
-    """Do what was asked: thaw a frozen process, or start processes; and say how each ended."""
+    """Continue a frozen process or start processes, as requested; return how each ended."""
     seconds = asked.get("seconds", LONGEST_SECONDS)
     if "thaw" in asked:
         os.kill(asked["thaw"], signal.SIGCONT)
@@ -173,7 +173,7 @@ def served(asked: dict[str, Any], number: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Serve until stdin ends. All imports are paid once; no client exists here, so forking is safe."""
+    """Serve requests until stdin ends. All imports are done once; no client exists here, so forking is safe."""
     replies, frozen = os.fdopen(os.dup(1), "w"), set()
     for path in sorted(DAGS.glob("*.py")):
         load_dag(path.stem)

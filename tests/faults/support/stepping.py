@@ -28,7 +28,7 @@ WOKEN_AFTER = 1.0
 
 
 def product_environment(lab: Lab) -> dict[str, str]:
-    """The whole environment of a process of the product that runs without Airflow on a lab."""
+    """Return the whole environment of a process of the product that runs without Airflow on a lab."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW_CONN", "KAFKA_DR"))}
     return {
         **inherited,
@@ -53,22 +53,22 @@ class Run:
 
     @property
     def procedure_id(self) -> str:
-        """As the product names it."""
+        """The procedure's id, as the product forms it."""
         return f"{self.dag_id}-{self.run_id}"
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Its DAG's steps in order."""
+        """The DAG's steps in order."""
         return STEPS[self.dag_id]
 
     @property
     def returnable(self) -> tuple[str, ...]:
-        """The steps after whose failure its DAG runs the way back."""
+        """The steps after whose failure the DAG runs `return_to_source`."""
         return (*self.steps[: self.steps.index("open_target") + 1], "redirect_clients")
 
 
 class Stepping:
-    """Runs on one lab; ``before`` is called before each step, ``asked`` answers a waiting gate, or gives None."""
+    """Runs on one lab; ``before`` is called before each step, ``asked`` returns a waiting gate's answer, or None."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Stepping:
     # -- one process of a step ------------------------------------------------------------------------------------
 
     def processes(self, run: Run, step: str, copies: int = 1, **how: Any) -> list[dict[str, Any]]:
-        """Start so many processes of a step at once, and say how each ended; `how` is what `step_server` knows."""
+        """Start ``copies`` processes of a step at once; return how each ended; `how` goes to `step_server`."""
         self._tell(run, {})
         asked = {"dag_id": run.dag_id, "run_id": run.run_id, "params": run.params, "triggered_at": run.triggered_at}
         asked |= {"step": step, "attempt": run.attempts.get(step, 1), "copies": copies, **how}
@@ -131,7 +131,7 @@ class Stepping:
         return self._served(asked)
 
     def thaw(self, frozen: dict[str, Any]) -> dict[str, Any]:
-        """Let a frozen process go on; say how it ended."""
+        """Continue a frozen process; return how it ended."""
         return self.merged(self._served({"thaw": frozen["pid"], "answer": frozen["answer"]}))
 
     def _served(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ class Stepping:
     def answer(
         self, run: Run, gate: str, subject: str, by: str = "approver", option: str = "Approve"
     ) -> dict[str, Any]:
-        """Somebody answers a gate; returns what Airflow would wake the task with."""
+        """Answer a gate as a user; return the event with which Airflow would resume the task."""
         person = {"id": by, "name": by}
         question = {"subject": subject, "body": "", "options": ["Approve", "Reject"]}
         answer = {"chosen_options": [option], "responded_by_user": person}
@@ -158,12 +158,12 @@ class Stepping:
         return {"chosen_options": [option], "responded_by_user": person, "params_input": {}}
 
     def age(self, run: Run, gate: str, seconds: float) -> None:
-        """Move the clock of an answer: it was given so much earlier."""
+        """Move the time of an answer back by ``seconds``."""
         given = json.loads(self._told.read_text())[run.run_id]["gates"][gate]
         self._tell(run, {gate: given | {"responded_at": (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()}})
 
     def _event(self, run: Run, gate: str, parked: dict[str, Any]) -> dict[str, Any]:
-        """What wakes a gate: somebody's answer, or the end of its time."""
+        """Return the event that resumes a gate: an answer, or the timeout."""
         began = time.monotonic()
         run.questions[gate] = f"{parked['subject']}\n{parked['body']}"
         option = self.asked(run, gate, parked["seconds"])
@@ -178,7 +178,7 @@ class Stepping:
     # -- a step, as Airflow drives it ---------------------------------------------------------------------------
 
     def step(self, run: Run, step: str, **how: Any) -> str:
-        """Run a step to its end; `how` goes to its first process, `meanwhile` runs while that one is frozen."""
+        """Run a step to its end; `how` goes to its first process, `meanwhile` runs while this process is frozen."""
         self.before(run, step)
         for attempt in range(1, TRIES + 1):
             run.attempts[step] = run.attempts.get(step, 0) + 1
@@ -211,12 +211,12 @@ class Stepping:
 
     @staticmethod
     def merged(found: list[dict[str, Any]]) -> dict[str, Any]:
-        """How a step stands after several processes of it: as the one that got furthest."""
+        """Return the state of a step after several of its processes: that of the process that got furthest."""
         order = ("done", "parked", "waiting", "refused", "again", "killed", "hung", "frozen")
         return min(found, key=lambda one: order.index(one["state"]))
 
     def forward(self, run: Run, until: str | None = None, after: str | None = None, **how: dict[str, Any]) -> bool:
-        """Run steps from behind ``after`` to ``until``, under what they suffer; False when one is not done."""
+        """Run the steps after ``after`` up to ``until``, with their faults; return False if one is not done."""
         start = run.steps.index(after) + 1 if after else 0
         for step in run.steps[start:]:
             if self.step(run, step, **how.get(step, {})) != "done":
@@ -226,7 +226,7 @@ class Stepping:
         return True
 
     def whole(self, run: Run, after: str | None = None, **how: dict[str, Any]) -> dict[str, Any]:
-        """A run from beginning to end, the way back included; returns the evidence."""
+        """Run a procedure to its end, `return_to_source` included; return the evidence."""
         done = self.forward(run, after=after, **how)
         failed = next((step for step in run.steps if run.ended.get(step) in ("refused", "failed")), None)
         if not done and failed in run.returnable:
@@ -235,12 +235,12 @@ class Stepping:
         return self.evidence(run)
 
     def evidence(self, run: Run) -> dict[str, Any]:
-        """What the run left."""
+        """Return the run's evidence."""
         return json.loads((self.lab.evidence / run.procedure_id / "evidence.json").read_text())
 
 
 @contextmanager
 def stepping(lab: Lab, folder: Path, **kwargs: Any) -> Iterator[Stepping]:
-    """A driver for the length of a block."""
+    """Yield a driver for the block."""
     with Stepping(lab, folder, **kwargs) as driver:
         yield driver

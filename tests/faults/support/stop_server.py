@@ -15,7 +15,7 @@ from tests.support.json_server import JsonHandler, served
 
 
 class StopServer:
-    """Serves `POST /stop` and `GET /state`; where it ``lies``, it only says that the process has ended."""
+    """Serves `POST /stop` and `GET /state`; if it ``lies``, it reports an end although the process runs."""
 
     def __init__(self, lab: Lab, lies: bool = False) -> None:
         self._lab, self._lies = lab, lies
@@ -30,7 +30,7 @@ class StopServer:
         self._serving.__exit__(None, None, None)
 
     def stop(self, flow: str) -> int:
-        """Kill what replicates a flow, with -9; answers how many run now: one that is just dying still does."""
+        """Kill the process that runs a flow with -9; return how many run now: a killed process may still end."""
         self.asked.append(flow)
         pid = self._lab.processes.pid(DEDICATED)
         if pid is not None and not self._lies:
@@ -38,7 +38,7 @@ class StopServer:
         return self.running(flow)
 
     def running(self, flow: str) -> int:
-        """How many processes replicate a flow, by its own words."""
+        """Return how many processes run a flow, as this hook reports it."""
         if flow != "->".join(FLOWS["standby"]) or (self._lies and self.asked):
             return 0
         return int(self._lab.processes.pid(DEDICATED) is not None)

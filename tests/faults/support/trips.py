@@ -24,7 +24,7 @@ CATCH_UP_SECONDS = 60.0
 
 
 class SteppedTrips(RoundTrips):
-    """A workload whose clients go to and fro, driven without Airflow.
+    """A workload whose clients move to and fro, driven without Airflow.
 
     Attributes:
         at: what happens before a step of the next procedure, by the step's name; each once.
@@ -58,19 +58,19 @@ class SteppedTrips(RoundTrips):
         self.driver = driver or self._own
 
     def start_always_on(self) -> None:
-        """Start the watcher and the recorder, as far as they are wanted."""
+        """Start the watcher and the recorder, if the arguments ask for them."""
         if self._recorded:
             always_on.start(self.lab, always_on.RECORDER)
         if self._watched:
             always_on.start(self.lab, always_on.WATCHER)
 
     def start_clients(self) -> None:
-        """Start the demo application, if it is wanted."""
+        """Start the demo application, if the arguments ask for it."""
         if self._clients:
             super().start_clients()
 
     def procedure(self, dag_id: str, **params: Any) -> Run:
-        """A new run of a procedure, from where clients are."""
+        """Return a new run of a procedure, from the clients' present cluster."""
         asked = {
             "source": self.source,
             "target": self.target,
@@ -81,13 +81,13 @@ class SteppedTrips(RoundTrips):
         return Run(asked, dag_id=dag_id)
 
     def run(self, approver: str | None, reason: str, seconds: int = 900, **params: Any) -> int:
-        """Run the procedure step by step; 0 if it completed."""
+        """Run the procedure step by step; return 0 if it completed."""
         self.last, suffers, self.suffers = self.procedure(self.dag_id, **params), self.suffers, {}
         evidence = self.driver.whole(self.last, **suffers)
         return 0 if evidence["outcome"] == "completed" else 1
 
     def close(self) -> None:
-        """End what the lab does not end."""
+        """End the helpers that the lab does not end."""
         try:
             self.stop()
         finally:
@@ -105,7 +105,7 @@ class SteppedTrips(RoundTrips):
 def stepped_trips(
     state: Path, folder: Path, seed: int = 4244, rate: int = 1_000, **workload: Any
 ) -> Iterator[SteppedTrips]:
-    """Round trips within a block, with topics, groups, the watcher, and the recorder if `recorded`."""
+    """Yield round trips for the block, with topics, groups, the watcher, and the recorder if `recorded`."""
     made = SteppedTrips(state, folder, seed, rate, **{"scale": 0.05, "groups": 8, **workload})
     try:
         with kept_if_it_fails(state, folder):

@@ -33,7 +33,7 @@ ANYTHING = acl_filter()
 
 
 class World:
-    """Rights, positions, connectors and routing record, of the clusters that are ``alive`` only."""
+    """Rights, positions, connectors and routing record, of the clusters in ``alive`` only."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class World:
         }
 
     def look(self) -> dict[str, Any]:
-        """The world as plain data, without anything that two runs may rightly differ in."""
+        """Return the world as plain data, without values that differ between runs."""
         return {
             "acls": {alias: sorted(_text(b) for b in self._acls(alias)) for alias in self.alive},
             "positions": self._positions(),
@@ -63,7 +63,7 @@ class World:
         }
 
     def put_back(self, before: dict[str, Any]) -> None:
-        """Make the world what `look` saw."""
+        """Restore the world that `look` returned."""
         for alias in self.alive:
             now = {_text(b): b for b in self._acls(alias)}
             added = [_filter(b) for text, b in now.items() if text not in before["acls"][alias]]
@@ -144,7 +144,7 @@ class World:
 
 
 def keep_journal(lab: Lab, folder: Path) -> None:
-    """Copy the journal and all evidence, so that a procedure can be continued from here again and again."""
+    """Copy the journal and all evidence, so that a procedure can be continued from this state several times."""
     folder.mkdir(parents=True, exist_ok=True)
     with sqlite3.connect(lab.journal) as here, sqlite3.connect(folder / "journal.db") as there:
         here.backup(there)
@@ -152,7 +152,7 @@ def keep_journal(lab: Lab, folder: Path) -> None:
 
 
 def bring_back_journal(lab: Lab, folder: Path) -> None:
-    """The journal and the evidence as they were kept; nobody has them open."""
+    """Restore the copied journal and evidence; no process may have these files open."""
     for path in lab.journal.parent.glob(lab.journal.name + "*"):
         path.unlink()
     shutil.copy(folder / "journal.db", lab.journal)
