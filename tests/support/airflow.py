@@ -10,7 +10,7 @@ from kafka_dr.vocabulary import APPROVE
 
 
 class Api:
-    """Airflow's own API: who started the run, and the gates' answers."""
+    """Stand-in for Airflow's own API: who started the run, and the gates' answers."""
 
     def __init__(self) -> None:
         self.starter: str | None = "alice"
@@ -18,19 +18,19 @@ class Api:
         self.tried: dict[str, list[TaskInstance]] = {}
 
     def dag_run(self, dag_id: str, run_id: str) -> DagRun:
-        """The run."""
+        """Return the run."""
         return DagRun(dag_id, run_id, "running", self.starter)
 
     def tries(self, dag_id: str, run_id: str, task_id: str) -> list[TaskInstance]:
-        """Earlier tries of a task."""
+        """Return the earlier tries of a task."""
         return self.tried.get(task_id, [])
 
     def hitl(self, dag_id: str, run_id: str, task_id: str) -> HitlAnswer | None:
-        """The gate."""
+        """Return the gate's answer; None without one."""
         return self.answers.get(task_id)
 
     def answer(self, gate: str, subject: str, **changes: Any) -> None:
-        """Someone answers a gate; by default bob approves now."""
+        """Store an answer to a gate; by default bob approves now."""
         given = {
             "chosen_options": (APPROVE,),
             "responded_by_id": "bob",

@@ -45,31 +45,31 @@ class Connections:
         self._bench = bench
 
     def systems(self, request: Request, topology: Topology) -> FakeSystems:
-        """The bench's."""
+        """Return the bench's stand-ins for all systems."""
         return FakeSystems(self._bench, request, topology, self)
 
     def check_spark(self, connection_id: str) -> None:
-        """Spark runs here."""
+        """Do nothing, because Spark runs in this process."""
 
     def kafka(self, connection_id: str) -> dict[str, str]:
-        """A cluster's configuration that names the connection."""
+        """Return a cluster's configuration, which names the connection."""
         return {"bootstrap.servers": connection_id}
 
     def login(self, connection_id: str) -> tuple[str, str, str]:
-        """A system's address."""
+        """Return a system's address."""
         return f"http://{connection_id}", "user", "password"
 
     def archive_options(self, connection_id: str) -> dict[str, Any]:
-        """None."""
+        """Return no options."""
         return {}
 
     def journal_url(self, connection_id: str) -> str:
-        """The journal's file."""
+        """Return the URL of the journal's file."""
         return self._bench.url
 
 
 class Bench:
-    """Two clusters, a worker a flow, Airflow's API, a journal on disk, and runs of procedures on them."""
+    """Two clusters, a Connect worker per flow, Airflow's API, a journal on disk, and runs of procedures."""
 
     def __init__(self, folder: Path, dag_id: str = "planned_failover", **topology: Any) -> None:
         self.dag_id = dag_id
@@ -115,15 +115,15 @@ class Bench:
         }
 
     def cluster(self, alias: str) -> Any:
-        """A client of a cluster."""
+        """Return a client of a cluster."""
         return self.clusters[alias]
 
     def acls(self, cluster: Any) -> Any:
-        """The ACL entries of a cluster."""
+        """Return the ACL entries of a cluster."""
         return Acls(cluster)
 
     def context(self, run_id: str = "r1", attempt: int = 1) -> dict[str, Any]:
-        """What Airflow gives a task on one of its tries."""
+        """Return the context that Airflow gives a task on one of its tries."""
         run = SimpleNamespace(dag_id=self.dag_id, run_id=run_id, start_date=datetime.now(UTC), queued_at=None)
         return {
             "dag_run": run,
@@ -133,7 +133,7 @@ class Bench:
         }
 
     def procedure(self, run_id: str = "r1") -> Run:
-        """A run, made as steps make it."""
+        """Return a run, constructed as steps do."""
         return procedure_of(self.context(run_id))
 
     @property
@@ -142,26 +142,26 @@ class Bench:
         return Journal(self.url)
 
     def no_watcher(self, minutes: float = 2) -> None:
-        """The watcher of old sources showed life for the last time so many minutes ago."""
+        """Set the watcher's last heartbeat to so many minutes ago."""
         Journal(self.url, clock=lambda: datetime.now(UTC) - timedelta(minutes=minutes)).show_life(Step.WATCH_OLD_SOURCE)
 
     def kinds(self, step: str, run_id: str = "r1") -> list[str]:
-        """Kinds of a step's entries, in order."""
+        """Return the kinds of a step's journal entries, in order."""
         return [e.kind for e in self.entries(step, run_id)]
 
     def entries(self, step: str, run_id: str = "r1") -> list[JournalEntry]:
-        """A step's entries."""
+        """Return a step's journal entries."""
         return self.journal.entries(f"{self.dag_id}-{run_id}", step)
 
     def opened(self, run_id: str = "r1") -> Run:
-        """A run that holds the lease; the watcher of old sources is alive."""
+        """Return a run that holds the lease; the watcher of old sources has a new heartbeat."""
         self.journal.show_life(Step.WATCH_OLD_SOURCE)
         procedure = self.procedure(run_id)
         open_run(procedure)
         return procedure
 
     def done(self, procedure: Run, step: str, **figures: Any) -> None:
-        """A step that began and ended; figures that are not given are empty."""
+        """Write intent and outcome of a step; figures that are not given are empty."""
         procedure.authority.write(step, Entry.INTENT, {"try": 1})
         self.tell(procedure, step, Entry.OUTCOME, figures)
 
@@ -172,7 +172,7 @@ class Bench:
     def planned(
         self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = (), excluded: Mapping[str, str] = {}
     ) -> Run:
-        """A run that is open, ready, forecast and approved by bob."""
+        """Return a run that is open, ready and forecast, and whose plan bob has approved."""
         procedure = self.opened(run_id)
         self.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
         listed = tuple(
@@ -211,8 +211,9 @@ class Bench:
         return procedure
 
     def lost(self, run_id: str = "r1", known_end: int = 10) -> Run:
-        """An unplanned run whose inventory is approved by bob; its source does not answer, and its logs were known
-        up to an end.
+        """Return an unplanned run whose inventory bob has approved, with a source that does not answer.
+
+        The source's log was last sampled up to ``known_end``.
         """
         procedure = self.opened(run_id)
         ends = procedure.artifacts.save("source_ends", partitions_frame({ORDERS: known_end}, "offset"))
@@ -230,8 +231,9 @@ class Bench:
         active: tuple[str, ...] = (),
         loss: tuple[dict[str, Any], ...] = (),
     ) -> Run:
-        """An unplanned run whose whole plan is approved by bob, and whose lost source is armed; when the loss was
-        assessed the target ended at 10.
+        """Return an unplanned run whose plan bob has approved, with an armed fence on the lost source.
+
+        The target's log end was 10 when the loss was assessed.
         """
         procedure = self.opened()
         known = tuple(LastKnownGroup(g, 1, "earliest", g in active, None, 0) for g in groups)
@@ -293,7 +295,7 @@ class Bench:
         return procedure
 
     def stopped_without_source(self, procedure: Run, remote: str = "orders") -> None:
-        """Everything from the stop to the commit, without a position."""
+        """Write the outcomes from stop_mirror_maker to commit_groups, without any position."""
         target, at = self.clusters["standby"], TopicPartition(remote, 0)
         self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
         replicated = procedure.artifacts.save("replicated", partitions_frame({}, "offset"))
@@ -314,13 +316,13 @@ class Bench:
         )
 
     def stopped(self, run_id: str = "r1", remote: str = "orders", excluded: Mapping[str, str] = {}) -> Run:
-        """A run that has fenced, drained, stopped, reviewed, committed and seeded: open_target is next."""
+        """Return a run that has fenced, drained, stopped, reviewed, committed and seeded: open_target is next."""
         procedure = self.planned(run_id, remote, excluded=excluded)
         self.stopped_after_drain(procedure, [], remote)
         return procedure
 
     def stopped_after_drain(self, procedure: Run, groups: list[str], remote: str = "orders") -> None:
-        """Everything from the fence to the seed, with these groups frozen."""
+        """Write the outcomes from the fence to the seed, with the frozen positions of these groups."""
         source, target = self.clusters["primary"], self.clusters["standby"]
         record_fact(procedure.authority, Step.FENCE_PRODUCERS, AclEntriesToAdd(adds_acl_entries=[FENCE]))
         source.acls |= {GRANT, FENCE}
@@ -353,7 +355,7 @@ class Bench:
         target.acls |= {GRANT, TARGET_FENCE}
 
     def reader(self, alias: str, isolation: str = "read_uncommitted") -> Any:
-        """Reads back what was written through `writer`, and the records that a test put in."""
+        """Return a reader of the records that were written through `writer` or put into the cluster by a test."""
         cluster = self.clusters[alias]
 
         def ranges(
@@ -397,7 +399,7 @@ class Bench:
         )
 
     def writer(self, alias: str) -> Any:
-        """A writer for probes and the canary; a probe is refused where the fence's entry is there."""
+        """Return a writer for probes and the canary; a probe is refused if the fence's ACL entry is present."""
 
         def write(topic: str, partition: int, value: bytes, key: bytes) -> WriteAccepted:
             self.clusters[alias].keys[TopicPartition(topic, partition)] = key

@@ -15,16 +15,16 @@ from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
 
 
 class Own(dict[str, str]):
-    """Settings of a topic, all of them its own."""
+    """Settings of a topic, all set on the topic itself."""
 
     @property
     def overrides(self) -> frozenset[str]:
-        """What was set on this very topic."""
+        """Return the settings that were set on the topic itself."""
         return frozenset(self)
 
 
 class Cluster:
-    """One cluster as far as a step sees it."""
+    """Stand-in for one cluster, with what steps read of it."""
 
     def __init__(self, alias: str) -> None:
         self.alias, self.admin = alias, alias
@@ -50,7 +50,7 @@ class Cluster:
         self.complained: frozenset[str] = frozenset()
 
     def answer(self) -> None:
-        """Fail where the cluster is away."""
+        """Raise an error if the cluster is away."""
         if self.away:
             raise (
                 self.away
@@ -59,12 +59,12 @@ class Cluster:
             )
 
     def brokers(self, **_: Any) -> list[Any]:
-        """Brokers by id."""
+        """Return the brokers by id."""
         self.answer()
         return [SimpleNamespace(id=b) for b in self.broker_ids]
 
     def metadata(self, timeout: float = 30.0) -> Metadata:
-        """Brokers and leaders, as the first broker knows them, after as long as the test said."""
+        """Return brokers and leaders, after the delay that the test has set."""
         if self.away:
             time.sleep(timeout)
             self.answer()
@@ -72,11 +72,11 @@ class Cluster:
         return Metadata(tuple(self.broker_ids), {name: dict(leaders) for name, leaders in self.partitions.items()})
 
     def complaints(self) -> frozenset[str]:
-        """What the client said about its connections."""
+        """Return the client's messages on its connections."""
         return self.complained
 
     def topics(self, names: Iterable[str] | None = None, **_: Any) -> dict[str, Any]:
-        """Topics with the leader of each partition."""
+        """Return the topics with the leader of each partition."""
         self.answer()
         wanted = self.partitions if names is None else [n for n in names if n in self.partitions]
         copies = {n: {p: (1,) * self.replicas.get(n, 1) for p in self.partitions[n]} for n in wanted}
@@ -95,7 +95,7 @@ class Cluster:
         configs: Mapping[str, str] | None = None,
         **_: Any,
     ) -> None:
-        """Make a topic where it is missing; one that was deleted gets another id."""
+        """Create a topic if it is missing; a deleted topic gets another id."""
         self.answer()
         if name not in self.partitions:
             self.partitions[name] = dict.fromkeys(range(partitions), 1)
@@ -120,17 +120,17 @@ class Cluster:
     def ends(
         self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", **_: Any
     ) -> dict[TopicPartition, int]:
-        """Log ends."""
+        """Return log ends."""
         self.answer()
         return {tp: self.log_ends.get(tp, 0) for tp in partitions}
 
     def starts(self, partitions: Iterable[TopicPartition], **_: Any) -> dict[TopicPartition, int]:
-        """Log starts."""
+        """Return log starts."""
         self.answer()
         return {tp: self.log_starts.get(tp, 0) for tp in partitions}
 
     def groups(self) -> dict[str, Any]:
-        """Groups with as many members as the test said, and those that only hold positions."""
+        """Return groups with as many members as the test has set, and groups that only have positions."""
         self.answer()
         known = dict.fromkeys(self.committed, 0) | self.members
         return {
@@ -145,12 +145,12 @@ class Cluster:
         }
 
     def positions(self, groups: Iterable[str], **_: Any) -> dict[str, dict[TopicPartition, Position]]:
-        """Committed positions."""
+        """Return committed positions."""
         self.answer()
         return {g: dict(self.committed[g]) for g in groups if g in self.committed}
 
     def position_columns(self, groups: Iterable[str], **_: Any) -> PositionColumns:
-        """Committed positions as columns."""
+        """Return committed positions as columns."""
         self.answer()
         self.positions_read += 1
         rows = [(g, *tp, p.offset) for g in groups for tp, p in self.committed.get(g, {}).items()]
@@ -163,7 +163,7 @@ class Cluster:
     def commit_many(
         self, positions: Iterable[tuple[str, Mapping[TopicPartition, int]]]
     ) -> dict[str, dict[TopicPartition, str]]:
-        """Commit, and answer OK."""
+        """Commit positions, and answer OK."""
         self.answer()
         done = {}
         for group, offsets in positions:
@@ -172,35 +172,35 @@ class Cluster:
         return done
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Settings of the topics that are there."""
+        """Return the settings of the topics that exist."""
         self.answer()
         return {t: Own(self.settings.get(t, {})) for t in topics if t in self.partitions or t in self.settings}
 
 
 class Acls:
-    """The ACL entries of one cluster; a cluster may swallow what is added."""
+    """The ACL entries of one cluster; a cluster can be set to ignore added entries."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
     def authorizer_enabled(self) -> bool:
-        """Whether rights are checked."""
+        """Return whether the cluster has an authorizer."""
         self.cluster.answer()
         return self.cluster.authorizer
 
     def entries(self) -> frozenset[AclEntry]:
-        """All entries."""
+        """Return all ACL entries."""
         self.cluster.answer()
         return frozenset(self.cluster.acls)
 
     def add(self, entries: Iterable[AclEntry]) -> None:
-        """Add, unless the cluster swallows it."""
+        """Add ACL entries, unless the cluster ignores them."""
         self.cluster.acls |= set(entries) if self.cluster.takes_acls else set()
 
     def remove(self, entries: Iterable[AclEntry]) -> None:
-        """Remove exactly these."""
+        """Remove exactly these ACL entries."""
         self.cluster.acls -= set(entries)
 
     def missing(self, entries: Iterable[AclEntry]) -> list[AclEntry]:
-        """Those of the entries that are not there."""
+        """Return those of the ACL entries that the cluster does not have."""
         return sorted(set(entries) - self.entries())

@@ -12,7 +12,7 @@ from kafka_dr.hooks.site.fence import FenceAnswer
 
 
 class Worker:
-    """A Connect worker: connectors by name, with their state."""
+    """Stand-in for a Connect worker: connectors by name, with their states."""
 
     def __init__(self, states: dict[str, str]) -> None:
         self.states = states
@@ -28,32 +28,32 @@ class Worker:
         self.away = False
 
     def answer(self) -> None:
-        """Fail where the worker is away."""
+        """Raise an error if the worker is away."""
         if self.away:
             raise ConnectUnavailable("the request GET /connectors to Connect failed", "no connection", "check Connect")
 
     def worker(self, timeout: float = 30.0) -> Any:
-        """Its version; it stands beside the standby."""
+        """Return the worker's version; its Connect cluster is beside the standby."""
         self.answer()
         return SimpleNamespace(version=self.version, kafka_cluster_id="id-standby")
 
     def connectors(self, **_: Any) -> list[str]:
-        """Names."""
+        """Return the connectors' names."""
         self.answer()
         return list(self.states)
 
     def config(self, name: str, **_: Any) -> dict[str, str]:
-        """A connector's settings; none unless the test said some."""
+        """Return a connector's settings; {} unless the test has set some."""
         self.answer()
         return self.settings
 
     def offsets(self, name: str, timeout: float = 60.0) -> Any:
-        """Ten records were replicated, unless the test said otherwise, or offsets were changed."""
+        """Return the stored offsets: ten records were replicated, unless the test has set other offsets."""
         self.answer()
         return SimpleNamespace(of=lambda alias: self.kept.get(name, self.replicated), aliases=self.misspelt)
 
     def status(self, name: str, timeout: float = 30.0) -> Any:
-        """State and tasks."""
+        """Return state and tasks."""
         self.answer()
         self.answer()
         state = self.states[name]
@@ -67,14 +67,14 @@ class Worker:
         )
 
     def ask_to_stop(self, name: str, timeout: float) -> None:
-        """Stop, and remember who was asked; what is late still has to stop when this returns."""
+        """Stop a connector and record the request; a late connector is not stopped yet."""
         self.answer()
         self.asked.append(("stop", name))
         if name not in self.late:
             self.states[name] = "STOPPED"
 
     def stop(self, name: str, deadline: float) -> None:
-        """Stop, and remember who was asked; what is late does not stop in time."""
+        """Stop a connector and record the request; a late connector does not stop in time."""
         self.asked.append(("stop", name))
         if name in self.late:
             raise DeadlinePassed(
@@ -83,13 +83,13 @@ class Worker:
         self.states[name] = "STOPPED"
 
     def resume(self, name: str, deadline: float, needs_tasks: bool = True) -> None:
-        """Resume, and remember who was asked."""
+        """Resume a connector and record the request."""
         self.asked.append(("resume", name))
         self.needs_tasks[name] = needs_tasks
         self.states[name] = "RUNNING"
 
     def change_offsets(self, name: str, alias: str, seeds: Mapping[TopicPartition, int | None]) -> Any:
-        """Remember the seeds, and keep them; a connector that runs takes none."""
+        """Store and record the seeds; a connector that runs accepts no offsets."""
         assert self.states[name] == "STOPPED", f"{name} is {self.states[name]}"
         self.offsets_set[name] = dict(seeds)
         self.kept[name] = {**self.kept.get(name, self.replicated), **seeds}
@@ -97,7 +97,7 @@ class Worker:
 
 
 class Hook:
-    """A fence hook and a stop hook in one: remembers what it was asked, and does it unless it is told not to."""
+    """Stand-in for fence hook and stop hook: records the requests, and carries them out unless a test forbids it."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -111,21 +111,21 @@ class Hook:
         return FenceAnswer(self.fenced, "the switch", "port 7")
 
     def fence(self, procedure_id: str, cluster: str) -> FenceAnswer:
-        """Fence, if it does."""
+        """Fence the cluster, unless the test forbids it."""
         self.fenced = self.fences
         return self._asked("fence", procedure_id, cluster)
 
     def unfence(self, procedure_id: str, cluster: str) -> FenceAnswer:
-        """Let clients in."""
+        """Lift the fence."""
         self.fenced = False
         return self._asked("unfence", procedure_id, cluster)
 
     def state(self, cluster: str) -> FenceAnswer:
-        """Whether it fences."""
+        """Return whether the cluster is fenced."""
         return self._asked("state", cluster)
 
     def running(self, flow: str, timeout: float) -> int:
-        """Processes of a flow."""
+        """Return the number of processes of a flow."""
         self._asked("running", flow)
         return self.processes.get(flow, 0)
 

@@ -1,4 +1,4 @@
-"""A broker that names itself once, and then none, as a thawed cluster's does until it is in service."""
+"""A broker that names itself once and afterwards names no broker, as a thawed cluster before it is in service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Connection(socketserver.StreamRequestHandler):
     """Answers requests one after the other."""
 
     def handle(self) -> None:
-        """Until the client is gone."""
+        """Answer requests until the client disconnects."""
         while len(size := self.rfile.read(4)) == 4:
             request = self.rfile.read(*struct.unpack(">i", size))
             key, version, correlation = struct.unpack_from(">hhi", request)
@@ -34,7 +34,7 @@ class _Server(socketserver.ThreadingTCPServer):
     named = False
 
     def metadata(self) -> bytes:
-        """The cluster, with this broker in it the first time."""
+        """Return the cluster's metadata, with this broker in the first answer only."""
         ports, self.named = () if self.named else (self.server_address[1],), True
         return _cluster(*ports)
 
@@ -46,14 +46,14 @@ def _versions(asked: int) -> bytes:
 
 
 def _cluster(*ports: int) -> bytes:
-    """Metadata, version 8: throttle time, brokers, no cluster id, the controller, no topic, no rights."""
+    """Return metadata, version 8: throttle time, brokers, no cluster id, the controller, no topic, no rights."""
     brokers = b"".join(struct.pack(">ih9sih", 1, 9, b"127.0.0.1", port, -1) for port in ports)
     return struct.pack(">ii", 0, len(ports)) + brokers + struct.pack(">hiii", -1, 1 if ports else -1, 0, 0)
 
 
 @contextmanager
 def empty_cluster() -> Iterator[str]:
-    """Serve on a port of its own; its address."""
+    """Serve on a port of its own; yield the address."""
     with _Server(("127.0.0.1", 0), _Connection) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:

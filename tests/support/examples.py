@@ -1,4 +1,4 @@
-"""Examples of tests: how many a property is tried with, and words that a rule tells apart."""
+"""Examples of tests: the number of examples per property, and words that a rule distinguishes."""
 
 from __future__ import annotations
 

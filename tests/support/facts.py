@@ -24,13 +24,13 @@ NO_FILE = Receipt("none.parquet", 0, "")
 
 
 def figures_of(run: Run, step: str) -> dict[str, Any] | None:
-    """What a step wrote when it was done last; None if it was not done."""
+    """Return the payload of a step's last outcome; None if the step was not done."""
     entry = run.journal.last(run.id, step, Entry.OUTCOME)
     return None if entry is None else entry.payload
 
 
 def asked_by(gate: ProcedureGate, run: Run) -> tuple[str, str, str] | None:
-    """Subject, body and digest of what a gate asks; None if it asks nothing."""
+    """Return subject, body and digest of a gate's question; None if the gate asks nothing."""
     digest = gate.digest(run)
     if digest is None:
         return None
@@ -39,7 +39,7 @@ def asked_by(gate: ProcedureGate, run: Run) -> tuple[str, str, str] | None:
 
 
 def open_run(procedure: Run) -> None:
-    """Take the lease and write what a run is opened with."""
+    """Take the lease and write the journal entries with which a run is opened."""
     epoch, request = procedure.journal.take_lease(procedure.pair, procedure.id), procedure.request
     opened = ProcedureOpened(
         dag_id=procedure.identity.dag_id,
@@ -55,18 +55,18 @@ def open_run(procedure: Run) -> None:
 
 
 def tell(procedure: Run, step: str, kind: Entry, figures: Mapping[str, Any]) -> None:
-    """Write one entry of a step; figures that are not given are empty."""
+    """Write one journal entry of a step; figures that are not given are empty."""
     empty = procedure.artifacts.save("empty", pd.DataFrame())
     procedure.authority.write(step, kind, whole(step, kind, figures, empty))
 
 
 def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt) -> dict[str, Any]:
-    """A payload that a step writes: what is given, and an empty value for each field that is not.
+    """Return a payload as a step writes it: the given fields, and an empty value for each other field.
 
-    So are plans of which nothing, or no digest, is given.
+    A plan that is not given, or is given without a digest, gets empty fields and its digest.
 
     Args:
-        empty_file: stands for each file that is not given.
+        empty_file: receipt for each file that is not given.
 
     Raises:
         AssertionError: no fact of the step has fields of all these names.
@@ -89,18 +89,18 @@ def _is_read(step: str, kind: Entry, payload: Mapping[str, Any]) -> bool:
 
 
 def entry(step: str, kind: str, at: datetime | None = None, procedure_id: str = "p-1", /, **given: Any) -> Any:
-    """One entry of a journal, its payload as of `whole`."""
+    """Return one journal entry, its payload as of `whole`."""
     payload = whole(step, Entry(kind), given, NO_FILE)
     return types.SimpleNamespace(procedure_id=procedure_id, step=str(step), kind=str(kind), at=at, payload=payload)
 
 
 def stranded_topic(topic: str, **counts: Any) -> dict[str, Any]:
-    """What find_stranded_records says of a topic; counts that are not given are 0."""
+    """Return a topic's row of find_stranded_records; counts that are not given are 0."""
     return _fields(StrandedTopic, NO_FILE) | {"topic": topic, **counts}
 
 
 def _fields(shape: type[Any], empty_file: Receipt) -> dict[str, Any]:
-    """An empty value for each field of a dataclass that needs one, by key."""
+    """Return by key an empty value for each required field of a dataclass."""
     types_of = typing.get_type_hints(shape, include_extras=True)
     return {
         _KEYS.get(field.name, field.name): _empty(types_of[field.name], empty_file)
@@ -110,7 +110,7 @@ def _fields(shape: type[Any], empty_file: Receipt) -> dict[str, Any]:
 
 
 def _empty(annotation: Any, empty_file: Receipt) -> Any:
-    """The value of a type that says nothing: null where that is allowed."""
+    """Return an empty value of a type: None if the type allows it."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _empty(arguments[0], empty_file)

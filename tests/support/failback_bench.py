@@ -1,4 +1,4 @@
-"""A failover that is over, and a failback after it, on a bench."""
+"""A completed failover, and a failback after it, on a bench."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ BACK, OLD = "s.source", "p.source"
 
 
 class WayBack:
-    """Clients went from primary to standby when both logs of `orders` ended at 10; they are taken back.
+    """A failover of the clients from primary to standby, when both logs of `orders` ended at 10, and the failback.
 
     Attributes:
-        failover: the procedure that took them there.
-        procedure: the failback's, once it was opened.
+        failover: the procedure that moved the clients to the standby.
+        procedure: the failback, once it was opened.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class WayBack:
         self.procedure: Run = self.another("b1")
 
     def _moved(self, seeded: bool, started: bool) -> None:
-        """The target was opened, and the flow back seeded, and started if that was asked for."""
+        """Write that the target was opened and the flow back seeded; start this flow if requested."""
         seeds = self.failover.artifacts.save("reverse_seeds", partitions_frame({ORDERS: 9}, "replicated"))
         self.bench.done(
             self.failover, Step.SEED_REVERSE_REPLICATION, **({"seeded": 1, "seeds": seeds} if seeded else {"seeded": 0})
@@ -65,7 +65,7 @@ class WayBack:
         self.bench.journal.release_lease(PAIR, procedure.id, epoch, "completed")
 
     def another(self, run_id: str) -> Run:
-        """Open a failback, after the end of the one before."""
+        """Close the run before and open a failback."""
         if getattr(self, "procedure", None) is not None:
             self._close(self.procedure)
         self.bench.dag_id = "failback"
@@ -74,7 +74,7 @@ class WayBack:
         return self.procedure
 
     def found(self, *rows: dict[str, Any], ends: dict[TopicPartition, int] | None = None) -> None:
-        """find_stranded_records has looked, and what it found was decided on."""
+        """Write the outcome of find_stranded_records, and the decision on the records in it."""
         folder, files = (
             self.procedure.artifacts.folder / "stranded-1",
             pd.DataFrame({"topic": [], "partition": [], "file": [], "sha256": []}),
@@ -102,7 +102,7 @@ class WayBack:
         cluster.log_ends[tp] = offset + 1
 
     def run(self, task: Any, run_id: str | None = None) -> dict[str, Any]:
-        """Execute a step as Airflow does; its figures."""
+        """Execute a step as Airflow does; return its figures."""
         run_id = run_id or self.procedure.identity.run_id
         try:
             task.execute(self.bench.context(run_id))

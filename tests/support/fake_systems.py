@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FakeSystems(Systems):
-    """Asks a bench for every client, each time it needs one."""
+    """Gets every client from a bench, at each use again."""
 
     def __init__(self, bench: Bench, request: Request, topology: Topology, connections: Any) -> None:
         super().__init__(request, topology, connections)
@@ -21,44 +21,44 @@ class FakeSystems(Systems):
 
     @property
     def api(self) -> Any:
-        """Airflow's API."""
+        """Return Airflow's API."""
         return self._bench.api
 
     def cluster(self, alias: str) -> Any:
-        """A cluster, by its connection."""
+        """Return a cluster, by its connection."""
         self.connections.kafka(self.topology.cluster(alias).connection)
         return self._bench.cluster(alias)
 
     def acls(self, cluster: Any) -> Any:
-        """Its ACL entries."""
+        """Return the cluster's ACL entries."""
         return self._bench.acls(cluster)
 
     def reader(self, alias: str, isolation: str = "read_uncommitted") -> Any:
-        """A reader of a cluster's records."""
+        """Return a reader of a cluster's records."""
         return self._bench.reader(alias, isolation)
 
     def writer(self, alias: str) -> Any:
-        """A writer to a cluster."""
+        """Return a writer to a cluster."""
         return self._bench.writer(alias)
 
     def probe(self, alias: str) -> Any:
-        """The same writer, where the topology names a probe."""
+        """Return the same writer, if the topology names a probe connection; else None."""
         return self.writer(alias) if self.topology.cluster(alias).probe_connection else None
 
     def connect_worker(self, flow: Flow) -> Any:
-        """The worker of a flow; refused where the flow has none."""
+        """Return the Connect worker of a flow; refuse a flow without one."""
         return self._bench.workers[flow.worker.removeprefix("connect_")]
 
     def stop_hook(self, flow: Flow) -> Any:
-        """The hook that stops a flow, where the topology names one."""
+        """Return the hook that stops a flow, if the topology names one; else None."""
         return self._bench.hook if flow.stop_hook else None
 
     @property
     def source_probe(self) -> Any:
-        """The application's view of the source, where the topology names one."""
+        """Return the application's view of the source, if the topology names one; else None."""
         return self._bench.source_probe if self.topology.source_probe else None
 
     @property
     def fence_hook(self) -> Any:
-        """The hook that fences, where the topology names one."""
+        """Return the fence hook, if the topology names one; else None."""
         return self._bench.hook if self.topology.fence_hook else None

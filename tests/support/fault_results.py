@@ -1,7 +1,8 @@
-"""The pytest plugin of `make faults`: property tests beside the faults, in parts, and resumed where a run ended.
+"""The pytest plugin of `make faults`: runs fault and property tests in parts, and resumes after an interrupted run.
 
-Results of a commit stand in `.faults/<commit>.jsonl`, a line for each test: what a commit has passed is not run again.
-With uncommitted changes nothing is kept and everything is run.
+Results of a commit are in `.faults/<commit>.jsonl`, one line per test; a test that a commit has passed is not run
+again.
+With uncommitted changes no result is stored and all tests are run.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ FAULTS = "tests/faults/"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the part that is to be run."""
+    """Add the option for the part to run."""
     parser.addoption("--shard", default="1/1", help="the part of all files that is run: 2/3 is the second of three")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch the run."""
+    """Register the plugin of this run."""
     number, _, count = config.getoption("--shard").partition("/")
     if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
         raise pytest.UsageError(f"SHARD={config.getoption('--shard')}: must be i/n with 1 <= i <= n, for example 2/3")
@@ -30,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class FaultResults:
-    """Chooses what is run, and keeps what came out.
+    """Selects the tests to run, and stores their results.
 
     Attributes:
         commit: of the checkout; None with uncommitted changes.
@@ -55,7 +56,7 @@ class FaultResults:
         items[:] = chosen
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the result once the test is over, teardown included."""
+        """Store the result once the test has ended, teardown included."""
         if report.failed:
             self._failed.add(report.nodeid)
         if report.when == "teardown" and self.commit:
@@ -64,7 +65,7 @@ class FaultResults:
                 print(json.dumps({"test": report.nodeid, "passed": report.nodeid not in self._failed}), file=file)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Say how much of the whole this commit has passed."""
+        """Print how many of all tests this commit has passed."""
         if self.commit is None:
             terminalreporter.write_line("faults: uncommitted changes, so results are not kept")
             return
@@ -74,7 +75,7 @@ class FaultResults:
         )
 
     def _passed(self) -> set[str]:
-        """Tests whose last result on this commit is a pass; a skipped test counts as one."""
+        """Return the tests whose last result on this commit is a pass; a skipped test counts as passed."""
         if self.commit is None or not self._file.exists():
             return set()
         results = [json.loads(line) for line in self._file.read_text(encoding="utf-8").splitlines()]

@@ -1,4 +1,4 @@
-"""A run whose source was given up, and its steps."""
+"""Steps of a run whose source is declared lost."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ def execute(bench: Any, step: Step, attempt: int = 1) -> dict[str, Any]:
 
 
 def act(bench: Any, step: Step) -> Any:
-    """What a step does when it is begun, whether or not it was done before."""
+    """Do a step's work, whether or not the step was done before; return its result."""
     return STEPS[step](task_id=step.value).act(bench.procedure(), bench.context())
 
 
 def denials(bench: Any) -> set[AclEntry]:
-    """The denials on the target."""
+    """Return the DENY entries on the target."""
     return {e for e in bench.clusters["standby"].acls if e.permission == "deny"}
 
 
 def boundary(bench: Any) -> dict[TopicPartition, int]:
-    """The boundary that was written."""
+    """Return the boundary in the journal."""
     procedure = bench.procedure()
     return frame_partitions(procedure.artifacts.load(figures_of(procedure, STOP)["boundary"]), "offset")
 
 
 def moving(bench: Any, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
-    """The target's log grows at each of so many looks."""
+    """Let the target's log end grow at each of the first ``looks`` reads."""
     target, number, ends = bench.clusters["standby"], itertools.count(1), bench.clusters["standby"].ends
 
     def grown(partitions: Any, **kwargs: Any) -> dict[TopicPartition, int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class JsonHandler(BaseHTTPRequestHandler):
-    """Reads the body of a request and answers with JSON, without a log."""
+    """Reads a request's body and answers with JSON; logs nothing."""
 
     def content(self) -> bytes:
         """Return the request's body."""
@@ -27,12 +27,12 @@ class JsonHandler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
-        """Stay quiet."""
+        """Log nothing."""
 
 
 @contextmanager
 def served(handler: type[BaseHTTPRequestHandler], port: int = 0) -> Iterator[str]:
-    """Serve for the length of a block; gives the address."""
+    """Serve during the block; yield the address."""
     server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     server.daemon_threads = True
     Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Ordinary clients of a lab that is up: one topic, one record, one reader."""
+"""Ordinary clients of a running lab: one topic, one record, one reader."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ HEADERS = [("h", b"\x00\xff1"), ("empty", None)]
 
 
 def acl_filter(permission: AclPermissionType = AclPermissionType.ANY) -> AclBindingFilter:
-    """Match every entry of a permission on everything, or of both."""
+    """Return a filter that matches every ACL entry, or every entry of one permission."""
     return AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, permission)
 
 
 def client(lab: Lab, alias: str, principal: str) -> dict:
-    """The librdkafka settings of a principal of a cluster."""
+    """Return a principal's librdkafka settings for a cluster."""
     return {**lab.status()["clusters"][alias]["client_properties"][principal], "log_level": 0}
 
 
 def refusals(lab: Lab, alias: str, topic: str, **settings: object) -> list[str]:
-    """Write one record as an ordinary producer; answers why it was refused."""
+    """Write one record as an ordinary producer; return the names of the errors, [] if it was accepted."""
     seen: list[str] = []
     producer = Producer({**client(lab, alias, "producer"), "message.timeout.ms": 20_000, **settings})
     producer.produce(
@@ -52,12 +52,12 @@ def new_topic(lab: Lab, alias: str, partitions: int = 3) -> str:
 
 
 def mirrored(lab: Lab, topic: str) -> str:
-    """The name of a topic of the primary on the standby."""
+    """Return the name that a topic of the primary has on the standby."""
     return topic if lab.load().policy == "identity" else f"primary.{topic}"
 
 
 def read_one(lab: Lab, topic: str, partitions: int = 3) -> list:
-    """Headers of the first record of a topic on the standby."""
+    """Return the headers of the first record of a topic on the standby."""
     consumer = reader(lab, "consumer", [TopicPartition(topic, partition, 0) for partition in range(partitions)])
     try:
         message = wait_until(
@@ -69,7 +69,7 @@ def read_one(lab: Lab, topic: str, partitions: int = 3) -> list:
 
 
 def reader(lab: Lab, principal: str, partitions: list[TopicPartition]) -> Consumer:
-    """A consumer on the standby that reads these partitions from their beginning."""
+    """Return a consumer on the standby that reads these partitions from their beginning."""
     settings = {"group.id": "t", "isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"}
     consumer = Consumer({**client(lab, "standby", principal), **settings})
     consumer.assign(partitions)

@@ -1,4 +1,4 @@
-"""What stands in for Spark and for the flight recorder in tests of steps that do without the source."""
+"""Stand-ins for Spark and for the flight recorder in tests of steps that work without the source."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ _SIDES = {"source": "primary", "target": "standby"}
 
 
 class JobsWithoutSpark:
-    """Runs the jobs in this process, through their own checks of what they are given; records come from what a test
-    put into the bench's clusters.
+    """Runs the jobs in this process, with their own checks of the input.
+
+    Records come from the bench's clusters, into which a test has put them.
 
     Attributes:
         given: input folders, in order.
-        made: output folders, likewise.
+        made: output folders, in order.
     """
 
     def __init__(self, bench: Any) -> None:
         self.bench, self.given, self.made = bench, [], []
 
     def submit(self, procedure: Any, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
-        """In the place of spark-submit."""
+        """Run a job in this process, in place of spark-submit."""
         try:
             sources.await_input(given, 5)
         except ContractBroken as error:
@@ -89,7 +90,7 @@ class JobsWithoutSpark:
     def write_older(
         self, access: Any, limits: Any, folder: Path, windows: list[Any], chosen: Any = None
     ) -> dict[Any, dict[str, Any]]:
-        """In the place of writing down what only the old logs hold: counts it, each of ten bytes."""
+        """Count records that only the old logs have, each of ten bytes, in place of writing them."""
         told = {}
         for window in windows:
             held = [
@@ -106,7 +107,7 @@ class JobsWithoutSpark:
     def list_stranded(
         self, access: Any, limits: Any, folder: Path, stable_ends: dict[Any, int], chosen: Any = None
     ) -> dict[Any, dict[str, Any]]:
-        """In the place of writing records down: counts them, each of ten bytes."""
+        """Count records, each of ten bytes, in place of writing them."""
         told = {}
         for window, stable in stable_ends.items():
             held = [
@@ -140,7 +141,7 @@ class JobsWithoutSpark:
         )
 
     def read(self, windows: list[Any]) -> list[Records]:
-        """In the place of Kafka."""
+        """Return the bench's records, in place of reading Kafka."""
         found = []
         for window in windows:
             held = self.bench.clusters[_SIDES[window.side]].records.get(
@@ -170,10 +171,13 @@ class Recorder:
     def sample(
         self, *rows: tuple[Kind, dict[str, Any]], answered: bool = True, problems: tuple[str, ...] = (), **told: Any
     ) -> int:
-        """Keep one sample; answers when it was begun, in milliseconds since 1970.
+        """Store one sample; return its start, in milliseconds since 1970.
 
         Args:
-            told: what else its own row says.
+            rows: rows of the sample.
+            answered: whether the source answered.
+            problems: problems of the sample.
+            told: further details in the sample's own row.
         """
         self.at += 10
         sample = RecorderRows(int(self.at * 1000))
@@ -195,7 +199,7 @@ def seen(
     partition: int = 0,
     replicated: int | None = None,
 ) -> tuple[Kind, dict[str, Any]]:
-    """A partition's row of a sample."""
+    """Return a partition's row of a sample."""
     remote = remote or topic
     ids = {"topic_id": f"id-{topic}", "target_topic_id": f"id-{remote}"}
     ends = {
@@ -209,5 +213,5 @@ def seen(
 
 
 def held(group: str, position: int, topic: str = "orders", partition: int = 0) -> tuple[Kind, dict[str, Any]]:
-    """A position's row of a sample."""
+    """Return a position's row of a sample."""
     return Kind.POSITION, {"group": group, "topic": topic, "partition": partition, "position": position}

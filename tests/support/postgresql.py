@@ -1,6 +1,6 @@
-"""PostgreSQL servers of the tests' own, from the programs of Debian's package, on a socket in a folder of their own.
+"""Start PostgreSQL servers for tests, with the programs of Debian's package, each on a socket in its own folder.
 
-A guardian process makes folder and server, and removes both when its input ends: also when the tests are killed.
+A guardian process creates folder and server, and removes both when its input ends, also if the tests are killed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Server:
         self._numbers = count(1)
 
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
-        """SQLAlchemy's URL of a database."""
+        """Return SQLAlchemy's URL of a database."""
         return f"postgresql+psycopg://{user}@/{database}?host={self.folder}"
 
     def execute(self, *statements: str, database: str = "postgres") -> list[Any]:
@@ -54,11 +54,11 @@ class Server:
             return cursor.fetchall() if cursor.description else []
 
     def connect(self, database: str = "postgres", user: str = "postgres") -> psycopg.Connection:
-        """A connection whose statements are transactions."""
+        """Return a connection on which each statement is a transaction."""
         return psycopg.connect(host=str(self.folder), dbname=database, user=user, autocommit=True)
 
     def make_database(self, options: str = "") -> str:
-        """A new and empty database; return its name."""
+        """Create a new and empty database; return its name."""
         name = f"journal_{next(self._numbers)}"
         self.execute(f"CREATE DATABASE {name} {options}")
         return name
@@ -66,7 +66,7 @@ class Server:
 
 @contextmanager
 def running_server(standby_of: Server | None = None) -> Iterator[Server]:
-    """A server that ends with the block, or with this process."""
+    """Yield a server that ends with the block, or with this process."""
     command = [sys.executable, "-m", "tests.support.postgresql", *([str(standby_of.folder)] if standby_of else [])]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -107,7 +107,7 @@ def guard(primary: str | None) -> None:
 
 
 def unprivileged_account() -> dict[str, Any]:
-    """Whom the server runs as, in the words of `subprocess`: PostgreSQL refuses root."""
+    """Return the account of the server as arguments of `subprocess`, because PostgreSQL refuses root."""
     if os.geteuid() != 0:
         return {}
     names = {entry.pw_name for entry in pwd.getpwall()}
@@ -116,7 +116,7 @@ def unprivileged_account() -> dict[str, Any]:
 
 
 def make_data(folder: Path, account: dict[str, Any], primary: str | None) -> None:
-    """An empty cluster, or a copy of the primary's that follows it."""
+    """Create an empty database cluster, or a copy of the primary's that follows the primary."""
     data = folder / "data"
     if primary:
         make = [program("pg_basebackup"), "-D", data, "-h", primary, "-U", "postgres", "-R", "-c", "fast", "--no-sync"]
@@ -131,7 +131,7 @@ def make_data(folder: Path, account: dict[str, Any], primary: str | None) -> Non
 
 
 def wait_until_ready(folder: Path, server: subprocess.Popen[bytes]) -> None:
-    """Return when the server takes connections."""
+    """Wait until the server accepts connections."""
     deadline = time.monotonic() + 60
     while subprocess.run([program("pg_isready"), "-q", "-h", folder], check=False).returncode:
         if server.poll() is not None or time.monotonic() > deadline:
@@ -140,7 +140,7 @@ def wait_until_ready(folder: Path, server: subprocess.Popen[bytes]) -> None:
 
 
 def program(name: str) -> str:
-    """The path of one of the server's programs."""
+    """Return the path of one of the server's programs."""
     return str(postgresql_programs() / name)
 
 

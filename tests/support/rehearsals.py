@@ -1,4 +1,4 @@
-"""A rehearsal that must come out without a finding; what integration and fault tests have in common."""
+"""Rehearsals that must have no finding, for integration and fault tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEED = int(os.environ.get("SWITCHBACK_SEED", "4177"))
 
 
 def concluded_without_findings(rehearsal: Rehearsal) -> Path:
-    """Run the failover of a workload under load, which the check passes; return its evidence folder."""
+    """Fail over under load; assert that the check passes; return the evidence folder."""
     with kept_if_it_fails(rehearsal.lab.root, rehearsal.folder):
         verdict = rehearsal.conclude("approver")
         assert verdict.passed, "\n".join(verdict.lines(limit=5))
@@ -37,14 +37,14 @@ def concluded_without_findings(rehearsal: Rehearsal) -> Path:
 def lost_without_findings(
     state: Path, folder: Path, accident: Accident, rate: int, seed: int = SEED, **choices: Any
 ) -> tuple[dict[str, Any], Counter[str]]:
-    """Rehearse without the source of a lab that is up, which the check passes; return evidence and figures."""
+    """Fail over without the source of a running lab; assert that the check passes; return its results."""
     with kept_if_it_fails(state, folder):
         return _lost_without_findings(state, folder, accident, rate, seed, **choices)
 
 
 @contextmanager
 def kept_if_it_fails(state: Path, folder: Path) -> Iterator[None]:
-    """Copy what a lab knows of a block that failed: it is taken down before anybody can look."""
+    """Copy a lab's files if the block fails, because the lab is taken down afterwards."""
     try:
         yield
     except BaseException:
@@ -84,7 +84,7 @@ def _lost_without_findings(
 
 
 def _page_shows(page: Path, evidence: dict[str, Any]) -> None:
-    """The page is of this evidence, draws its loss, and does not say of a fence that is armed that there is none."""
+    """Assert that the page is of this evidence, draws its loss, and does not deny an armed fence."""
     text = page.read_text(encoding="utf-8")
     drawn = [row for row in evidence["loss"] if row["possible_to"] is None or row["possible_to"] > row["from_offset"]]
     assert evidence["digest"] in text and "Clients were not fenced" not in text
@@ -95,7 +95,7 @@ def _page_shows(page: Path, evidence: dict[str, Any]) -> None:
 def trips_without_findings(
     state: Path, folder: Path, trips: Sequence[tuple[Leaving, Returning]], rate: int, seed: int = SEED, **workload: Any
 ) -> Counter[str]:
-    """Go to and fro on a lab that is up, which the check passes; return the figures of all changes together."""
+    """Run round trips on a running lab; assert that the check passes; return all figures together."""
     with kept_if_it_fails(state, folder):
         verdict = rehearse_round_trips(state, folder, seed, rate, trips, **workload)
         assert verdict.passed, "\n".join(verdict.lines(limit=5))
@@ -116,7 +116,7 @@ def trips_without_findings(
 
 
 def exact_list(rehearsal: LostSourceRehearsal) -> Path:
-    """Have a run that nobody approves list what the returned source holds and the target never got."""
+    """Let a run that is not approved list the records of the returned source that the target never got."""
     params = {"override_source_lost": "it is back, and only its list is wanted", "approval_wait_seconds": 3}
     rehearsal.run(None, "what is stranded on the old source?", seconds=300, **params)
     folder, evidence = rehearsal.evidence()
@@ -129,7 +129,7 @@ def exact_list(rehearsal: LostSourceRehearsal) -> Path:
 
 
 def _receipts_hold(made: Path) -> None:
-    """Each listed file, stranded or uncommitted, is the one that its row of the inventory names."""
+    """Assert that each listed file, stranded or uncommitted, has the digest in its row of the inventory."""
     rows = pq.read_table(made / "loss.parquet").to_pylist()
     for kind, column in (("stranded", "sha256"), ("uncommitted", "uncommitted_sha256")):
         told = {row["file"]: row[column] for row in rows if row[column] is not None}

@@ -1,7 +1,6 @@
-"""A failback whose stranded records are exported, as far as replaying them needs it: its journal, its files, and
-one process that replays.
+"""A failback with exported stranded records, reduced to the replay: its journal, its files, and a process that replays.
 
-Run as a program it is such a process: what a test kills, freezes and starts twice.
+Run as a program, this module is such a process, which a test kills, freezes and starts twice.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ def stranded(
     headers: Iterable[tuple[str, bytes | None]] = (),
     timestamp: int | None = RECENTLY,
 ) -> Record:
-    """A stranded record."""
+    """Return a stranded record."""
     return Record(topic, partition, offset, timestamp, False, key, value, tuple(headers))
 
 
 def write_export(
     folder: Path, records: Iterable[Record], uncommitted: Mapping[TopicPartition, Mapping[int, str]] = {}
 ) -> pd.DataFrame:
-    """Write records as find_stranded_records does, a file a partition; answers the receipt."""
+    """Write records as find_stranded_records does, one file per partition; return the receipt."""
     parts: dict[TopicPartition, list[Record]] = {}
     for record in records:
         parts.setdefault(record.topic_partition, []).append(record)
@@ -115,7 +114,7 @@ def found_stranded(
     uncommitted: Mapping[TopicPartition, Mapping[int, str]] = {},
     after: str = "planned_failover-r0",
 ) -> None:
-    """The outcome of find_stranded_records, with its export."""
+    """Write the outcome of find_stranded_records, with its export."""
     files = write_export(procedure.artifacts.folder / "export", records, uncommitted)
     first = {
         where: min(r.offset for r in records if r.topic_partition == where)
@@ -134,7 +133,7 @@ def found_stranded(
 
 
 def failed_over(procedure: Run, boundary: Mapping[TopicPartition, int]) -> None:
-    """The failover before, whose target ended at a boundary when clients began to write there."""
+    """Write the failover before the failback; its target ended at ``boundary`` when clients began to write."""
     before = Run.connected(
         Identity("planned_failover", "r0"),
         Request(source="standby", target="primary", reason="before"),
@@ -152,24 +151,24 @@ def failed_over(procedure: Run, boundary: Mapping[TopicPartition, int]) -> None:
 
 
 class OneCluster(Connections):
-    """Connections of which only the new primary's leads somewhere."""
+    """Connections of which only the new primary's reaches a cluster."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         self._folder, self._config = folder, dict(config)
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
-        """The new primary's settings, or nobody's."""
+        """Return the new primary's settings, or an address without a broker."""
         return self._config if connection_id == "new" else {"bootstrap.servers": "127.0.0.1:9"}
 
     def journal_url(self, connection_id: str) -> str:
-        """A file."""
+        """Return the URL of the journal's file."""
         return f"sqlite:///{self._folder}/journal.db"
 
 
 def failback(
     folder: Path, config: Mapping[str, Any], decision: str = "replay", isolation: str = "read_uncommitted"
 ) -> Run:
-    """A failback from `primary`, a real cluster, to `standby`, which nobody asks here."""
+    """Return a failback from `primary`, a real cluster, to `standby`, of which no broker is asked."""
     flows = [
         {
             "source": s,
@@ -201,13 +200,13 @@ def failback(
 
 
 def opened(procedure: Run) -> Run:
-    """The same, holding the lease."""
+    """Open the procedure, which then holds the lease, and return it."""
     open_run(procedure)
     return procedure
 
 
 def replay(procedure: Run) -> dict[str, Any]:
-    """What reconcile_stranded_records does once the decision is approved, in a process of its own epoch."""
+    """Do the work of reconcile_stranded_records after the decision is approved, in a new epoch of the lease."""
     procedure.lease.take_new_epoch()
     work = Replay(procedure, parts_of(procedure), Step.RECONCILE_STRANDED_RECORDS, lambda text: None)
     work.run()
@@ -218,18 +217,18 @@ def replay(procedure: Run) -> dict[str, Any]:
 
 
 def seen(config: dict[str, Any], topic: str, isolation: str = READ_COMMITTED) -> list[Record]:
-    """Everything that a reader finds in a topic."""
+    """Return all records that a reader gets of a topic."""
     return list(RecordReader(config, "primary", isolation).read_all(topic))
 
 
 def origins(records: list[Record]) -> list[tuple[int, int]]:
-    """Partition and offset of where replayed records stood, told by reading their headers as anybody would."""
+    """Return partition and offset of the replayed records' origins, from the headers of the replays."""
     found = [dict(record.headers).get("switchback.origin") for record in records]
     return [tuple(map(int, origin.decode().split("/")[2:])) for origin in found if origin is not None]
 
 
 def many(topic: str, count: int = MANY) -> list[Record]:
-    """Stranded records of four partitions, numbered by offsets with gaps."""
+    """Return stranded records of four partitions, with gaps in their offsets."""
     return [
         stranded(topic, number % 4, 100 + 3 * number, b"k%d" % number, b"v%d" % number, timestamp=RECENTLY + number)
         for number in range(count)
@@ -237,7 +236,7 @@ def many(topic: str, count: int = MANY) -> list[Record]:
 
 
 def process(folder: Path, config: dict[str, Any], waits: bool = False) -> subprocess.Popen:
-    """One process that replays; one that waits has everything loaded, and begins when it is told to."""
+    """Start a process that replays; if it waits, everything is loaded and it begins on request."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("plugins", "spark", "."))}
     started = subprocess.Popen(
         [sys.executable, "-m", "tests.support.replay_process"],
@@ -256,7 +255,7 @@ def process(folder: Path, config: dict[str, Any], waits: bool = False) -> subpro
 
 
 def answer(started: subprocess.Popen) -> dict[str, Any]:
-    """What a process that was let go said at its end."""
+    """Return the last output of a process that was started."""
     return json.loads(started.stdout.read().splitlines()[-1])
 
 

@@ -1,4 +1,4 @@
-"""A site that the recorder samples, in memory."""
+"""A site that the flight recorder samples, in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SYNCS, CHECKPOINTS, BEATS = "mm2-offset-syncs.east.internal", "east.checkpoints.
 
 
 class Cluster:
-    """A cluster of logs: records by partition, None where nobody finds one; `away` makes every question fail."""
+    """A cluster of logs: records by partition, None for an offset without a record; `away` makes every call fail."""
 
     def __init__(self, name: str, asked: list[str]) -> None:
         self.name, self.asked, self.away, self.made = name, asked, False, 0
@@ -43,7 +43,7 @@ class Cluster:
             raise KafkaUnavailable(f"{what} on {self.name} failed", "no answer in time", "look")
 
     def topics(self, names: Iterable[str] | None = None, timeout: float = 0) -> dict[str, Any]:
-        """Topics by name."""
+        """Return the topics by name."""
         self._answer("topics")
         there = sorted(
             {tp.topic for tp in self.logs} & set(names if names is not None else (tp.topic for tp in self.logs))
@@ -58,7 +58,7 @@ class Cluster:
     def ends(
         self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", timeout: float = 0
     ) -> dict[TopicPartition, int]:
-        """Log ends; under read_committed the last stable offsets."""
+        """Return log ends; under read_committed the last stable offsets."""
         self._answer("ends")
         return {
             tp: self.stable.get(tp, len(self.logs[tp])) if isolation == "read_committed" else len(self.logs[tp])
@@ -66,18 +66,18 @@ class Cluster:
         }
 
     def starts(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, int]:
-        """Log starts."""
+        """Return log starts."""
         return dict.fromkeys(partitions, 0)
 
     def groups(self, timeout: float = 0) -> dict[str, GroupInfo]:
-        """Groups, all idle."""
+        """Return the groups, all without members."""
         self._answer("groups")
         return {name: GroupInfo(name, "Empty", "classic", "consumer") for name in self.positions}
 
     def position_columns(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 0
     ) -> PositionColumns:
-        """Positions of the groups that were asked for."""
+        """Return the positions of the given groups."""
         self._answer("positions")
         self.read = list(groups)
         rows = [(group, *tp, position) for group in self.read for tp, position in self.positions[group].items()]
@@ -89,7 +89,7 @@ class Cluster:
 
 
 class Message:
-    """A record as the Kafka client hands it out."""
+    """A record as the Kafka client returns it."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
@@ -98,12 +98,12 @@ class Message:
         return lambda: getattr(self._record, name)
 
     def timestamp(self) -> tuple[int, int]:
-        """Set by whoever wrote it."""
+        """Return the record's create time."""
         return 1, self._record.timestamp
 
 
 class Reader:
-    """Reads a cluster's logs; what is `late` does not come to its end in time."""
+    """Reads a cluster's logs; the end of a `late` partition is not reached in time."""
 
     def __init__(self, cluster: Cluster, isolation: str = "read_uncommitted") -> None:
         self.cluster, self.isolation = cluster, isolation
@@ -111,7 +111,7 @@ class Reader:
         self.taken: list[Any] = []
 
     def spans(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, OffsetSpan]:
-        """Whole logs."""
+        """Return the spans of the whole logs."""
         return {tp: OffsetSpan(0, len(self.cluster.logs[tp])) for tp in partitions}
 
     def scan(
@@ -122,7 +122,7 @@ class Reader:
         take: Callable[[Any], Any] = lambda message: message._record,
         given_up: dict[TopicPartition, str] | None = None,
     ) -> Iterator[Any]:
-        """Records of all spans, of one that is late the first half."""
+        """Return the records of all spans; of a late partition only the first half."""
         for tp, span in spans.items():
             if span.start < span.end:
                 self.cluster.asked.append(f"{self.cluster.name} {tp} from {span.start}")
@@ -136,12 +136,12 @@ class Reader:
     def last_records(
         self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 0
     ) -> dict[TopicPartition, Tail]:
-        """The last record of each."""
+        """Return the last record of each partition."""
         return {tp: Tail(tuple(self.cluster.logs[tp][-1:]), 0, len(self.cluster.logs[tp])) for tp in partitions}
 
 
 class Worker:
-    """A Connect worker of a flow that runs."""
+    """A Connect worker of a running flow."""
 
     def __init__(self) -> None:
         self.away, self.version = False, "4.3.1"
@@ -167,7 +167,7 @@ class Worker:
 
 
 def rows(sample: RecorderRows, kind: str) -> list[dict[str, Any]]:
-    """A sample's rows of one kind, without what they do not have."""
+    """Return a sample's rows of one kind, without null values."""
     found = [
         {name: column[n] for name, column in sample.columns.items() if column[n] is not None}
         for n in range(len(sample))
@@ -176,12 +176,12 @@ def rows(sample: RecorderRows, kind: str) -> list[dict[str, Any]]:
 
 
 def told(sample: RecorderRows) -> dict[str, Any]:
-    """What the sample's own row says."""
+    """Return the details in the sample's own row."""
     return json.loads(rows(sample, "sample")[0]["details"])
 
 
 def commit(site: Any, group: str, **held: int | None) -> None:
-    """A group commits on partitions of orders, named by their number; None takes a position away."""
+    """Commit positions of a group on partitions of orders, named by their number; None deletes a position."""
     known = site.east.positions.setdefault(group, {})
     for number, position in held.items():
         known[TopicPartition("orders", int(number[1:]))] = position
@@ -190,12 +190,12 @@ def commit(site: Any, group: str, **held: int | None) -> None:
 
 
 def pairs(sample: RecorderRows) -> list[tuple[int, int, int]]:
-    """Partition and both offsets of a sample's pairs."""
+    """Return partition and both offsets of a sample's content pairs."""
     return [(row["partition"], row["upstream"], row["downstream"]) for row in rows(sample, "pair")]
 
 
 class OtherWorker:
-    """The Connect worker of the flow the other way."""
+    """The Connect worker of the flow in the other direction."""
 
     def __init__(self, state: str, tasks: tuple[str, ...]) -> None:
         self.state, self.tasks, self.away, self.asked = state, tasks, False, 0

@@ -1,4 +1,4 @@
-"""Spark jobs as their callers start them, and, where a start of Spark shows nothing more, inside this process."""
+"""Start Spark jobs as their callers do or, if a start of Spark shows nothing more, inside this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def submit(job: str, folder: Path, output: Path, *clusters: MockCluster, **setti
 
 
 def run_plain(job: str, folder: Path, output: Path, *clusters: MockCluster) -> Done:
-    """Run a job as a plain program: enough where it must not get as far as Spark."""
+    """Run a job as a plain program, for a job that must end before Spark starts."""
     return _process([sys.executable], job, folder, output, *clusters)
 
 

@@ -1,6 +1,4 @@
-"""Steps of a procedure run in this process on a real lab: everything is the product's own but Airflow and its
-connections.
-"""
+"""Run steps of a procedure in this process on a real lab, with stand-ins for Airflow and its connections only."""
 
 from __future__ import annotations
 
@@ -66,46 +64,46 @@ class LabConnections(Connections):
         self._known = airflow_connections(lab)
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
-        """librdkafka's configuration."""
+        """Return librdkafka's configuration."""
         return dict(self._known[connection_id]["extra"])
 
     def login(self, connection_id: str) -> tuple[str, str, str]:
-        """Base URL, login and password."""
+        """Return base URL, login and password."""
         known = self._known[connection_id]
         return known["host"], known.get("login", ""), known.get("password", "")
 
     def check_spark(self, connection_id: str) -> None:
-        """The lab's Spark runs in the task: no login stands on its command line."""
+        """Do nothing: the lab's Spark runs in the task, and no login is on its command line."""
         assert self._known[connection_id]["host"].startswith("local")
 
     def journal_url(self, connection_id: str) -> str:
-        """The journal's URL."""
+        """Return the journal's URL."""
         return self._known[connection_id]["extra"]["url"]
 
 
 class Answers:
-    """Airflow's own API, as far as steps ask it: one person started the run, another answers."""
+    """Stand-in for Airflow's API, as far as steps use it: one person started the run, another person answers."""
 
     def __init__(self) -> None:
         self._given: dict[str, HitlAnswer] = {}
 
     def dag_run(self, dag_id: str, run_id: str) -> DagRun:
-        """The run."""
+        """Return the run."""
         return DagRun(dag_id, run_id, "running", "operator")
 
     def hitl(self, dag_id: str, run_id: str, task_id: str) -> HitlAnswer | None:
-        """The gate."""
+        """Return the gate's answer."""
         return self._given.get(task_id)
 
     def approve(self, gate: str, digest: str) -> None:
-        """The approver says yes to this digest."""
+        """Store the approver's approval of this digest."""
         self._given[gate] = HitlAnswer(
             f"Plan {digest}", "", (APPROVE,), (APPROVE,), "approver", "approver", datetime.now(UTC), {}, None
         )
 
 
 class Stage:
-    """One lab, its source cluster as clients see it, and runs of the first steps on it."""
+    """One lab, its source cluster as clients use it, and runs of the first steps on it."""
 
     def __init__(self, state: Path) -> None:
         self.lab = Lab(state)
@@ -114,7 +112,7 @@ class Stage:
     # -- the procedure -------------------------------------------------------------------------------------------
 
     def procedure(self, run_id: str, **params: Any) -> Run:
-        """A run with these params beside source, target and reason."""
+        """Return a run with these params, besides source, target and reason."""
         topology = load_topology(self.lab.topology)
         request = check_params(topology, {"source": "primary", "target": "standby", "reason": "a test", **params})
         made = Run.connected(Identity("planned_failover", run_id), request, topology, LabConnections(self.lab))
@@ -144,36 +142,36 @@ class Stage:
                 woken = True
 
     def fenced(self, run_id: str, **params: Any) -> Run:
-        """A run up to and with its fence."""
+        """Run the steps up to fence_producers; return the run."""
         procedure = self.procedure(run_id, **params)
         self.run(procedure, *BEFORE_THE_FENCE, Step.FENCE_PRODUCERS)
         return procedure
 
     def give_back(self, procedure: Run) -> dict[str, Any]:
-        """Return to the source and let go of the pair."""
+        """Return to the source and release the lease; return the figures."""
         figures = self.run(procedure, Step.RETURN_TO_SOURCE)
         procedure.journal.release_lease(procedure.pair, procedure.id, procedure.lease.epoch, "returned")
         return figures
 
     def notes(self, procedure: Run, step: Step) -> list[dict[str, Any]]:
-        """What a step noted."""
+        """Return a step's notes in the journal."""
         return [e.payload for e in procedure.journal.entries(procedure.id, step, Entry.NOTE)]
 
     # -- the clusters --------------------------------------------------------------------------------------------
 
     def admin(self, alias: str = "primary") -> AdminClient:
-        """A superuser's admin client."""
+        """Return a super user's admin client."""
         return admin_client(self.lab, alias)
 
     def create(self, topics: dict[str, int]) -> None:
-        """Topics on the source, mirrored to the target."""
+        """Create topics on the source, and wait until they are mirrored to the target."""
         client = self.admin()
         for future in client.create_topics([NewTopic(name, count, 1) for name, count in topics.items()]).values():
             future.result(_SECONDS)
         await_mirrored(self.lab.status(), "standby", topics)
 
     def add_users(self, *names: str) -> None:
-        """SCRAM users on both clusters."""
+        """Create SCRAM users on both clusters."""
         for alias in ALIASES:
             client = self.admin(alias)
             made = [
@@ -187,25 +185,25 @@ class Stage:
         self.logins |= {name: {"sasl.username": name, "sasl.password": f"{name}-password"} for name in names}
 
     def properties(self, principal: str, alias: str = "primary") -> dict[str, Any]:
-        """How a principal connects."""
+        """Return a principal's client settings."""
         known = self.lab.client_properties(alias, principal if principal not in self.logins else "admin")
         return {**known, **self.logins.get(principal, {}), "log_level": 0}
 
     def acls(self, alias: str = "primary") -> set[Acl]:
-        """Every ACL entry of a cluster, as a superuser sees it."""
+        """Return every ACL entry of a cluster, read as a super user."""
         client = self.admin(alias)
         asked = acl_filter()
         return {_plain(binding) for binding in client.describe_acls(asked, request_timeout=_SECONDS).result(_SECONDS)}
 
     def allow(self, *entries: AclBinding, aliases: Iterable[str] = ALIASES) -> None:
-        """Add ACL entries, on both clusters unless said otherwise."""
+        """Add ACL entries, on both clusters unless an alias is given."""
         for alias in aliases:
             client = self.admin(alias)
             for future in client.create_acls(list(entries), request_timeout=_SECONDS).values():
                 future.result(_SECONDS)
 
     def remove_acls(self, alias: str, kinds: Iterable[ResourceType]) -> None:
-        """Remove all entries on resources of these kinds that are literal wildcards."""
+        """Remove all ACL entries on resources of these kinds whose name is the literal wildcard."""
         client = self.admin(alias)
         filters = [
             AclBindingFilter(
@@ -219,7 +217,7 @@ class Stage:
     def write(
         self, principal: str, topic: str, partition: int = 0, key: bytes | None = None, value: bytes = b"x"
     ) -> str:
-        """Write one record; "ok", or Kafka's name of what refused it."""
+        """Write one record; return "ok", or Kafka's name of the error."""
         said: list[str] = []
         producer = Producer({**self.properties(principal), "message.timeout.ms": 10_000, "message.send.max.retries": 0})
         producer.produce(
@@ -229,7 +227,7 @@ class Stage:
         return said[0] if said else "no answer"
 
     def commit(self, principal: str, group: str, topic: str, offset: int) -> str:
-        """Commit a position as a consumer that was restarted does; "ok", or Kafka's name of what refused it."""
+        """Commit a position as a restarted consumer does; return "ok", or Kafka's name of the error."""
         consumer = Consumer({**self.properties(principal), "group.id": group, "enable.auto.commit": False})
         try:
             consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
@@ -240,7 +238,7 @@ class Stage:
         return "ok"
 
     def read(self, principal: str, topic: str, isolation: str = "read_uncommitted") -> str | list[bytes | None]:
-        """Values of partition 0 as a principal reads them, or Kafka's name of what refused it."""
+        """Return the values of partition 0 as a principal reads them, or Kafka's name of the error."""
         own = {
             "group.id": f"{principal}-reads",
             "enable.auto.commit": False,
@@ -264,18 +262,18 @@ class Stage:
         return "no end"
 
     def positions(self, group: str) -> dict[tuple[str, int], int]:
-        """What a group committed on the source."""
+        """Return a group's committed positions on the source."""
         held = Consumer({**self.properties("admin"), "group.id": group}).committed(
             [TopicPartition(t, 0) for t in self.topics()], timeout=_SECONDS
         )
         return {(tp.topic, tp.partition): tp.offset for tp in held if tp.offset >= 0}
 
     def topics(self) -> list[str]:
-        """Topics of the source that are not internal."""
+        """Return the topics of the source that are not internal."""
         return [t for t in self.admin().list_topics(timeout=_SECONDS).topics if not t.startswith("__")]
 
     def end(self, topic: str, partition: int = 0, stable: bool = False) -> int:
-        """Log end of a partition, or its last stable offset."""
+        """Return the log end of a partition, or its last stable offset."""
         client, tp = self.admin(), TopicPartition(topic, partition)
         level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
         return client.list_offsets({tp: OffsetSpec.latest()}, isolation_level=level)[tp].result(_SECONDS).offset
@@ -283,7 +281,7 @@ class Stage:
     def open_transaction(
         self, name: str, topic: str, partitions: Iterable[int] = (0,), seconds: float = 600.0
     ) -> Producer:
-        """A transaction of the ordinary producer with three records a partition, left open."""
+        """Leave a transaction of the ordinary producer open, with three records per partition."""
         producer = Producer(
             {**self.properties("producer"), "transactional.id": name, "transaction.timeout.ms": int(seconds * 1000)}
         )
@@ -297,7 +295,7 @@ class Stage:
 
 
 def commit_error(producer: Producer) -> str:
-    """What an application is told when it commits its transaction: "ok", or Kafka's name of the error."""
+    """Commit an application's transaction; return "ok", or Kafka's name of the error."""
     try:
         producer.commit_transaction(_SECONDS)
     except KafkaException as error:
@@ -314,7 +312,7 @@ def acl(
     host: str = "*",
     permission: str = "ALLOW",
 ) -> AclBinding:
-    """One ACL entry."""
+    """Return one ACL entry."""
     return AclBinding(
         ResourceType[kind],
         name,
