@@ -1,4 +1,4 @@
-"""Independent checker: compares the clusters with the records that clients wrote; imports nothing of the product."""
+"""Independent checker: compare the clusters with the records that clients wrote; imports none of the product."""
 
 from __future__ import annotations
 

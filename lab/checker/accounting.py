@@ -71,7 +71,7 @@ def unaccounted_records(
 
 
 def stale_keys(owed: Sequence[Owed], log: Sequence[Held], exported: set[int]) -> list[Owed]:
-    """Return, per key, the latest acknowledged record that is not exported, if it is not the key's latest in the log.
+    """Return, per key, the latest acknowledged, not exported record, if it is not the key's latest in the log.
 
     A key is left out if a later, exported record is the key's latest in the log, or if the key's latest acknowledged
     record is a tombstone and the log has no record of the key.

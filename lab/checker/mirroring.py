@@ -1,4 +1,4 @@
-"""Classify the records of one log: copies, repeats, late records, and records mirrored back to their own cluster.
+"""Classify the records of one log: copies, repeats, late records, records mirrored back to their own cluster.
 
 Clients write to one cluster at a time, so the records of a correct log are ordered by period (the time between two
 client moves). A flow that begins at the right offset copies no record of an earlier period, and no record back to the

@@ -1,4 +1,4 @@
-"""Fetch jars with PySpark's Ivy into a folder per user outside of the checkout, and compare them with a manifest.
+"""Fetch jars with PySpark's Ivy into a folder outside of the checkout, and compare them with a manifest.
 
 Standard library only: set-up runs this module before packages are installed.
 """

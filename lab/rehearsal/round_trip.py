@@ -1,4 +1,4 @@
-"""Round trips of clients on a lab: failover (planned, or after the loss of the source) and failback, with checks."""
+"""Round trips of clients on a lab: failover (planned, or after a loss of the source) and failback, checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load: producers in processes of their own, which follow neither drain requests nor routing and write until stopped.
+"""Load: producers in processes of their own, which ignore drain requests and routing and write until stopped.
 
 While the cluster refuses their writes, the producers try again a few times a second, so that a gap in the fence would
 be observed. Every acknowledgement is stored with its time.

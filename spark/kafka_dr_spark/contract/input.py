@@ -226,9 +226,9 @@ def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
 def tagged_rows(
     folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional: Iterable[int] = (FLOOR, SYNC_BACK)
 ) -> Iterable[pa.Table]:
-    """Return the rows of a job's input files as tables: a list, or an iterable that reads the files at each iteration.
+    """Return the rows of a job's input files as tables.
 
-    A list is returned if all rows fit into memory.
+    The result is a list if all rows fit into memory, else an iterable that reads the files at each iteration.
 
     Args:
         folder: input folder.

@@ -1,4 +1,4 @@
-"""Write a job's output to a scratch folder and rename this folder, so that the output exists in full or not at all."""
+"""Write a job's output to a scratch folder and rename it, so that the output exists in full or not at all."""
 
 from __future__ import annotations
 

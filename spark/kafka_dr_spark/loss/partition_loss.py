@@ -1,4 +1,4 @@
-"""Determine the loss of one partition from the flight recorder's samples and the target's log. Why: decisions/0008.
+"""Determine one partition's loss from the flight recorder's samples and the target's log. Why: decisions/0008.
 
 Invariants:
 
@@ -240,7 +240,7 @@ def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
 
 
 def _loss_by_claims(case: Case, seen: PartitionLastSeen, claims: LossClaims, least: Loss) -> Loss:
-    """Return the loss that begins at the higher of two ends: of Connect's claim, and of the lower claim of both pairs.
+    """Return the loss that begins at the higher end of two claims: Connect's, and the lower claim of both pairs.
 
     The loss never begins below the loss ``least``. It is certain if it begins at `claims.below`. If `below` is None,
     the loss is certain if both pairs claim the same end and the source had no gap from the lower pair on.
@@ -352,7 +352,7 @@ def _loss_by_content(case: Case, originals: Records, copies: Records, first: int
 
 
 def _mirrored_at_most(new: list[int], copied: list[int]) -> int:
-    """Return how many of the source's next records can have copies at most, given that records are mirrored in order.
+    """Return how many of the source's next records can have copies at most, if records are mirrored in order.
 
     Args:
         new: contents of the source's next records.

@@ -176,7 +176,7 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
 
 
 def rereads_of(case: Case, rows: TaskRows) -> dict[str, list[Any]]:
-    """Return three columns of a partition's row: its groups, their bounds of re-reads, and whether they may have moved.
+    """Return three columns of a partition's row: its groups, their bounds of re-reads, whether they may have moved.
 
     A bound is None if the group may get no target position. A group may have moved if it may have read on after its
     position was recorded.

@@ -1,4 +1,4 @@
-"""Translate positions without the source, from log ends that the flight recorder sampled; safe by decisions/0008.
+"""Translate positions without the source, from the flight recorder's samples; safe by decisions/0008.
 
 A *floor* is a sample (E, D) of a partition's log ends: E on the source, D on the target.
 
