@@ -64,7 +64,7 @@ class ClientLogs:
 
     @classmethod
     def of(cls, events: Sequence[dict[str, Any]]) -> ClientLogs:
-        """Sort the events of all clients by kind, cluster and group; each client's events must be in order."""
+        """Return the events of all clients by kind, cluster and group; each client's events must be in order."""
         logs = cls()
         for event in sorted((event for event in events if event["event"] == "started"), key=lambda event: event["at"]):
             positions = {

@@ -43,7 +43,7 @@ class CheckResult:
         return not self.findings
 
     def add(self, findings: list[Finding], **figures: int) -> None:
-        """Add the findings of one check, and add its figures to those of the same name."""
+        """Add the findings of one check, and add its figures to the figures of the same names."""
         self.findings += findings
         self.figures.update(figures)
 

@@ -172,7 +172,7 @@ class Ledger:
             self._add_acknowledgement(self.periods[period], acknowledgement)
 
     def take_clients(self, *folders: Path) -> None:
-        """Replace the demo clients' events in all periods by those of their log folders; oldest folder first."""
+        """Replace the demo clients' events in all periods by the events in their log folders, oldest folder first."""
         events: list[list[dict[str, Any]]] = [[] for _ in self.periods]
         for event in (event for folder in folders for event in events_in(folder)):
             events[self._period_of(event["cluster"], event["at"])].append(event)

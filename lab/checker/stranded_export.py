@@ -16,7 +16,7 @@ class Export(NamedTuple):
     """One export, by partition of the returned cluster (`Place`): content digests by offset.
 
     Args:
-        stranded: records that were never replicated; without those of uncommitted transactions.
+        stranded: records that were never replicated, except records of uncommitted transactions.
         older: replicated records that the other cluster no longer has, and that are lost if the topic is recreated.
         uncommitted: offsets of the records that the export lists as part of uncommitted transactions.
     """

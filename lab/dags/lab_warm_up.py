@@ -13,7 +13,7 @@ from airflow.sdk import dag, task
 
 @dag(schedule=None, catchup=False, tags=["lab"], doc_md=__doc__)
 def lab_warm_up() -> None:
-    """One task that succeeds."""
+    """Define a DAG with one task that succeeds."""
 
     @task(retries=5, retry_delay=timedelta(seconds=1))
     def run_once() -> str:

@@ -178,7 +178,7 @@ def find_process(pid: int) -> Sighting | None:
 
 
 def list_processes() -> Iterator[Sighting]:
-    """Yield all processes of the machine, also those of other users."""
+    """Yield all processes of the machine, including processes of other users."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (sighting := find_process(int(entry.name))):
             yield sighting

@@ -130,7 +130,7 @@ class StrandedChecks(TripChecks):
                 )
 
     def _note_followers(self) -> None:
-        """Remove from the ledger's stranded records those that a resumed flow has mirrored (default naming only)."""
+        """Remove records that a resumed flow has mirrored from the ledger's stranded records (default naming only)."""
         for log, apart in self.ledger.stranded.items() if self.names.policy != "identity" else ():
             if apart and log in self.seen.logs and not (self.trip.lost and log[0] == self.trip.source):
                 apart -= self._mirrored_later(log, apart)  # noqa: PLW2901 (changes the ledger's own set)

@@ -22,5 +22,5 @@ class Segment(NamedTuple):
 
     @property
     def closed(self) -> bool:
-        """Whether the segment has an end, because the direction changed; it then holds copies of all its originals."""
+        """Whether the segment has an end, because the direction changed; all its originals then have copies."""
         return self.source_to is not None

@@ -178,8 +178,8 @@ def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
 def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) -> Search:
     """Return the offsets of source records that are copies of records no longer on the target, and the evidence.
 
-    If there are too many copies to compare, the offsets of all copies are returned. MirrorMaker 2's repeats are among
-    them, because a repeat looks the same as a copy of a deleted record with the same content.
+    If there are too many copies to compare, the offsets of all copies are returned. The offsets of MirrorMaker 2's
+    repeats are included, because a repeat equals a copy of a deleted record with the same content.
 
     Args:
         copies: source range that holds copies only, end exclusive.

@@ -1,11 +1,11 @@
 """Translate positions in a segment whose copies are on the source and whose originals are on the target.
 
 Why: decisions/0013. MirrorMaker 2 copied the originals from target to source in their order; after a restart it jumped
-back to a lower original and copied again from that one on. Take the highest original with a copy below a position: it
-and all lower originals are *reached* at the position, because they have copies below it. A group that came to the
+back to a lower original and copied again from there on. Take the highest original with a copy below a position: this
+original and all lower originals are *reached* at the position: they have copies below it. A group that came to the
 position by reading has read these originals. A group that a failover placed at the position has not: the failover
 placed the group at the last copies of the records that the group had not read. So no group continues above the lowest
-original with a copy at or above its position, and the bound says how many originals the group may have read
+original with a copy at or above its position, and the bound is the number of originals that the group may have read
 nevertheless.
 
 Invariants:

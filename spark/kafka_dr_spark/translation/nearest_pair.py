@@ -66,7 +66,7 @@ def nearest_place(
     Args:
         pairs: pairs of the partition.
         bounds: bounds of the partition.
-        index: index of the last pair with u <= position; -1 if there is none: the answer is the target's log start.
+        index: index of the last pair with u <= position; -1 if no pair has such a u, to return the target's log start.
         position: source position.
         exact_pairs: whether a pair at the position itself may give an exact answer, if no later range can hide a
             restart.
