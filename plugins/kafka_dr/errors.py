@@ -3,13 +3,13 @@
 SwitchbackError
 ├── BadInput                 params, topology or names that cannot be used; nothing was changed
 ├── Refusal                  a step refuses to act; a retry without a change gives the same answer
-│   ├── NotReady             a readiness gate is closed
+│   ├── NotReady             a readiness check failed, or a condition of the step does not hold yet
 │   ├── SourceNotLost        the source was not shown to be lost, and the run has no override
-│   ├── LeaseLost            another procedure holds the pair of clusters, or a newer epoch exists
+│   ├── LeaseLost            another procedure holds the lease, or this procedure's lease has ended
 │   ├── ApprovalMissing      no valid approval of this very plan
-│   ├── FenceNotProven       writes or commits still get through, or the fence cannot be proven
-│   └── Contradiction        evidence disagrees with itself
-├── Superseded               a newer process of the same procedure took the epoch; this process must not act
+│   ├── FenceNotProven       clients' writes or commits still succeed, or no test could prove that they are refused
+│   └── Contradiction        two observations contradict each other, or an observation contradicts the journal
+├── Superseded               a newer process of the same procedure has a newer epoch; this process must not act
 ├── DeadlinePassed           a wait ended at its deadline
 ├── ReadBackFailed           a value read back differs from the value written
 └── SystemUnavailable        an outside system did not answer, or answered with an error
@@ -24,7 +24,13 @@ from __future__ import annotations
 
 
 class SwitchbackError(Exception):
-    """Base of all errors: the reason, what was seen, and what to do next."""
+    """Base of all errors.
+
+    Attributes:
+        reason: what was wrong, without full stop.
+        seen: what was observed; empty if `reason` says all.
+        next_step: what a person should do; empty if unknown.
+    """
 
     def __init__(self, reason: str, seen: str = "", next_step: str = "") -> None:
         self.reason = reason
@@ -56,7 +62,7 @@ class Refusal(SwitchbackError):
 
 
 class NotReady(Refusal):
-    """A readiness gate is closed."""
+    """A readiness check failed, or a condition of the step does not hold yet."""
 
 
 class SourceNotLost(Refusal):
@@ -64,7 +70,7 @@ class SourceNotLost(Refusal):
 
 
 class LeaseLost(Refusal):
-    """Another procedure holds the pair of clusters, or a newer epoch exists."""
+    """Another procedure holds the lease on the pair of clusters, or this procedure's lease has ended."""
 
 
 class ApprovalMissing(Refusal):
@@ -72,15 +78,15 @@ class ApprovalMissing(Refusal):
 
 
 class FenceNotProven(Refusal):
-    """Writes or commits still get through, or the fence cannot be proven."""
+    """Clients' writes or commits still succeed, or no test could prove that they are refused."""
 
 
 class Contradiction(Refusal):
-    """Evidence disagrees with itself; a person decides."""
+    """Two observations contradict each other, or an observation contradicts the journal; a person decides."""
 
 
 class Superseded(SwitchbackError):
-    """A newer process of the same procedure took the epoch; this process must not act."""
+    """A newer process of the same procedure has a newer epoch; this process must not act."""
 
 
 class DeadlinePassed(SwitchbackError):
@@ -99,7 +105,7 @@ class KafkaUnavailable(SystemUnavailable):
     """A Kafka cluster did not answer, or answered with an error.
 
     Attributes:
-        from_broker: whether a broker reported the error, not the client (which does so if no broker answered).
+        from_broker: True if a broker reported the error; False if the Kafka client did, for example without an answer.
     """
 
     from_broker = False
@@ -118,4 +124,4 @@ class ArchiveUnavailable(SystemUnavailable):
 
 
 class HookUnavailable(SystemUnavailable):
-    """A hook (drain, probe, routing, fence, stop) or Airflow's own API did not answer."""
+    """A hook (drain, probe, routing, fence, stop) or Airflow's own API did not answer, or not as its contract says."""

@@ -1,4 +1,4 @@
-"""Reads Airflow's REST API under Switchback's own account: runs and who started them, gates and who answered."""
+"""Reads Airflow's REST API under Switchback's own account: runs and their starters, gates and their answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ _AUTHENTICATED_TRIGGERS = ("rest_api", "ui")
 
 @dataclass(frozen=True)
 class DagRun:
-    """A DAG run; `triggering_user_name`: who started it, None if unknown or not authenticated by Airflow."""
+    """A DAG run.
+
+    Attributes:
+        triggering_user_name: user who started the run; None if unknown, or if Airflow did not authenticate the user.
+    """
 
     dag_id: str
     run_id: str
@@ -29,12 +33,12 @@ class DagRun:
 
 @dataclass(frozen=True)
 class HitlAnswer:
-    """One gate's question and answer; until somebody answers, the answer's fields are None or empty.
+    """One gate's question and answer; until a person answers, the answer's fields are None or empty.
 
     Attributes:
-        responded_by_id: id of who answered: the user name under the simple auth manager, a number under FAB.
-        responded_by_name: user name of who answered, under both auth managers.
-        responded_at: time of the answer; also set if the gate expired and took its defaults, without a person.
+        responded_by_id: id of the person who answered: the user name under the simple auth manager, a number under FAB.
+        responded_by_name: user name of the person who answered, under both auth managers.
+        responded_at: time of the answer; also set if the gate expired and took its defaults, with no person's answer.
     """
 
     subject: str
@@ -49,7 +53,7 @@ class HitlAnswer:
 
     @property
     def digest(self) -> str:
-        """The digest of what the gate asks to approve: the last word of the subject."""
+        """Return the digest of what the gate asks to approve, which is the last word of the subject."""
         return self.subject.rpartition(" ")[2]
 
 
@@ -136,7 +140,12 @@ class AirflowApi:
         if not answer.ok or not isinstance(answer.body, dict) or not answer.body.get("access_token"):
             # The body of a refused login may repeat the credentials (422 does), so no error shows the body.
             seen = f"HTTP {answer.status}" if answer.status else answer.text
-            raise self._endpoint.failure(f"Airflow's API issued no token to user {self._username!r}", seen)
+            raise self._endpoint.failure(
+                f"Airflow's API issued no token to user {self._username!r}",
+                seen,
+                "log in to Airflow with user and password of the Airflow connection that `airflow_api` in the topology"
+                " names, and correct the connection if Airflow refuses the login",
+            )
         return str(answer.body["access_token"])
 
     def _require_object(self, document: Any, what: str) -> dict[str, Any]:

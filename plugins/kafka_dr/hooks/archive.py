@@ -1,4 +1,4 @@
-"""The flight recorder's archive: Parquet files by kind of rows and hour, on any file system that fsspec knows.
+"""The flight recorder's archive: Parquet files by kind of rows and hour, on any file system of fsspec.
 
 Invariants
 1. A file exists as a whole or not at all: on a file system it is renamed from a temporary name, on an object store it
@@ -60,11 +60,11 @@ class Archive:
         """Read all rows of one kind in the hours from that of `since` to that of `until`, both included.
 
         Args:
-            since: None for the archive's first hour.
-            until: None for its last hour.
+            since: a time in the first hour; None for the archive's first hour.
+            until: a time in the last hour; None for the archive's last hour.
 
         Returns:
-            None if there are no files.
+            The rows of all files; None if these hours have no files.
         """
         for _ in range(_READ_ATTEMPTS - 1):
             try:
@@ -97,7 +97,7 @@ class Archive:
         return merged
 
     def expire(self, before: datetime) -> int:
-        """Delete all files of hours that ended before a time, unfinished ones, too; return how many were deleted."""
+        """Delete all files of hours that ended before a time, also temporary files; return how many were deleted."""
         expired = [
             n
             for kind in self.kinds()
@@ -108,7 +108,7 @@ class Archive:
         return len(expired)
 
     def kinds(self) -> list[str]:
-        """The kinds of rows that have files, sorted."""
+        """Return the kinds of rows that have files, sorted."""
         with self._border("listing", self._root):
             return sorted(self._names(self._root))
 
@@ -117,7 +117,7 @@ class Archive:
     def _hours(
         self, kind: str, since: datetime | None, until: datetime | None, unfinished: bool = False
     ) -> Iterator[tuple[str, list[str]]]:
-        """Yield each hour with its file names, oldest first; `unfinished` adds temporary files of dead writers."""
+        """Yield each hour with its file names, oldest first; `unfinished` adds temporary files of killed writers."""
         first = since.astimezone(UTC).strftime(_HOUR) if since else ""
         last = until.astimezone(UTC).strftime(_HOUR) if until else "9"
         with self._border("listing", kind):
@@ -142,7 +142,7 @@ class Archive:
                 )
 
     def _names(self, path: str) -> list[str]:
-        """List the names in a folder, [] without a folder; fsspec's cache is not used."""
+        """Return the names in a folder, [] if the folder does not exist; fsspec's cache is not used."""
         self._fs.invalidate_cache(path)
         try:
             return [path.rsplit("/", 1)[-1] for path in self._fs.ls(path, detail=False)]
@@ -161,7 +161,7 @@ class Archive:
         )
 
     def _valid(self, names: list[str]) -> list[str]:
-        """Return an hour's file names without files whose rows are in a merged file."""
+        """Return an hour's file names, leaving out files whose rows are in a merged file."""
         replaced = {name for merged in names if "/merged-" in merged for name in self._source_files(merged)}
         return [name for name in names if name.rsplit("/", 1)[-1] not in replaced]
 
@@ -220,7 +220,8 @@ class Archive:
             raise ArchiveUnavailable(
                 f"{what} in the archive failed",
                 f"{where}: {type(error).__name__}",
-                "Check the archive's file system and its credentials.",
+                "Make sure that the file system or bucket under `recorder` in the topology can be reached from this"
+                " machine, has room, and accepts the credentials of its Airflow connection.",
             ) from error
 
 

@@ -11,7 +11,7 @@ def write_whole(path: Path, text: str, mode: int) -> None:
     """Write a text to a temporary file that only its owner may read, set `mode`, and rename the file to `path`.
 
     Raises:
-        OSError: the write failed; the file at `path` is unchanged.
+        OSError: the write failed. The file at `path` is unchanged, or already new if only the folder was not synced.
     """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
@@ -27,6 +27,6 @@ def write_whole(path: Path, text: str, mode: int) -> None:
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the folder, too: otherwise a power cut may undo the rename
+        os.fsync(folder)  # Without a sync of the folder, a power cut may undo the rename.
     finally:
         os.close(folder)

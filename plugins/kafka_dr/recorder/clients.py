@@ -1,4 +1,7 @@
-"""The recorder's clients of both clusters and of Connect, and what one sample read of a cluster."""
+"""The recorder's clients of source, target and Connect, and what one sample read of a cluster (`Side`).
+
+Source and target are the clusters of the recorded flow.
+"""
 
 from __future__ import annotations
 
@@ -65,11 +68,12 @@ class Access:
 
 @dataclass(frozen=True)
 class Side:
-    """What one sample read of one cluster; both mappings are empty if the cluster did not answer.
+    """Topics and logs of one cluster, as one sample read them.
 
     Attributes:
-        topics: topics by name.
-        spans: log start and log end of each partition of the flow.
+        answered: whether the cluster answered; if not, both mappings are empty.
+        topics: all topics of the cluster, by name.
+        spans: log start and log end of each partition that the flow mirrors (on the target: into which it mirrors).
     """
 
     answered: bool

@@ -1,7 +1,7 @@
 """Finds content pairs: each target partition's newest record, located on the source by content (decisions/0008).
 
 Invariant: records are compared while they are read and never stored. A source partition that cannot be read to its end
-in time gets no new pair; the other partitions get theirs all the same.
+in time gets no new pair; every other partition gets its pair all the same.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from kafka_dr.recorder.clients import ASK_SECONDS, Access
 
 #: Limit of source offsets read in one turn, over all partitions. Turn n of a sample reads from `starts[n]` on.
 _MOST_RECORDS = 200_000
-#: Source offsets that a partition may be searched for at least: fewer would miss a record mirrored a moment ago.
+#: Least number of source offsets searched per partition: fewer would miss a record that was mirrored a moment ago.
 _LEAST_SHARE = 1_000
-#: Offsets read below the target's end to get its newest record; the second number if the first gives none: with a
-#: transactional MirrorMaker 2, markers follow the newest record.
+#: Number of offsets read below the target's log end to get the newest record. The second number is used if the first
+#: gives no record: with a transactional MirrorMaker 2, transaction markers follow the newest record.
 _LOOK_BACKS = (1, 16)
 
 
 class NewestRecords(NamedTuple):
-    """Offset and hashes of a target partition's newest record.
+    """Offset and hashes of one target partition's newest record.
 
     Attributes:
         glance: the record's `_quick_hash`; fingerprints are compared only if the quick hashes are equal.
@@ -50,7 +50,7 @@ class Pairing:
     """Finds a flow's content pairs, sample by sample; each search begins at its partition's last pair."""
 
     def __init__(self, access: Access, seconds: float) -> None:
-        """Begin without pairs; nothing is read yet.
+        """Begin with no content pairs; nothing is read yet.
 
         Args:
             seconds: time limit for all reads of one sample.
@@ -61,11 +61,11 @@ class Pairing:
         self._queued: set[TopicPartition] = set()
 
     def owe(self, changed: Iterable[TopicPartition]) -> None:
-        """Queue changed partitions for a search; each stays queued until a sample has searched it to its end."""
+        """Queue changed partitions for a search; each stays queued until one search has read its range to the end."""
         self._queued.update(changed)
 
     def write(self, rows: RecorderRows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
-        """Search the queued partitions and write the pairs; return a note that names partitions without a new pair.
+        """Search the queued partitions and write the pairs; return [], or one note that names those with no new pair.
 
         Args:
             now: the state of every partition of the flow on both clusters, in this sample.
@@ -122,9 +122,10 @@ class Pairing:
         newest: Mapping[TopicPartition, NewestRecords],
         ends_at: float,
     ) -> dict[TopicPartition, OwnPair]:
-        """Return the pairs found, by partition.
+        """Return the pairs found, by source partition.
 
-        Source ends are read after the newest target records: the source records that these are copies of lie below.
+        The source's log ends are read after the target's newest records, so the originals of these records lie below
+        the log ends.
         """
         ends = self._access.source.ends(list(newest), self._access.source_records.isolation, ASK_SECONDS)
         share = max(_LEAST_SHARE, _MOST_RECORDS // len(newest))
@@ -145,7 +146,7 @@ class Pairing:
         pairs: dict[TopicPartition, OwnPair] = {}
         turns = max(len(search.starts) for search in searches.values())
         for turn in range(turns):
-            # Before the last turn, keep a third of the time: a partition may use up its turn without reaching its end.
+            # Reserve a third of the time for later turns: a partition may use up a turn before its end is reached.
             seconds = (ends_at - time.monotonic()) * (1 if turn == turns - 1 else 2 / 3)
             spans = {
                 tp: OffsetSpan(search.starts[turn], search.end)
@@ -160,7 +161,7 @@ class Pairing:
         return pairs
 
     def _select_longest_waiting(self, spans: Mapping[TopicPartition, OffsetSpan]) -> dict[TopicPartition, OffsetSpan]:
-        """Return spans of at most `_MOST_RECORDS` offsets together (one span at least), longest unread first."""
+        """Return spans of at most `_MOST_RECORDS` offsets together, one at least; longest unread partition first."""
         chosen: dict[TopicPartition, OffsetSpan] = {}
         records = 0
         for tp in sorted(spans, key=lambda tp: self._last_read_at.get(tp, 0.0)):
@@ -176,7 +177,7 @@ class Pairing:
         searches: Mapping[TopicPartition, SourceSearch],
         seconds: float,
     ) -> dict[TopicPartition, OwnPair | None]:
-        """Return the pair of each partition whose span was read to its end; None if no record there has the content."""
+        """Return the pair of each partition whose span was read to its end; None if no record in it has the content."""
         pair_searches = {tp: PairSearch(searches[tp].newest.offset) for tp in spans}
         timed_out: dict[TopicPartition, str] = {}
         compare = _comparison_with({tp: searches[tp].newest for tp in spans})
@@ -199,7 +200,7 @@ def _as_newest(message: Consumed) -> tuple[TopicPartition, NewestRecords]:
 def _comparison_with(
     newest: Mapping[TopicPartition, NewestRecords],
 ) -> Callable[[Consumed], tuple[TopicPartition, int, bool]]:
-    """Return a function: source record -> partition, offset, whether the target's newest record has its content."""
+    """Return a function: source record -> partition, offset, whether the target's newest record has equal content."""
 
     def compare(message: Consumed) -> tuple[TopicPartition, int, bool]:
         tp = TopicPartition(message.topic(), message.partition())

@@ -1,10 +1,10 @@
 """Records the source's groups and their positions: one row for each change.
 
 Invariants
-1. An answer updates the recorder's state only when all of it was read: after a slow or partial answer the next sample
-   asks again.
-2. A whole listing has every group and every position: one that is not listed no longer exists, whatever earlier rows
-   say.
+1. An answer updates the recorder's state only if the whole answer was read: after a slow or partial answer the next
+   sample asks again.
+2. A whole listing has every group and every position: a group or position that is not listed no longer exists, even if
+   earlier rows have it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SUPPORTED_TYPES = ("classic", "consumer")
 
 
 class Groups:
-    """Reads a flow's groups on the source; remembers the states and positions that were written last."""
+    """Reads a flow's groups on the source; stores the last written states and positions, to write changes only."""
 
     def __init__(self, source: KafkaCluster) -> None:
         self._source = source
@@ -60,9 +60,9 @@ class Groups:
         return WHOLE if whole else CHANGED
 
     def _read_commit_ends(self, source: Side) -> dict[int, int]:
-        """Return the log ends of __consumer_offsets by partition: a group whose partition has not grown is not read.
+        """Return the source's log ends of __consumer_offsets by partition; {} if the source refuses to list them.
 
-        {} if the connection may not see the topic: every group is read.
+        A group is read only if its partition of __consumer_offsets has grown; with {} every group is read.
         """
         commits = source.topics.get(COMMITS_TOPIC)
         partitions = [TopicPartition(COMMITS_TOPIC, p) for p in commits.partitions] if commits else []

@@ -1,12 +1,16 @@
 """Reads a flow's newest state, and the history for translating positions, from the flight recorder's archive.
 
+Words of this module: a *floor* is one sample's log ends of a partition on source and target, from which a target offset
+for a position at or above the source log end can be derived; a *whole listing* is a sample with all groups and
+positions, not only changes.
+
 Invariants
 1. Of a recreated topic only the rows after its recreation count: earlier rows describe another log.
 2. Rows of a topic that had been deleted on the source when the source last answered do not count.
 3. Of groups and positions only rows from the last whole listing on count: a group or position that the listing lacks
    was deleted, or belongs to an earlier group of the same name.
-4. Hours are read, newest first, until they hold an answer of the source, a whole listing of groups and, for every
-   position, a sample with a source end at or below the position; or until no hour is left, or too many rows are read.
+4. Hours are read, newest first, until they hold an answer of the source, a whole listing and, for every position, a
+   floor at or below the position; or until all hours, or more than the allowed number of rows, are read.
 """
 
 from __future__ import annotations
@@ -31,15 +35,15 @@ _MOST_ROWS = 20_000_000
 
 @dataclass(frozen=True)
 class Recorded:
-    """The archive's content as frames; times are milliseconds since 1970. An empty frame means unknown.
+    """The archive's content as frames; times are milliseconds since 1970. An empty frame: no such row is stored.
 
     Attributes:
         partitions: one row per partition, as of the source's last answer: topic, partition, target_topic, topic_id,
             target_topic_id, source_start, source_end, replicated, sampled_at.
         floors: one row per sample and partition: topic, partition, source_end, target_end, replicated, sampled_at.
-            target_end was read before source_end, so records from source_end on have their copies at or above
-            target_end. Samples up to the reverse flow's last activity are left out: that flow may write copies of
-            target records below target_end to the source.
+            target_end was read before source_end, so source records from source_end on have their target copies at or
+            above target_end. Samples up to the reverse flow's last activity are left out: the reverse flow may write
+            copies of target records below target_end to the source.
         syncs: MirrorMaker 2's offset syncs in the order written: topic, partition, upstream, downstream, sequence.
         pairs: content pairs: topic, partition, upstream, downstream, source_end, records, sampled_at.
         positions: one row per group and partition: group, topic, partition, position, position_at (when the position
@@ -49,12 +53,12 @@ class Recorded:
         source_at: when the source last answered; None if never.
         problems: what the last sample could not read.
         gone: topics of the flow that had been deleted on the source when the source last answered.
-        recreated: source topics whose copy on the target was deleted and recreated: what had been mirrored is gone
-            from the target, although Connect's stored offset says that it was mirrored.
+        recreated: source topics whose mirrored topic on the target was deleted and recreated: records mirrored before
+            that are gone from the target, although Connect's stored offset counts them as mirrored.
         flowed_back: whether the reverse flow may have mirrored from target to source, which means that clients may have
-            written on the target. Also True if no sample says whether it ran, as in dedicated mode.
+            written on the target. Also True if no sample states whether the reverse flow ran, as in dedicated mode.
         groups_at: when groups and positions were last read, all or changes only; None without a whole listing.
-        read_to: next offsets to read in MirrorMaker 2's topics, as of the sample at groups_at.
+        read_to: next offsets to read in MirrorMaker 2's internal topics, as of the sample at groups_at.
     """
 
     partitions: pd.DataFrame
@@ -74,9 +78,10 @@ class Recorded:
 
     @property
     def stretches(self) -> pd.DataFrame:
-        """Source ranges [start, end) with a record at every offset, one row per content pair without a gap above it.
+        """Return source ranges [start, end) with a record at every offset, one row per content pair with such a range.
 
-        Target record `downstream` is a copy of source record `start` or of a lower one.
+        The range begins at the pair's source offset. The target record at `downstream` is a copy of the source record
+        at `start` or at a lower offset.
         """
         gapless = self.pairs[self.pairs["records"] == self.pairs["source_end"] - self.pairs["upstream"] - 1]
         return gapless[PARTITION].assign(
@@ -88,7 +93,7 @@ def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
     """Read the archive hour by hour, newest first, as far back as invariant 4 demands; return its content.
 
     Args:
-        most_rows: no further hour is read once more rows are read; a position below all samples read has no floor.
+        most_rows: once more rows than this are read, no further hour is read; some positions then have no floor.
 
     Raises:
         ArchiveUnavailable: the archive cannot be read.
@@ -110,9 +115,9 @@ def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
 
 
 def _without_superseded_rows(hour: pa.Table) -> pa.Table:
-    """Return an hour's rows without checkpoints and with each position's newest row only.
+    """Return an hour's rows, but no checkpoints, and only the newest position row per group, topic and partition.
 
-    Active groups write millions of position rows per hour.
+    This saves memory: active groups add millions of position rows per hour.
     """
     kind = hour["kind"]
     positions = hour.filter(pc.equal(kind, Kind.POSITION.value)).sort_by("at")
@@ -123,7 +128,7 @@ def _without_superseded_rows(hour: pa.Table) -> pa.Table:
 
 
 def _positions_below_samples(recorded: Recorded) -> pd.DataFrame:
-    """Lowest position per partition, of those above its log start and below the source end of its oldest sample."""
+    """Return per partition the lowest position above the log start and below the source end of the oldest floor."""
     oldest = recorded.floors.groupby(PARTITION, as_index=False)["source_end"].min()
     positions = recorded.positions.merge(oldest, on=PARTITION).merge(
         recorded.partitions[[*PARTITION, "source_start"]], on=PARTITION
@@ -135,9 +140,9 @@ def _positions_below_samples(recorded: Recorded) -> pd.DataFrame:
 
 
 def _still_below_samples(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFrame:
-    """Return the positions that also lie below all samples of an older hour; all, if the hour has no samples.
+    """Return the positions that also lie below all source ends of an older hour; all of them if the hour has none.
 
-    A partition that an hour with samples lacks did not exist yet: its position is left out.
+    A partition that an hour with source ends lacks did not exist yet: its position is left out.
     """
     samples = hour.filter(pc.is_valid(hour["source_end"]))
     oldest = samples.group_by(PARTITION).aggregate([("source_end", "min")]).to_pandas()
@@ -150,7 +155,7 @@ def _still_below_samples(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFram
 
 
 def read_samples(tables: Iterable[pa.Table]) -> Recorded:
-    """Return the flow's state and history from tables of samples, in the order in which these were taken."""
+    """Return the flow's state and history from tables of samples, given in the order in which they were taken."""
     all_rows = _frame(tables)
     rows = _since_recreation(all_rows)
     gone = _deleted_topics(rows)
@@ -201,7 +206,7 @@ def _frame(tables: Iterable[pa.Table]) -> pd.DataFrame:
 
 
 def _deleted_topics(rows: pd.DataFrame) -> tuple[str, ...]:
-    """Topics that were deleted on the source, and that the source does not have in any later sample; sorted."""
+    """Return the topics that were deleted on the source, and that the source has in no later sample; sorted."""
     deleted, existing = (
         rows["kind"] == Kind.TOPIC.value,
         (rows["kind"] == Kind.PARTITION.value) & rows["source_end"].notna(),
@@ -211,9 +216,9 @@ def _deleted_topics(rows: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _since_recreation(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows without those from before a topic's recreation on source or target.
+    """Return the rows, but of a topic that was recreated on source or target only those after the recreation.
 
-    Positions are kept if only the target's topic was recreated. Of the first sample after a recreation, syncs,
+    Positions are unaffected if only the target's topic was recreated. Of the first sample after a recreation, syncs,
     checkpoints and content pairs are left out, too: they may belong to the older log.
     """
     source, target = (
@@ -225,7 +230,7 @@ def _since_recreation(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _recreated_at(rows: pd.DataFrame, column: str) -> dict[str, int]:
-    """When each recreated topic was first sampled with its newest id, by topic, in milliseconds since 1970."""
+    """Return by topic when a recreated topic was first sampled with its newest id, in milliseconds since 1970."""
     with_id = rows[(rows["kind"] == Kind.PARTITION.value) & rows[column].notna()]
     previous_id = with_id.groupby("topic")[column].shift()
     changed = with_id[previous_id.notna() & (previous_id != with_id[column])]
@@ -233,7 +238,7 @@ def _recreated_at(rows: pd.DataFrame, column: str) -> dict[str, int]:
 
 
 def _newest_partitions(partition_rows: pd.DataFrame, source_at: int | None) -> pd.DataFrame:
-    """One row per partition, as of the source's last answer; a row is valid until the next row of its partition."""
+    """Return one row per partition, as of the source's last answer: rows are written only when a value changed."""
     newest = partition_rows[partition_rows["source_end"].notna()].drop_duplicates(PARTITION, keep="last")
     names = [*PARTITION, "target_topic", "topic_id", "target_topic_id", "source_start", "source_end", "replicated"]
     return newest[names].assign(sampled_at=pd.array([source_at] * len(newest), "Int64"))
@@ -245,9 +250,9 @@ def _with_last_replicated(partition_rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _flowed_back_at(sample_reports: list[dict[str, Any]]) -> int:
-    """Time of the last sample at which the reverse flow may have mirrored, in ms since 1970; -1 if none.
+    """Return when the reverse flow may last have mirrored, by the samples, in ms since 1970; -1 if it never did.
 
-    If a sample does not say whether the reverse flow ran, the sample before it counts.
+    If a sample does not state whether the reverse flow ran, the answer of the sample before counts.
     """
     last, flows = -1, False
     for report in sample_reports:
@@ -257,10 +262,10 @@ def _flowed_back_at(sample_reports: list[dict[str, Any]]) -> int:
 
 
 def _floors(partition_rows: pd.DataFrame, source_at: int | None, flowed_back_at: int) -> pd.DataFrame:
-    """Source and target log ends per partition and sample, only after the reverse flow was last active.
+    """Return the floors: log ends of both clusters per partition and sample, since the reverse flow was last active.
 
-    Earlier samples are no floors: records that the reverse flow wrote at or above the source's end may be copies of
-    target records below the target's end.
+    Earlier samples are no floors: source records that the reverse flow wrote at or above the source's log end may be
+    copies of target records below the target's log end.
     """
     names = [*PARTITION, "source_end", "target_end", "replicated", "sampled_at"]
     # Rows are written on change only: a partition without a later row had the same values at the source's last answer.
@@ -279,7 +284,7 @@ def _floors(partition_rows: pd.DataFrame, source_at: int | None, flowed_back_at:
 
 
 def _positions(rows: pd.DataFrame, groups: pd.DataFrame, groups_at: int | None) -> pd.DataFrame:
-    """One row per group and partition with its newest position; deleted positions and deleted groups are left out."""
+    """Return one row per group and partition with the newest position; deleted positions and groups are left out."""
     newest = rows.drop_duplicates(["group", *PARTITION], keep="last")
     deleted_at = (
         newest["group"].map(groups[groups["state"] == "Gone"].groupby("group")["at"].max().to_dict()).fillna(-1)

@@ -61,7 +61,7 @@ class ClusterAcls:
             raise KafkaException(outcome)
 
     def entries(self, timeout: float = _SECONDS) -> frozenset[AclEntry]:
-        """All ACL entries on topics, groups, transactional ids and the cluster; empty without an authorizer.
+        """Return all ACL entries on topics, groups, transactional ids and the cluster; empty without an authorizer.
 
         Raises:
             KafkaUnavailable: also if the connection may not read ACL entries, for which librdkafka reports no error.
@@ -84,7 +84,10 @@ class ClusterAcls:
             )
 
     def add(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> None:
-        """Add ACL entries in one request, in this order: a DENY and the ALLOW that limits it must come together."""
+        """Add ACL entries in one request, in this order: a DENY and the ALLOW that limits it must arrive together.
+
+        On a topic without ACL entries a DENY alone would refuse every operation.
+        """
         bindings = [_binding(entry) for entry in dict.fromkeys(entries)]
         if not bindings:
             return
@@ -93,7 +96,7 @@ class ClusterAcls:
                 future.result(timeout + 5)
 
     def remove(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> frozenset[AclEntry]:
-        """Remove exactly these ACL entries, none that are only similar; return those that existed."""
+        """Remove exactly these ACL entries, and no similar entry; return the entries that existed."""
         filters = [_filter(entry) for entry in sorted(set(entries))]
         if not filters:
             return frozenset()
@@ -102,7 +105,7 @@ class ClusterAcls:
             return frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
 
     def missing(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> list[AclEntry]:
-        """Return those of the given ACL entries that the cluster lacks, sorted; brokers apply a change with delay."""
+        """Return the given ACL entries that the cluster lacks, sorted; brokers apply a change with delay."""
         return sorted(set(entries) - self.entries(timeout))
 
 
@@ -117,10 +120,20 @@ def _fields(entry: AclEntry) -> tuple[Any, ...]:
         operation, permission = AclOperation[entry.operation.upper()], AclPermissionType[entry.permission.upper()]
         fields = (_TYPES[entry.resource_type], entry.name, pattern, entry.principal, entry.host, operation, permission)
     except KeyError as error:
-        raise BadInput("an ACL entry uses a word that Kafka does not know", f"{error} in {entry}") from None
+        raise BadInput(
+            f"the Kafka client does not know the word {error} of an ACL entry",
+            str(entry),
+            "no ACL entry was added or removed. The entry comes from the rules of the fence, or from an intent in the"
+            " journal: run the version of Switchback that wrote the intent, with the packages of its requirements.lock",
+        ) from None
     exact = pattern in (ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED)
     if not exact or not all((entry.name, entry.principal, entry.host)) or "ANY" in (operation.name, permission.name):
-        raise BadInput("an ACL entry must be exact: a name, a principal, a host, no filter word", str(entry))
+        raise BadInput(
+            "an ACL entry must be exact: a name, a principal, a host, and neither `any` nor `match`",
+            str(entry),
+            "no ACL entry was added or removed: an inexact entry could remove other entries. Report this message as a"
+            " defect of Switchback",
+        )
     return fields
 
 

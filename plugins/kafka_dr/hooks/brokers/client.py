@@ -73,7 +73,7 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
 
 
 def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
-    """List a cluster's live brokers; KafkaException if it names none, as for seconds after a start or a freeze.
+    """List a cluster's live brokers; KafkaException if the answer names none, as for seconds after a broker's start.
 
     Call this before describe_cluster: librdkafka aborts the whole process if the answer to describe_cluster names no
     broker.
@@ -107,20 +107,28 @@ def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> 
     except FutureTimeout:
         seen = "no answer in time"
     except (TypeError, ValueError) as error:
-        raise BadInput(f"{what} on {alias} failed: the Kafka client cannot use an argument", one_line(error)) from None
+        raise BadInput(
+            f"{what} on {alias} failed: the Kafka client cannot use an argument",
+            one_line(error),
+            f"correct the name or setting that the client refuses: in the params, in the topology, or in the Airflow"
+            f" connection of {alias}",
+        ) from None
     else:
         return
     complaint = last_error()
     seen += f"; the client reports: {complaint}" if complaint else ""
     unavailable = KafkaUnavailable(
-        f"{what} on {alias} failed", seen, f"check the brokers of {alias} and the rights of its connection"
+        f"{what} on {alias} failed",
+        seen,
+        f"run kafka-broker-api-versions.sh against the bootstrap servers of {alias}, on the machine where the task ran;"
+        f" if the brokers answer, compare the rights of the connection's principal on {alias} with README.md, Install",
     )
     unavailable.from_broker = from_broker
     raise unavailable
 
 
 def outcome_of(future: Future[Any], timeout: float) -> Any:
-    """Return a future's result, or the KafkaError that it failed with; `_TIMED_OUT` without an answer in time."""
+    """Return a future's result, or the KafkaError with which the future failed; `_TIMED_OUT` at the timeout."""
     try:
         return future.result(timeout)
     except KafkaException as error:
@@ -137,7 +145,7 @@ def raise_error(value: _T) -> _T:
 
 
 def error_in(value: Any) -> KafkaError | None:
-    """The KafkaError that an answer is, or that of its first failed partition; None without an error."""
+    """Return an answer that is a KafkaError, else the error of its first failed partition; None without an error."""
     if isinstance(value, KafkaError):
         return value
     partitions = value.topic_partitions or [] if isinstance(value, ConsumerGroupTopicPartitions) else []

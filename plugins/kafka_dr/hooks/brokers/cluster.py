@@ -18,7 +18,7 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
     """Reads and changes one cluster's topics, groups and positions; reads its brokers, users and log ends."""
 
     def metadata(self, timeout: float = REQUEST_SECONDS) -> Metadata:
-        """The cluster's live brokers and the partitions' leaders, by one request that any live broker may answer."""
+        """Return the cluster's live brokers and the partitions' leaders, by one request to any live broker."""
         with self._border("reading metadata"):
             answer = self._admin.list_topics(timeout=timeout)
         leaders = {
@@ -28,18 +28,18 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         return Metadata(tuple(sorted(answer.brokers)), leaders)
 
     def cluster_id(self, timeout: float = REQUEST_SECONDS) -> str:
-        """The cluster id, which Kafka's storage was formatted with."""
+        """Return the cluster id, with which Kafka's storage was formatted."""
         with self._border("reading the cluster id"):
             cluster_id: str = self._admin.list_topics(timeout=timeout).cluster_id
         return cluster_id
 
     def brokers(self, timeout: float = REQUEST_SECONDS) -> list[Broker]:
-        """All live brokers, sorted by id; KafkaUnavailable also if the cluster's answer names no broker."""
+        """Return all live brokers, sorted by id; KafkaUnavailable also if the cluster's answer names no broker."""
         with self._border("listing brokers"):
             return sorted((Broker(n.id, n.host, n.port) for n in in_service(self._admin, timeout)), key=lambda b: b.id)
 
     def users(self, timeout: float = REQUEST_SECONDS) -> frozenset[str] | None:
-        """Names of SCRAM users; None if the cluster does not list its users to this connection, or does not answer."""
+        """Return the names of SCRAM users; None if the cluster refuses to list its users, or does not answer."""
         try:
             future: Any = self._admin.describe_user_scram_credentials(request_timeout=timeout)
             return frozenset(future.result(timeout + 5))

@@ -1,4 +1,7 @@
-"""Requests to one cluster by confluent-kafka's AdminClient: repeated if it helps, errors as Switchback's."""
+"""Requests to one cluster by confluent-kafka's AdminClient, repeated after transient errors.
+
+Errors are raised as Switchback's own errors.
+"""
 
 from __future__ import annotations
 
@@ -55,22 +58,22 @@ class ClusterConnection:
 
     @property
     def admin(self) -> AdminClient:
-        """The admin client, for requests about ACLs; its caller keeps this object until the answers have arrived."""
+        """Return the admin client, for requests about ACLs; the caller keeps this object until the answers arrive."""
         return self._admin
 
     def complaint(self) -> str:
-        """The last connection error of the clients, often the true reason of a timeout; empty without an error."""
+        """Return the clients' last connection error, often the true reason of a timeout; empty without an error."""
         for client in filter(None, (self._admin, self._group_client)):
             client.poll(0)
         return self._last_error
 
     def complaints(self) -> frozenset[str]:
-        """Names, as Kafka calls them, of all connection errors that the clients have had so far."""
+        """Return Kafka's names of all connection errors that the clients have had so far."""
         self.complaint()
         return frozenset(self._complaints)
 
     def _coordinators(self) -> AdminClient:
-        """The client for requests to group coordinators; `_forget_coordinators` drops it after a failure."""
+        """Return the client for requests to group coordinators; `_forget_coordinators` drops it after a failure."""
         if self._group_client is None:
             with kafka_border(self.alias, "creating a Kafka client"):
                 self._group_client = AdminClient(self._settings)
@@ -94,7 +97,7 @@ class ClusterConnection:
         return kafka_border(self.alias, what, self.complaint)
 
     def _existing(self, what: str, requests: list[dict[_T, Future[Any]]], timeout: float) -> dict[_T, Any]:
-        """The results of all requests, by key; without topics that do not exist."""
+        """Return the results of all requests, by key; topics that do not exist are left out."""
         answers = {key: outcome_of(future, timeout + 5) for futures in requests for key, future in futures.items()}
         with self._border(what):
             return {

@@ -85,7 +85,7 @@ class GroupCommit:
         return len(self.outcomes) == len(self.wanted)
 
     def requests(self) -> Iterator[CommitRequest]:
-        """The requests for the positions without an outcome, each of at most 5,000 positions."""
+        """Return the requests for the positions without an outcome, each of at most 5,000 positions."""
         if not self.outcomes and 0 < len(self.wanted) <= _COMMIT_LIMIT:
             return iter([CommitRequest(self, self.wanted)])
         unsent = [tp for tp in self.wanted if tp not in self.outcomes]
@@ -94,13 +94,13 @@ class GroupCommit:
 
 @dataclass
 class CommitRequest:
-    """A request with positions of one group: all of the group's, or as many as one request may have."""
+    """A request with positions of one group: all positions of the group, or at most 5,000."""
 
     commit: GroupCommit
     partitions: Collection[TopicPartition]
 
     def wire(self) -> list[WirePartition]:
-        """The request's positions, converted to confluent-kafka's type."""
+        """Return the request's positions, converted to confluent-kafka's type."""
         wanted, plain = self.commit.wanted, self.commit.plain
         if plain and self.partitions is wanted:
             return [WirePartition(topic, partition, offset) for (topic, partition), offset in plain.items()]
@@ -109,7 +109,7 @@ class CommitRequest:
         return [_wire(tp, wanted[tp]) for tp in self.partitions]
 
     def settled(self, outcome: Any, last: bool) -> CommitRequest | None:
-        """Record the final outcomes; return a request for the positions to send again, None if there are none.
+        """Store the final outcomes; return a request for the positions to send again, None if all outcomes are final.
 
         Args:
             outcome: the answer to this request, or the KafkaError that it failed with.
@@ -141,7 +141,7 @@ def commit_requests(
 
 
 def commit_word(error: KafkaError | None) -> str:
-    """The outcome of one partition's commit: `OK`, `GROUP_IS_ACTIVE` or Kafka's name of the error."""
+    """Return the outcome of one partition's commit: `OK`, `GROUP_IS_ACTIVE` or Kafka's name of the error."""
     if error is None:
         return OK
     return GROUP_IS_ACTIVE if error.code() in _ACTIVE else error.name()
@@ -165,7 +165,7 @@ def _wire(tp: TopicPartition, position: int | Position) -> WirePartition:
 
 
 def deletion_word(outcome: Any) -> str:
-    """The outcome of a deletion: `OK` (also if there was no such group), `GROUP_IS_ACTIVE` or Kafka's error name."""
+    """Return a deletion's outcome: `OK` (also if no such group existed), `GROUP_IS_ACTIVE` or Kafka's error name."""
     deleted = not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.GROUP_ID_NOT_FOUND
     return OK if deleted else commit_word(outcome)
 
@@ -182,14 +182,14 @@ class RequestWindow:
         self._drained = drained
 
     def saw(self, good: bool) -> None:
-        """Note whether a request succeeded; after a failure, the next is sent once no request is in flight any more."""
+        """Store whether a request succeeded; after a failure, the next is sent once no request is in flight."""
         if not good:
             self.now, self.draining = 1, True
         elif not self.draining:
             self.now = self.limit
 
     def is_empty(self) -> None:
-        """Note that no request is in flight; call `drained` if there was a failure since the last such call."""
+        """Store that no request is in flight; call `drained` if a request has failed since its last call."""
         if self.draining:
             self.draining = False
             self._drained()

@@ -38,7 +38,7 @@ class ClusterGroups(ClusterConnection):
     """Reads groups and positions of one cluster, commits positions, deletes groups."""
 
     def groups(self, timeout: float = 60.0) -> dict[str, GroupInfo]:
-        """All consumer groups by name, including groups whose positions only an admin client committed.
+        """Return all consumer groups by name, including groups whose positions only an admin client committed.
 
         Members are read only of groups that are not empty.
         """
@@ -205,7 +205,7 @@ def _group(description: Any) -> GroupInfo:
 
 
 def _positions(answer: ConsumerGroupTopicPartitions) -> dict[TopicPartition, Position]:
-    """The committed positions in an answer; a negative offset is librdkafka's mark for no position."""
+    """Return the committed positions in an answer; a negative offset is librdkafka's mark for no position."""
     # Ten thousand groups hold a million positions: `_make` saves a third of the time.
     topic_partition, position = TopicPartition._make, Position._make
     return {

@@ -116,7 +116,8 @@ class KafkaTool:
         return KafkaUnavailable(
             f"Kafka's tool failed at `{what}` on {self._alias}",
             seen,
-            f"check the brokers, the tool's version, and the rights of the connection: {self.rights}",
+            f"make sure that the brokers of {self._alias} run, that the Kafka version under `kafka_tools` in the"
+            f" topology has this command, and that the connection's principal has the rights: {self.rights}",
         )
 
     @contextmanager
@@ -143,12 +144,12 @@ class KafkaTool:
 
 
 def java_program() -> str:
-    """The path of `java`: below JAVA_HOME if set, else from PATH."""
+    """Return the path of `java` below JAVA_HOME if that is set; else `java`, to be found on PATH."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
 
 
 def _last_words(stderr: str) -> str:
-    """The last three lines of a tool's stderr, at most 400 characters, without secrets."""
+    """Return the last three lines of a tool's stderr, at most 400 characters, without secrets."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return without_secrets(" ".join(lines[-3:]))[-400:] or "no text on stderr"

@@ -20,7 +20,7 @@ class LogDirTool(KafkaTool):
     rights = "DESCRIBE on the cluster"
 
     def sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
-        """Bytes of each partition's largest replica; topics that do not exist are left out."""
+        """Return the size of each partition's largest replica, in bytes; topics that do not exist are left out."""
         sizes: dict[TopicPartition, int] = {}
         for batch in in_batches(sorted(set(topics)), _TOPICS):
             sizes |= log_sizes(self._run("--describe", f"--topic-list={','.join(batch)}"))

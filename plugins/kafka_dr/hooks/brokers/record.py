@@ -32,11 +32,11 @@ class Record(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The record's partition."""
+        """Return the record's topic and partition."""
         return TopicPartition(self.topic, self.partition)
 
     def fingerprint(self, with_timestamp: bool = False) -> str:
-        """SHA-256 over key, value and headers, each with its length: equal for records of equal content.
+        """Return the SHA-256 over key, value and headers, each with its length: equal for records of equal content.
 
         Args:
             with_timestamp: whether the timestamp is part of the content.
@@ -89,12 +89,12 @@ class Tail:
 
     @property
     def last(self) -> Record | None:
-        """The last record; None if a read from `scanned_from` to `end` returned no record."""
+        """Return the last record; None if a read from `scanned_from` to `end` returned no record."""
         return self.records[-1] if self.records else None
 
     @property
     def skipped_at_end(self) -> int:
-        """Number of offsets after the last record, which no reader gets: markers, aborted or compacted records."""
+        """Return the number of offsets after the last record: markers, aborted or compacted records."""
         return self.end - (self.records[-1].offset + 1 if self.records else self.scanned_from)
 
 
@@ -115,5 +115,5 @@ def record_of(message: Consumed) -> Record:
 
 
 def key_and_value(message: Consumed) -> tuple[bytes | None, bytes | None]:
-    """A message's key and value: records of MirrorMaker 2's internal topics use nothing else."""
+    """Return a message's key and value: records of MirrorMaker 2's internal topics use nothing else."""
     return message.key(), message.value()

@@ -64,7 +64,7 @@ class RecordReader:
         """
         if isolation not in (READ_COMMITTED, READ_UNCOMMITTED):
             raise BadInput(
-                "there is no such isolation level", repr(isolation), f"{READ_UNCOMMITTED} or {READ_COMMITTED}"
+                "this isolation level does not exist", repr(isolation), f"use {READ_UNCOMMITTED} or {READ_COMMITTED}"
             )
         self.isolation = isolation
         self._alias, self._keeps_client = alias, keeps_client
@@ -153,7 +153,8 @@ class RecordReader:
         if info is None:
             raise KafkaUnavailable(
                 f"topic {topic!r} of {self._alias} does not exist",
-                next_step="check the topic's name, and that MirrorMaker 2 has created the topic",
+                next_step=f"compare the name with the topics of {self._alias}; MirrorMaker 2 creates internal topics"
+                " when its connectors first run",
             )
         spans = self.spans((TopicPartition(topic, p) for p in info.partitions), min(timeout, _METADATA_SECONDS))
         return self.scan(
@@ -163,7 +164,7 @@ class RecordReader:
         )
 
     def spans(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, OffsetSpan]:
-        """Log start and log end by partition; under read_committed the end is the last stable offset."""
+        """Return log start and log end by partition; under read_committed the end is the last stable offset."""
         unique = list(dict.fromkeys(partitions))
         starts = self._cluster.starts(unique, timeout)
         ends = self._cluster.ends(unique, self.isolation, timeout)
@@ -215,7 +216,7 @@ class RecordReader:
             return Consumer(self._config)
 
     def _request_leaders(self, consumer: Consumer, topics: set[str], ends_at: float) -> None:
-        """Let a reused client look up the leaders of new topics; by itself it would wait up to a second for them."""
+        """Let a reused client look up the leaders of new topics; by itself the client would wait up to a second."""
         remaining = ends_at - time.monotonic()
         if self._known_topics and not topics <= self._known_topics and remaining > 0:
             # If no broker answers, the read itself reports the error.
@@ -274,7 +275,7 @@ class RecordReader:
     ) -> str:
         """Handle a message that is an error; return a transient error as text, else an empty text.
 
-        The error "end of partition" finishes its partition. Any other error is noted in `given_up`, or raised.
+        The error "end of partition" finishes its partition. Any other error is stored in `given_up`, or raised.
         """
         tp = TopicPartition(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
@@ -293,7 +294,8 @@ class RecordReader:
         raise KafkaUnavailable(
             f"reading {tp} on {self._alias} failed",
             describe_error(error),
-            "check that the partition exists, and the rights of the connection",
+            f"run kafka-topics.sh --describe on {self._alias}; if the partition exists, grant the connection's"
+            " principal READ and DESCRIBE on the topic",
         )
 
     def _unfinished(self, spans: Mapping[TopicPartition, OffsetSpan], complaint: str) -> KafkaUnavailable:
@@ -302,5 +304,6 @@ class RecordReader:
         return KafkaUnavailable(
             f"not all records on {self._alias} could be read in time",
             f"not read: {names}{client_error}",
-            f"check the brokers of {self._alias}; try again",
+            f"make sure that the brokers of {self._alias} that lead these partitions run, and have time to answer; then"
+            " try again",
         )

@@ -128,7 +128,12 @@ class RecordWriter:
         except KafkaException as error:
             return _verdict(error.args[0], refusals, leader)
         except (TypeError, ValueError, BufferError) as error:
-            raise BadInput(f"this record cannot be written to {topic!r}", str(error)) from None
+            raise BadInput(
+                f"a record cannot be written to {topic!r} of {self._alias}: the Kafka client refuses the record",
+                str(error),
+                "nothing was written. The text states which part of the record the client refuses: report this message"
+                " as a defect of Switchback",
+            ) from None
         return _await_verdict(producer, verdicts, ends_at) or WriteUnknown(
             f"broker {leader} did not acknowledge within {timeout:g} s"
         )
@@ -138,7 +143,7 @@ class RecordWriter:
             return Producer(self._settings)
 
     def _leader(self, topic: str, partition: int, timeout: float) -> int | KafkaError:
-        """The broker id of a partition's leader, or the error because of which the leader is unknown."""
+        """Return the broker id of a partition's leader, or the error because of which the leader is unknown."""
         with kafka_border(self._alias, f"reading the leader of {topic}-{partition}"):
             futures = self._cluster.admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
         topic_info = outcome_of(futures[topic], timeout + 5)

@@ -26,7 +26,7 @@ class ClusterTopics(ClusterConnection):
     """Reads, creates and deletes topics of one cluster; reads log starts and log ends."""
 
     def topics(self, names: Iterable[str] | None = None, timeout: float = 60.0) -> dict[str, TopicInfo]:
-        """The given topics by name, or all topics if `names` is None; topics that do not exist are left out."""
+        """Return the given topics by name, or all topics if `names` is None; topics that do not exist are left out."""
         with self._border("listing topics"):
             sorted_names = sorted(self._admin.list_topics(timeout=timeout).topics if names is None else set(names))
             requests = [
@@ -37,7 +37,7 @@ class ClusterTopics(ClusterConnection):
         return {name: _topic(description) for name, description in descriptions.items()}
 
     def configs(self, topics: Iterable[str], timeout: float = 60.0) -> dict[str, Settings]:
-        """The topics' configurations by topic name; topics that do not exist are left out."""
+        """Return the topics' configurations by topic name; topics that do not exist are left out."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(set(topics))]
         with self._border("reading topic configurations"):
             requests = [
@@ -83,7 +83,11 @@ class ClusterTopics(ClusterConnection):
         """
         topic_info = self.topics([topic], timeout).get(topic)
         if topic_info is None:
-            raise BadInput(f"topic {topic!r} of {self.alias} does not exist")
+            raise BadInput(
+                f"topic {topic!r} of {self.alias} does not exist",
+                f"the topic should get {total} partitions",
+                f"find out which client deleted the topic from {self.alias}; no partition was added",
+            )
         if len(topic_info.partitions) >= total:
             self._await_partitions(topic, total, timeout)
             return False
@@ -99,7 +103,7 @@ class ClusterTopics(ClusterConnection):
         return bool(self.delete_topics([name], timeout))
 
     def delete_topics(self, names: Iterable[str], timeout: float = REQUEST_SECONDS) -> list[str]:
-        """Delete topics with all their records, wait until none is listed any more; return those that existed.
+        """Delete topics with all their records, wait until none is listed any more; return the names that existed.
 
         Raises:
             ReadBackFailed: some topics still exist after the timeout.
@@ -111,13 +115,16 @@ class ClusterTopics(ClusterConnection):
         while remaining := sorted(self.topics(sorted_names, timeout)) if sorted_names else []:
             if time.monotonic() > ends_at:
                 raise ReadBackFailed(
-                    f"topics of {self.alias} were deleted, and the cluster still lists them", first_few(remaining, 10)
+                    f"topics of {self.alias} were deleted, and the cluster still lists them",
+                    first_few(remaining, 10),
+                    f"wait until kafka-topics.sh --list on {self.alias} lists none of these topics, then try again. If"
+                    " a topic stays, start the brokers with its replicas, and stop clients that create the topic again",
                 )
             time.sleep(0.1)
         return deleted
 
     def _delete_batch(self, names: list[str], timeout: float) -> list[str]:
-        """Delete topics in one request and return those that existed."""
+        """Delete topics in one request and return the names of those that existed."""
         with self._border(f"deleting {len(names)} topics"):
             futures = self._admin.delete_topics(names, request_timeout=timeout, operation_timeout=timeout)
         return [
@@ -136,17 +143,22 @@ class ClusterTopics(ClusterConnection):
                 return
             if time.monotonic() > ends_at or len(leaders) > total:
                 counts = f"{len(leaders)} partitions, {leaders.count(None)} without leader"
-                raise ReadBackFailed(f"topic {topic!r} of {self.alias} should have {total} partitions", counts)
+                raise ReadBackFailed(
+                    f"topic {topic!r} of {self.alias} should have {total} partitions",
+                    counts,
+                    f"run kafka-topics.sh --describe on {self.alias}. Start the brokers of partitions without leader;"
+                    " if the number of partitions is wrong, find out which client created or changed the topic",
+                )
             time.sleep(0.1)
 
     def starts(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, int]:
-        """Log start by partition; one call takes thousands of partitions."""
+        """Return the log start by partition; one call takes thousands of partitions."""
         return self._offsets(partitions, OffsetSpec.earliest(), READ_UNCOMMITTED, timeout)
 
     def ends(
         self, partitions: Iterable[TopicPartition], isolation: str = READ_UNCOMMITTED, timeout: float = 60.0
     ) -> dict[TopicPartition, int]:
-        """Log end by partition, or last stable offset under read_committed; one call takes thousands of partitions."""
+        """Return the log end by partition, or the last stable offset under read_committed; takes many partitions."""
         return self._offsets(partitions, OffsetSpec.latest(), isolation, timeout)
 
     def _offsets(

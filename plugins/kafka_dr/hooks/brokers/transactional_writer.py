@@ -2,7 +2,7 @@
 
 A transactional id belongs to one writer at a time. `fence` takes the id over: the broker aborts the open transaction of
 an older writer, which can neither write nor commit any more, even if it was only frozen. No clock and no lease is
-trusted.
+trusted. This is Kafka's fencing of producers, not the fence of a cluster.
 """
 
 from __future__ import annotations
@@ -158,7 +158,14 @@ class RecordReplay:
             except KafkaException as error:
                 raise self._refusal("writing", (self._delivery_errors or [error.args[0]])[0]) from None
             except (TypeError, ValueError, BufferError) as error:
-                raise BadInput(f"a record cannot be written to {record.topic!r} of {self._alias}", str(error)) from None
+                raise BadInput(
+                    f"a record cannot be written to {record.topic!r} of {self._alias}: the Kafka client refuses the"
+                    " record",
+                    str(error),
+                    "the text states which part of the record the client refuses. No record of this transaction is"
+                    " committed: the transaction is aborted at once, or by its coordinator after"
+                    f" {TRANSACTION_SECONDS} s",
+                ) from None
         try:
             unacknowledged = producer.flush(max(0.1, ends_at - time.monotonic()))
         except (KafkaException, SystemError) as error:
@@ -169,7 +176,8 @@ class RecordReplay:
             raise KafkaUnavailable(
                 f"writing to {self._alias} failed",
                 f"{unacknowledged} records were not acknowledged within {self._timeout:g} s",
-                f"check the brokers of {self._alias}",
+                f"make sure that the brokers of {self._alias} run, and have enough in-sync replicas; then try again. No"
+                " record of this transaction is committed",
             )
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
@@ -203,7 +211,7 @@ class RecordReplay:
                 self.close()
 
     def _fatal_error(self) -> KafkaError | None:
-        """Ask the client for a fatal error, which it reports by callback or exception; None if it has none."""
+        """Return the client's fatal error, which the client reports by callback or exception; None without one."""
         try:
             if self._producer is not None:
                 self._producer.poll(0)
@@ -217,20 +225,21 @@ class RecordReplay:
             return Superseded(
                 f"{what} on {self._alias} was refused",
                 f"{describe_error(error)}: another process uses {self._id}, or the coordinator aborted the transaction",
-                "Nothing: the next attempt reads which records are committed",
+                "Nothing: the next attempt of the task reads which records are committed, and writes only the others",
             )
         if error.code() in _PERMANENT:
             return NotReady(
                 f"{self._alias} refuses a record",
                 describe_error(error),
-                "check that the topic exists and accepts the record (max.message.bytes,"
-                " message.timestamp.before.max.ms, cleanup.policy)",
+                "no record of this transaction is committed. Compare the record with its topic on"
+                f" {self._alias}: the topic must exist, and its max.message.bytes, message.timestamp.before.max.ms and"
+                " cleanup.policy must accept the record",
             )
         unavailable = KafkaUnavailable(
             f"{what} on {self._alias} failed",
             describe_error(error),
-            f"check the brokers of {self._alias} and the rights of its connection: WRITE on topics and on"
-            " transactional ids",
+            f"make sure that the brokers of {self._alias} run, and that the connection's principal has WRITE on the"
+            f" topics and on the transactional id {self._id}; the next attempt reads which records are committed",
         )
         unavailable.from_broker = error.code() > 0
         return unavailable

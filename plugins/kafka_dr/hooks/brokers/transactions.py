@@ -34,24 +34,24 @@ class TransactionTool(KafkaTool):
         self.end(OWN_ID)
 
     def known(self) -> list[KnownTransaction]:
-        """Every transactional id that the connection may describe, with its state."""
+        """Return every transactional id that the connection may describe, with its state."""
         return known_transactions(self._run("list"))
 
     def open_on(self, partition: TopicPartition) -> list[OpenTransaction]:
-        """A partition's open transactions, oldest first, without the fields that only their coordinators know."""
+        """Return a partition's open transactions, oldest first; fields that only their coordinators know are unset."""
         return open_on(
             partition,
             self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}"),
         )
 
     def producers_on(self, partition: TopicPartition) -> list[Producer]:
-        """Every producer that a partition's leader still remembers, the latest writer first."""
+        """Return every producer that a partition's leader still lists, the latest writer first."""
         return producers_of(
             self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}")
         )
 
     def started_and_timeout(self, transactional_id: str) -> tuple[int | None, int | None]:
-        """A transaction's start (ms since 1970) and timeout (ms), from its coordinator; None for an unknown number."""
+        """Return a transaction's start (ms since 1970) and timeout (ms), by its coordinator; None if unknown."""
         return started_and_timeout(self._run("describe", f"--transactional-id={transactional_id}"))
 
     def end(self, transactional_id: str) -> None:
@@ -59,7 +59,7 @@ class TransactionTool(KafkaTool):
         self._run("forceTerminateTransaction", f"--transactionalId={transactional_id}")
 
     def abort(self, partition: TopicPartition, start_offset: int) -> None:
-        """Abort a transaction on one partition only: for hanging transactions, which no coordinator knows any more."""
+        """Abort a transaction on one partition only: for hanging transactions, which no coordinator lists any more."""
         self._run(
             "abort",
             f"--topic={partition.topic}",

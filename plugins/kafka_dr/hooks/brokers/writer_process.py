@@ -134,15 +134,15 @@ class ReplayProcess:
         return KafkaUnavailable(
             f"the process that writes to {self._alias} has ended, or did not answer",
             seen,
-            "Nothing: the next attempt reads which records are committed",
+            "Nothing: the next attempt of the task reads which records are committed, and writes only the others",
         )
 
 
 def serve_requests(given: IO[bytes], answers: IO[bytes]) -> None:
-    """The child process: serve requests in order until the pipe closes; one that came completely is still served.
+    """Run the child process: serve requests in order until the pipe closes; a complete request is still served.
 
     Args:
-        given: pickled messages: first the arguments of `RecordReplay`, then one per request.
+        given: pickled messages: first the arguments of `RecordReplay`, then one message per request.
         answers: gets one pickled answer per request: None for success, else the error.
     """
     writer: RecordReplay | None = None

@@ -1,1 +1,1 @@
-"""MirrorMaker 2, in a Connect worker or in dedicated mode."""
+"""Clients of MirrorMaker 2, in a Connect worker or in dedicated mode."""

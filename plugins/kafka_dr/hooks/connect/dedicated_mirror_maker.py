@@ -1,4 +1,4 @@
-"""MirrorMaker 2 in dedicated mode, without a REST API, behind the interface of a Connect worker.
+"""MirrorMaker 2 in dedicated mode, without a REST API, with the same Python methods as a Connect worker.
 
 The stop hook counts the running processes, MirrorMaker 2's offsets topic on the target states what was replicated, and
 the topology states the settings. The only possible change is to stop the processes.
@@ -48,19 +48,19 @@ class DedicatedMirrorMaker:
         self._hook, self._read = hook, read
 
     def worker(self, timeout: float = 30.0) -> ConnectWorker:
-        """A worker with empty texts: in dedicated mode, version and cluster id are unknown."""
+        """Return a worker with empty version and cluster id: in dedicated mode both are unknown."""
         return ConnectWorker("", "")
 
     def connectors(self) -> list[str]:
-        """Names of source and checkpoint connector, as the topology states them."""
+        """Return the names of source and checkpoint connector, as the topology states them, sorted."""
         return sorted(self._connectors)
 
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
-        """The configuration by the topology: the same for every connector of the process."""
+        """Return the settings that the topology states: the same for every connector of the process."""
         return dict(self._settings)
 
     def status(self, name: str, timeout: float = 10.0) -> ConnectorStatus:
-        """RUNNING, with one task per process that the stop hook counts; STOPPED if it counts none."""
+        """Return RUNNING with one task per process that the stop hook counts; STOPPED if the hook counts none."""
         running = self._hook.running(self._flow, timeout=timeout)
         return ConnectorStatus(name, "RUNNING" if running else "STOPPED", dict.fromkeys(range(running), "RUNNING"))
 
@@ -78,7 +78,7 @@ class DedicatedMirrorMaker:
                 raise DeadlinePassed(
                     f"{self._flow} did not stop within {deadline:g} s",
                     str(status),
-                    f"end MirrorMaker 2's processes of {self._flow} manually",
+                    f"end MirrorMaker 2's processes of {self._flow} manually, on the machines where they run",
                 )
             time.sleep(_POLL_SECONDS)
         return status
@@ -92,9 +92,9 @@ class DedicatedMirrorMaker:
         )
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
-        """Read the last replicated offset by partition, as MirrorMaker 2 last flushed it to its offsets topic.
+        """Return the last replicated source offset by partition, as MirrorMaker 2 last flushed it to its offsets topic.
 
-        Records that MirrorMaker 2 did not write are skipped.
+        Records of that topic which MirrorMaker 2 did not write are skipped.
         """
         topic = self._settings.get("offset.storage.topic", f"mm2-offsets.{self._source}.internal")
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}

@@ -36,7 +36,7 @@ class ConnectWorker:
 
 @dataclass(frozen=True)
 class ConnectorStatus:
-    """State of a connector and its tasks, as last published: maybe outdated, and RUNNING is no proof of progress.
+    """State of a connector and its tasks as the worker last published it; RUNNING does not prove that records flow.
 
     Attributes:
         tasks: state by task id.
@@ -70,17 +70,17 @@ class ConnectorStatus:
 
 @dataclass(frozen=True)
 class ConnectorOffsets:
-    """Last replicated offsets by source alias and partition; a second alias means that a write misspelt it."""
+    """Last replicated offsets by source alias and partition; a second alias means that a write misspelt the alias."""
 
     by_alias: dict[str, dict[TopicPartition, int | None]]
 
     @property
     def aliases(self) -> frozenset[str]:
-        """Every source alias with stored offsets."""
+        """Return every source alias with stored offsets."""
         return frozenset(self.by_alias)
 
     def of(self, cluster_alias: str) -> dict[TopicPartition, int | None]:
-        """Last replicated offset by partition, under one source alias; None for a partition stored without offset."""
+        """Return the last replicated offset by partition of a source alias; None for one stored without offset."""
         return self.by_alias.get(cluster_alias, {})
 
 
@@ -108,16 +108,16 @@ class MirrorMaker:
         return f"MirrorMaker({self._endpoint.base_url!r})"
 
     def worker(self, timeout: float = 30.0) -> ConnectWorker:
-        """The worker's version, and the id of its cluster: this proves which cluster the worker belongs to."""
+        """Return the worker's version and its Kafka cluster's id, which proves to which cluster the worker belongs."""
         answer = self._read("/", timeout)
         return ConnectWorker(str(answer.get("version", "")), str(answer.get("kafka_cluster_id", "")))
 
     def connectors(self, timeout: float = 30.0) -> list[str]:
-        """Names of all connectors of the worker, sorted."""
+        """Return the names of all connectors of the worker, sorted."""
         return sorted(self._read("/connectors", timeout, list))
 
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
-        """A connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
+        """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
         config = self._read(f"{_path(name)}/config", timeout)
         return {
             key: "[hidden]" if any(word in key.lower() for word in _SECRET_WORDS) else value
@@ -125,7 +125,7 @@ class MirrorMaker:
         }
 
     def status(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
-        """State of one connector and of its tasks, as the worker answers it."""
+        """Return the state of one connector and of its tasks, as the worker reports it."""
         answer = self._read(f"{_path(name)}/status", timeout)
         try:
             tasks = {int(task["id"]): str(task["state"]) for task in answer["tasks"]}
@@ -140,7 +140,7 @@ class MirrorMaker:
             raise self._endpoint.failure(f"Connect's status of {name} cannot be read", answer) from None
 
     def stop(self, name: str, deadline: float = 120.0) -> ConnectorStatus:
-        """Stop a connector and wait until it is STOPPED without tasks: many seconds if its source cluster is dead."""
+        """Stop a connector and wait until it is STOPPED without tasks: many seconds if its source does not answer."""
         return self._reach(name, "stop", lambda status: status.stopped, deadline)
 
     def ask_to_stop(self, name: str, timeout: float = 30.0) -> None:
@@ -163,15 +163,15 @@ class MirrorMaker:
         """Resume a paused or stopped connector, and wait until the connector and its tasks are RUNNING.
 
         Args:
-            needs_tasks: whether to wait for a task at least; False if perhaps no topic matches the connector's filters
-                yet: such a connector has no task.
+            needs_tasks: whether to wait until the connector has a task; False if perhaps no topic matches the
+                connector's filters yet, because such a connector has no task.
         """
         return self._reach(
             name, "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline
         )
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
-        """Read last replicated offsets by partition, under every source alias; up to a minute old (the last flush)."""
+        """Return last replicated offsets by source alias and partition, as of the last flush, up to a minute ago."""
         answer = self._read(f"{_path(name)}/offsets", timeout)
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}
         try:
@@ -183,14 +183,16 @@ class MirrorMaker:
                 )
         except (KeyError, TypeError, ValueError):
             raise self._endpoint.failure(
-                f"Connect's offsets of {name} are not those of a MirrorMaker 2 source connector", entry
+                f"Connect's offsets of {name} are not those of a MirrorMaker 2 source connector",
+                entry,
+                f"compare `connectors` of this flow in the topology with the connectors at {self._endpoint.base_url}",
             ) from None
         return ConnectorOffsets(by_alias)
 
     def change_offsets(
         self, name: str, cluster_alias: str, last_replicated: Mapping[TopicPartition, int | None], timeout: float = 60.0
     ) -> ConnectorOffsets:
-        """Set last replicated offsets of a stopped source connector; read all its offsets back and return them.
+        """Set last replicated offsets of a stopped source connector; return all its offsets, as read back.
 
         Args:
             cluster_alias: the connector's own `source.cluster.alias`; Connect would accept any other without an error.
@@ -211,7 +213,8 @@ class MirrorMaker:
             raise ReadBackFailed(
                 f"Connect does not store the offsets that were written for {name}",
                 first_few(differences, 10),
-                f"check that {name} is STOPPED, and read the Connect worker's log",
+                f"compare GET {_path(name)}/offsets with these offsets, and read the Connect worker's log; start {name}"
+                " only once its offsets are the expected ones",
             )
         return after
 
@@ -225,7 +228,11 @@ class MirrorMaker:
             if last is not None and (type(last) is not int or last < 0)
         ]
         if invalid:
-            raise BadInput("last replicated offsets must be 0 or more, or None to start at 0", first_few(invalid, 10))
+            raise BadInput(
+                "last replicated offsets must be 0 or more, or None to start at 0",
+                first_few(invalid, 10),
+                f"report this message as a defect of Switchback; no offset of {name} was changed",
+            )
         own = self.config(name, timeout).get("source.cluster.alias", _DEFAULT_ALIAS)
         if alias != own:
             raise BadInput(
@@ -238,7 +245,8 @@ class MirrorMaker:
             raise NotReady(
                 "offsets can be changed only while the connector is STOPPED without tasks",
                 str(status),
-                f"stop {name} first",
+                f"stop {name} (PUT {_path(name)}/stop on the Connect worker), and wait until {name} has no task; no"
+                " offset was changed",
             )
 
     def _write_until_read_back(
@@ -294,14 +302,14 @@ class MirrorMaker:
         return status
 
     def _request_state(self, name: str, verb: str, timeout: float) -> HttpAnswer:
-        """Send one request for a state and return the answer; raise an error that would also meet a second request."""
+        """Send one request for a state and return the answer; raise an error that would also end a second request."""
         answer = self._endpoint.attempt("PUT", f"{_path(name)}/{verb}", timeout=max(1.0, timeout))
         if not answer.ok and not _is_transient(answer):
             self._endpoint.accept(answer, f"PUT {_path(name)}/{verb}")
         return answer
 
     def _read(self, path: str, timeout: float, shape: type = dict) -> Any:
-        """Return the JSON of a GET; repeat it after no connection, no answer, 409, 5xx, or a starting worker's 404."""
+        """Return the JSON of a GET; repeat the GET after no answer, 409, 5xx, or a starting worker's 404."""
         ends_at = time.monotonic() + timeout
         attempts = Retrying(
             stop=stop_after_delay(timeout),

@@ -18,7 +18,7 @@ NO_HASH = "0" * 64
 def add_entry(
     connection: Connection, procedure_id: str, step: str, kind: str, epoch: int, at: datetime, text: str
 ) -> JournalEntry:
-    """Write the next entry of the chain and return it; `text` is its payload as canonical JSON."""
+    """Write the next entry of the chain and return the entry; `text` is the entry's payload as canonical JSON."""
     newest = connection.execute(
         select(ENTRIES.c.sequence, ENTRIES.c.hash).order_by(ENTRIES.c.sequence.desc()).limit(1)
     ).first()
@@ -38,7 +38,9 @@ def add_entry(
 
 
 def refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> None:
-    """Refuse an entry under an epoch older than its pair of clusters has: the writing process must not act any more.
+    """Refuse an entry whose epoch is older than the newest epoch of a pair of clusters that the procedure has held.
+
+    The process that writes such an entry must not act any more.
 
     Raises:
         Superseded: the same procedure has the newer epoch.
@@ -55,10 +57,11 @@ def refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> N
         raise LeaseLost(
             f"{procedure_id} acts under the old epoch {epoch}",
             seen,
-            f"clear no task of {procedure_id}: it must not act any more",
+            f"clear no task of {procedure_id}, because {procedure_id} must not act any more; this journal entry was not"
+            " written",
         )
 
 
 def hash_of(values: dict[str, Any]) -> str:
-    """SHA-256 over the canonical JSON of an entry's fields without the hash; the payload is the text as stored."""
+    """Return the SHA-256 over the canonical JSON of an entry's fields but `hash`; the payload is the text as stored."""
     return hashlib.sha256(canonical_text(values).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The journal's database behind one SQLAlchemy URL: what both kinds of database share, and SQLite.
+"""The journal's database behind one SQLAlchemy URL: the part that SQLite and PostgreSQL share, and SQLite.
 
 Invariants
 1. One writer at a time: a writing transaction excludes other writers from its beginning to its end.
@@ -58,7 +58,7 @@ def open_database(url: str, lock_seconds: float) -> Database:
         raise SystemUnavailable(
             "the journal is not usable: PostgreSQL's driver is missing",
             str(error),
-            "install requirements.txt, or the extra `postgres`",
+            "install requirements.txt, or Switchback's extra `postgres`, in the Python of Airflow's tasks",
         ) from None
     return PostgresqlDatabase(parsed.set(drivername="postgresql+psycopg"), lock_seconds)
 
@@ -110,7 +110,10 @@ class Database:
         raise NotImplementedError
 
     def _next_step(self, _error: Exception) -> str:
-        return "make room for the journal's database, or repair it; without the journal no step acts"
+        return (
+            "make room on the disk of the journal's database, or repair the database as its manual says; without the"
+            " journal no step acts"
+        )
 
     @contextmanager
     def _translated(self, ability: str) -> Iterator[None]:
@@ -124,7 +127,7 @@ class Database:
 
 
 def _short_error(text: str) -> str:
-    """The first line of an error's text; if several servers were tried, the result of each, on one line."""
+    """Return the first line of an error's text; if several servers were tried, the result of each, on one line."""
     first, _, rest = text.partition("\n")
     return one_line(rest.partition("\n")[2] or first, 600) if "connection attempts" in rest else one_line(first)
 
@@ -146,7 +149,7 @@ class SqliteDatabase(Database):
             return work(connection)
 
     def _writing(self, work: Callable[[Connection], _T]) -> _T:
-        """Call `work` in one writing transaction, again if another writer was first (`_is_lost_race`)."""
+        """Call `work` in one writing transaction, and again if another writer was first (`_is_lost_race`)."""
         return self._repeat(lambda: self._transaction(work))
 
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:
@@ -174,7 +177,7 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Begin a transaction; a writing one locks at once: two that first read and then write would deadlock."""
+    """Begin a transaction; one that writes locks at once, as two that first read and then write would deadlock."""
     writes = connection.get_execution_options().get("switchback_write")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 

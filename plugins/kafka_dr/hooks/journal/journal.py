@@ -43,7 +43,7 @@ from kafka_dr.hooks.journal.tables import (
 
 
 def utc_now() -> datetime:
-    """The current time, in UTC."""
+    """Return the current time, in UTC."""
     return datetime.now(UTC)
 
 
@@ -73,7 +73,7 @@ class Journal:
 
         Raises:
             Superseded: the same procedure has a newer epoch.
-            LeaseLost: another procedure took a pair that this procedure held.
+            LeaseLost: another procedure has taken the lease of a pair of clusters that this procedure once held.
             BadInput: the payload is not JSON, or a name cannot be stored.
             SystemUnavailable: the journal is not writable, or the result of the write is unknown; the caller must
                 not act.
@@ -90,7 +90,7 @@ class Journal:
     def entries(
         self, procedure_id: str | None = None, step: str | None = None, kind: str | None = None
     ) -> list[JournalEntry]:
-        """Entries in order; all, or those of the given procedure, step and kind."""
+        """Return journal entries by sequence number: all, or only those of the given procedure, step and kind."""
         query = select(ENTRIES).order_by(ENTRIES.c.sequence)
         for column, value in (
             (ENTRIES.c.procedure_id, procedure_id),
@@ -102,7 +102,7 @@ class Journal:
         return [read_entry(row._mapping) for row in self._database.read(query)]
 
     def last(self, procedure_id: str, step: str, kind: str) -> JournalEntry | None:
-        """The newest entry of this kind of a procedure's step; None if there is none."""
+        """Return the newest entry of this kind that a procedure's step wrote; None without such an entry."""
         query = select(ENTRIES).where(
             ENTRIES.c.procedure_id == procedure_id, ENTRIES.c.step == str(step), ENTRIES.c.kind == str(kind)
         )
@@ -110,7 +110,7 @@ class Journal:
         return read_entry(rows[0]._mapping) if rows else None
 
     def verify(self) -> int | None:
-        """The first sequence number whose entry is missing, changed or out of chain; None for an intact chain.
+        """Return the first sequence number whose entry is missing, changed or out of chain; None for an intact chain.
 
         A chain whose newest entries were deleted looks intact: compare the last hash with the hash in the evidence.
         """
@@ -135,14 +135,14 @@ class Journal:
 
         Args:
             cool_down_seconds: time after another procedure's end in which the pair cannot be taken.
-            renew: if the procedure already holds the pair, give it a new epoch, so that its older processes lose the
-                lease.
+            renew: whether a lease that the procedure already holds gets a new epoch, with which the procedure's older
+                processes lose their right to act.
 
         Returns:
             The epoch; the current one if the procedure already holds the lease and `renew` is False.
 
         Raises:
-            LeaseLost: another procedure holds the pair, or this procedure has already ended.
+            LeaseLost: another procedure holds the lease, or this procedure has already ended.
             NotReady: a cool-down runs; the message names the ended procedure and the seconds left.
         """
         taken_at = now or self._clock()
@@ -152,7 +152,7 @@ class Journal:
         )
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
-        """The cool-down that ran when a procedure first took the pair; None if none ran, or it never took the pair."""
+        """Return the cool-down that ran when a procedure first took the pair; None without one, or if it never did."""
         first = self._database.read(
             select(LEASES)
             .where(LEASES.c.pair == pair, LEASES.c.holder == procedure_id)
@@ -166,11 +166,11 @@ class Journal:
         return cool_down_after(ended[0] if ended else None, taken.taken_at, cool_down_seconds)
 
     def check_lease(self, pair: str, procedure_id: str, epoch: int) -> None:
-        """Refuse unless the procedure holds the pair under exactly this epoch.
+        """Refuse unless the procedure holds the pair's lease with exactly this epoch.
 
         Raises:
-            Superseded: the procedure holds the pair, but under a newer epoch.
-            LeaseLost: the procedure does not hold the pair.
+            Superseded: the procedure holds the lease, but with a newer epoch.
+            LeaseLost: the procedure does not hold the lease.
         """
         rows = self._database.read(select_newest_lease(pair))
         require_held(read_lease(rows[0]) if rows else None, pair, procedure_id, epoch)
@@ -181,7 +181,7 @@ class Journal:
         """End a procedure's lease with an outcome; a second release with the same outcome changes nothing.
 
         Raises:
-            LeaseLost: the procedure does not hold the pair under this epoch.
+            LeaseLost: the procedure does not hold the pair's lease with this epoch.
             Superseded: the same procedure has a newer epoch.
             Contradiction: the lease was already released with another outcome.
         """
@@ -208,14 +208,14 @@ class Journal:
             taker: the procedure that gets the lease.
             outcome: the outcome with which the giver's lease ends.
             new_entry: procedure, step, kind and payload of the new entry.
-            seen: sequence number of the giver's newest entry that the caller has read; None: newer entries do not
-                matter.
+            seen: sequence number of the giver's newest entry that the caller has read; None if entries that the giver
+                wrote since then do not matter.
 
         Returns:
             The taker's epoch.
 
         Raises:
-            LeaseLost: the giver does not hold the pair, or has written an entry after `seen`.
+            LeaseLost: the giver does not hold the lease, or has written an entry after `seen`.
             BadInput: the payload is not JSON.
         """
         at, text = now or self._clock(), canonical_text(new_entry[3])
@@ -230,12 +230,12 @@ class Journal:
         return self._database.write(hand_over)
 
     def lease(self, pair: str) -> Lease | None:
-        """The newest lease of a pair, released or not; None if the pair was never taken."""
+        """Return the newest lease of a pair, released or not; None if no procedure ever took the lease."""
         rows = self._database.read(select_newest_lease(pair))
         return read_lease(rows[0]) if rows else None
 
     def show_life(self, name: str) -> None:
-        """Store the present time as a service's sign of life, in place of its last one; it is no journal entry."""
+        """Store the present time as a service's sign of life, replacing the last sign; a sign is no journal entry."""
         at = iso_text(self._clock())
         refuse_unkept(SIGNS, name=name)
 
@@ -246,6 +246,6 @@ class Journal:
         self._database.write(replace)
 
     def last_sign(self, name: str) -> datetime | None:
-        """Time of a service's last sign of life, in UTC; None if the service never gave one."""
+        """Return the time of a service's last sign of life, in UTC; None if the service never gave a sign."""
         rows = self._database.read(select(SIGNS.c.at).where(SIGNS.c.name == str(name)))
         return datetime.fromisoformat(rows[0].at) if rows else None

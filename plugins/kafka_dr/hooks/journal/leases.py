@@ -50,7 +50,7 @@ def take_pair(
 
 
 def _refuse_ended(connection: Connection, pair: str, procedure_id: str) -> None:
-    """Raise LeaseLost for a procedure that has already had and released the pair: it cannot take the pair again."""
+    """Raise LeaseLost for a procedure that has released the pair's lease: such a procedure has ended."""
     ended = connection.execute(select(LEASES).where(LEASES.c.pair == pair, LEASES.c.holder == procedure_id)).first()
     if ended:
         raise LeaseLost(
@@ -69,7 +69,7 @@ def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds:
         raise NotReady(
             f"a cool-down runs for the clusters {pair}",
             seen,
-            "start a new run after that time, or at once with `acknowledge_cool_down`",
+            "start a new run after that time, or at once with the reason in the param `acknowledge_cool_down`",
         )
 
 
@@ -77,7 +77,7 @@ def select_last_end(pair: str, before: int | None = None) -> Any:
     """Build the query for a pair's newest ended lease that a cool-down follows.
 
     Args:
-        before: only leases with an epoch below this one; None for all.
+        before: only leases with a lower epoch than this; None for all leases.
     """
     ended = select(LEASES).where(
         LEASES.c.pair == pair, LEASES.c.released_at.is_not(None), LEASES.c.outcome.not_in(_NO_COOL_DOWN_AFTER)
@@ -87,7 +87,12 @@ def select_last_end(pair: str, before: int | None = None) -> Any:
 
 
 def cool_down_after(row: Row[Any] | None, now: datetime, seconds: float) -> CoolDown | None:
-    """The cool-down after an ended lease (its row); None without a lease, or if the cool-down is over at `now`."""
+    """Return the cool-down that follows an ended lease; None without a lease, or if it is over at `now`.
+
+    Args:
+        row: the ended lease's row of the table `leases`.
+        seconds: length of a cool-down, from the end of the lease.
+    """
     if row is None:
         return None
     ended_at = datetime.fromisoformat(row.released_at)
@@ -96,11 +101,11 @@ def cool_down_after(row: Row[Any] | None, now: datetime, seconds: float) -> Cool
 
 
 def require_held(current: Lease | None, pair: str, procedure_id: str, epoch: int) -> Lease:
-    """Return `current`, a pair's newest lease, if the procedure holds it under exactly this epoch.
+    """Return `current`, a pair's newest lease, if the procedure holds this lease with exactly this epoch.
 
     Raises:
         Superseded: the same procedure has a newer epoch.
-        LeaseLost: the procedure does not hold the pair.
+        LeaseLost: the procedure does not hold the lease.
     """
     if current and (current.holder, current.released_at) == (procedure_id, None) and current.epoch > epoch:
         raise superseded_by(procedure_id, epoch, current.epoch)
@@ -112,14 +117,14 @@ def require_held(current: Lease | None, pair: str, procedure_id: str, epoch: int
         else "no procedure ever held the lease"
     )
     raise LeaseLost(
-        f"{procedure_id} does not hold the clusters {pair} under epoch {epoch}",
+        f"{procedure_id} does not hold the lease on the clusters {pair} with epoch {epoch}",
         seen,
-        f"clear no task of {procedure_id}: it must not act any more",
+        f"clear no task of {procedure_id}, because {procedure_id} must not act any more",
     )
 
 
 def superseded_by(procedure_id: str, epoch: int, newer: int) -> Superseded:
-    """Build the error for a process with an old epoch: a newer process of its procedure took a newer one."""
+    """Build the error for a process with an old epoch: a newer process of the same procedure has a newer epoch."""
     return Superseded(
         f"A newer process continues {procedure_id}",
         f"the newer process has epoch {newer}, this process has {epoch}",
@@ -130,7 +135,7 @@ def superseded_by(procedure_id: str, epoch: int, newer: int) -> Superseded:
 def pass_pair(
     connection: Connection, pair: str, giver: str, taker: str, outcome: str, now: datetime, seen: int | None
 ) -> int:
-    """Pass a pair's lease to another procedure and return its epoch; see `Journal.pass_lease`."""
+    """Pass a pair's lease to another procedure and return the new epoch; see `Journal.pass_lease`."""
     row = connection.execute(select_newest_lease(pair)).first()
     current = read_lease(row) if row else None
     lease = require_held(current, pair, giver, current.epoch if current else 0)
@@ -143,7 +148,7 @@ def pass_pair(
     if seen is not None and newest is not None and newest.sequence != seen:
         raise LeaseLost(
             f"{giver} is still at work",
-            f"its step {newest.step} wrote to the journal a moment ago",
+            f"its step {newest.step} wrote to the journal after this run had read the journal",
             f"wait until no task of {giver} runs, then start a new run",
         )
     _close_row(connection, lease, outcome, now)
@@ -161,7 +166,8 @@ def release_pair(connection: Connection, pair: str, procedure_id: str, epoch: in
         raise Contradiction(
             f"{procedure_id} has already ended with another outcome",
             f"the lease ended as {current.outcome}, this process would end it as {outcome}",
-            f"read the evidence of {procedure_id}",
+            f"compare the outcome on the evidence page of {procedure_id} with the cluster on which its clients work."
+            " A new run can start, because the lease has ended",
         )
     _close_row(connection, require_held(current, pair, procedure_id, epoch), outcome, now)
 

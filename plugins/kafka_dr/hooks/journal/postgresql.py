@@ -136,7 +136,8 @@ class PostgresqlDatabase(Database):
         return SystemUnavailable(
             f"the journal is not writable: {self.name}",
             f"{waited}: {one_line(who)}",
-            f"check process {row.pid}; if it hangs, end it on the server: SELECT pg_terminate_backend({row.pid})",
+            f"if process {row.pid} hangs, end that process on the database server:"
+            f" SELECT pg_terminate_backend({row.pid})",
         )
 
     def _commit(self, connection: Connection) -> None:
@@ -158,7 +159,8 @@ class PostgresqlDatabase(Database):
         return SystemUnavailable(
             f"it is unknown whether the journal was written: {self.name}",
             one_line(seen.partition("\n")[0]),
-            "check that the database and its standby work; a step that is tried again first reads what was written",
+            "make sure that the database and its standby run, then try again: a step first reads the entries that were"
+            " written",
         )
 
     def _next_step(self, error: Exception) -> str:
@@ -178,9 +180,9 @@ class PostgresqlDatabase(Database):
 
 
 def _build_lock_statements(wait: int, pause: int) -> str:
-    """SQL that sets the limits of a writing transaction and takes the writers' lock.
+    """Return SQL that sets the limits of a writing transaction and takes the writers' lock.
 
-    Its settings override those of role and database.
+    The limits override the settings of role and database.
 
     Args:
         wait: how long to wait for any lock, the writers' lock included, in milliseconds.

@@ -45,7 +45,7 @@ SIGNS = Table(
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One entry of the journal. `payload` is the parsed JSON; `at` is UTC."""
+    """One entry of the journal. `payload` is the parsed JSON; `at` is the time of writing, in UTC."""
 
     sequence: int
     procedure_id: str
@@ -60,7 +60,7 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to act on a pair of clusters; held until `released_at` and `outcome` are set."""
+    """The right to act on a pair of clusters; `holder` has this right until `released_at` and `outcome` are set."""
 
     pair: str
     holder: str
@@ -72,7 +72,11 @@ class Lease:
 
 @dataclass(frozen=True)
 class CoolDown:
-    """A time in which no other procedure may take a pair of clusters; id and outcome are of the procedure before."""
+    """A time in which no other procedure can take a pair of clusters, after a procedure has ended.
+
+    Attributes:
+        procedure_id: the procedure that ended; `outcome` and `ended_at` are its outcome and the time of its end.
+    """
 
     procedure_id: str
     outcome: str
@@ -93,7 +97,7 @@ def refuse_unkept(table: Table, **names: str) -> None:
         raise BadInput(
             f"the journal cannot store this {column} in its table {table.name}",
             f"{text[:60]!r}: {problem}",
-            "shorten or correct the text",
+            "shorten or correct the text; the journal was not written",
         )
 
 
@@ -102,7 +106,11 @@ def canonical_text(value: Any) -> str:
     try:
         plain = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadInput("a journal entry's payload is not JSON", str(error)) from None
+        raise BadInput(
+            "a journal entry's payload is not JSON",
+            str(error),
+            "report this message as a defect of Switchback; the entry was not written",
+        ) from None
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -1,1 +1,1 @@
-"""A site's services over HTTP, and its routing file: drain, probe, fence, stop, routing."""
+"""Clients of a site's hooks (drain, probe, fence, stop, routing) over HTTP, and of the routing record in a file."""

@@ -59,7 +59,7 @@ class ApplicationDrain:
         return self._request("POST", "/resume", {"procedure_id": procedure_id}, timeout)
 
     def state(self, timeout: float = 10.0) -> DrainState:
-        """How many producers and consumers of the application run now."""
+        """Ask how many producers and consumers of the application run now."""
         return self._request("GET", "/state", None, timeout)
 
     def _request(self, method: str, path: str, body: dict[str, str] | None, timeout: float) -> DrainState:
@@ -74,7 +74,14 @@ class ApplicationDrain:
         except (TypeError, KeyError, AttributeError):
             counts_are_valid = False
         if not counts_are_valid:
-            raise self._endpoint.failure("the application's drain hook answered outside its contract", document)
+            raise self._endpoint.failure(
+                "the application's drain hook answered outside its contract: a count of running clients is missing or"
+                " wrong",
+                document,
+                'make the drain hook answer with {"producers": {"running": 2}, "consumers": {"running": 1}}, with'
+                " integers of 0 or more; the contract is in plugins/kafka_dr/hooks/site/drain.py. Until then the number"
+                " of running clients is unknown",
+            )
         return DrainState(
             producers, consumers, None if drained_for is None else str(drained_for), document.get("detail")
         )

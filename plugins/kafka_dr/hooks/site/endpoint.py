@@ -64,7 +64,7 @@ class HttpAnswer:
     Attributes:
         status: HTTP status; 0 without a usable answer.
         body: the parsed JSON; None without JSON.
-        text: the first characters of the body, or why there is no usable answer; one line.
+        text: the first characters of the body, or the reason without a usable answer; one line.
         timed_out: whether a request without a usable answer may have arrived, so that a write may have taken effect.
     """
 
@@ -80,7 +80,7 @@ class HttpAnswer:
 
     @property
     def seen(self) -> str:
-        """Status and text of the answer, or why there is none, for an error message."""
+        """Return status and text of the answer, or the reason without an answer, for an error message."""
         return f"HTTP {self.status} {self.text}".strip() if self.status else self.text
 
 
@@ -178,9 +178,10 @@ class JsonEndpoint:
             return answer.body
         raise self.failure(f"the request {what} to {self.system} failed", answer.seen)
 
-    def failure(self, reason: str, seen: object) -> SystemUnavailable:
-        """Return this endpoint's error, for the caller to raise."""
-        return self._failure(reason, self.shown(seen), f"check {self.system} at {self.base_url}")
+    def failure(self, reason: str, seen: object, next_step: str = "") -> SystemUnavailable:
+        """Return this endpoint's error, for the caller to raise; by default it advises to read the system's log."""
+        default = f"request {self.base_url} from the machine where the task ran, and read the log of {self.system}"
+        return self._failure(reason, self.shown(seen), next_step or default)
 
     def _answer(self, response: requests.Response, ends_at: float) -> HttpAnswer:
         """Read a response within limits of time and size; a 2xx whose body is not JSON counts as no answer."""
@@ -205,7 +206,7 @@ class JsonEndpoint:
 
 
 def _forms_of(auth: tuple[str, str] | None) -> tuple[str, ...]:
-    """A login's password in the forms in which an error may repeat it: plain, URL-quoted, in a basic login."""
+    """Return a login's password in the forms in which an error may repeat it: plain, URL-quoted, as basic login."""
     if auth is None or not auth[1]:
         return ()
     basic = base64.b64encode(":".join(auth).encode()).decode()
@@ -214,7 +215,7 @@ def _forms_of(auth: tuple[str, str] | None) -> tuple[str, ...]:
 
 
 def _root_cause(error: BaseException) -> str:
-    """The innermost reason of an error as text; not the request, whose body may hold a secret."""
+    """Return the innermost reason of an error as text, without the request, whose body may hold a secret."""
     reason = getattr(error.args[0], "reason", error.args[0]) if error.args else error
     return one_line(str(reason).rsplit(": ", 1)[-1], 120)
 

@@ -26,7 +26,7 @@ class FenceAnswer:
 
 
 class FenceHook:
-    """The fence hook: fences a cluster that may not answer itself, lifts the fence, reports the state.
+    """The fence hook: fences a cluster even if the cluster does not answer, lifts the fence, reports the state.
 
     The contract that a small service in front of the network or the storage implements below its base URL:
 
@@ -49,15 +49,15 @@ class FenceHook:
         return f"FenceHook({self._endpoint.base_url!r})"
 
     def fence(self, procedure_id: str, cluster: str, timeout: float = 30.0) -> FenceAnswer:
-        """Ask for a fence of a cluster; the answer states whether the fence holds already."""
+        """Ask the hook to fence a cluster; the answer states whether clients are refused already."""
         return self._request("POST", "/fence", timeout, body={"procedure_id": procedure_id, "cluster": cluster})
 
     def unfence(self, procedure_id: str, cluster: str, timeout: float = 30.0) -> FenceAnswer:
-        """Ask to lift a cluster's fence; the answer states whether a fence still holds."""
+        """Ask the hook to lift a cluster's fence; the answer states whether clients are still refused."""
         return self._request("POST", "/unfence", timeout, body={"procedure_id": procedure_id, "cluster": cluster})
 
     def state(self, cluster: str, timeout: float = 30.0) -> FenceAnswer:
-        """Ask whether a cluster is fenced now."""
+        """Ask the hook whether a cluster is fenced now."""
         return self._request("GET", "/state", timeout, params={"cluster": cluster})
 
     def _request(self, method: str, path: str, timeout: float, **given: Any) -> FenceAnswer:
@@ -68,7 +68,13 @@ class FenceHook:
         answer = document if isinstance(document, dict) else {}
         fenced, by, detail = answer.get("fenced"), answer.get("by"), answer.get("detail")
         if type(fenced) is not bool or not isinstance(by, str):
-            raise self._endpoint.failure("the fence hook answered outside its contract", document)
+            raise self._endpoint.failure(
+                "the fence hook answered outside its contract: `fenced` (true or false) or `by` (a text) is missing or"
+                " wrong",
+                document,
+                'treat the cluster as not fenced, and make the fence hook answer with {"fenced": true, "by": "what'
+                ' fences the cluster"}; the contract is in plugins/kafka_dr/hooks/site/fence.py',
+            )
         return FenceAnswer(
             fenced, self._endpoint.shown(by), "" if detail is None else self._endpoint.shown(json.dumps(detail))
         )

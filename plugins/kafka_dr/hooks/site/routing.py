@@ -1,7 +1,7 @@
-"""Client routing: one record, in a file or behind an HTTP hook, that states where clients connect.
+"""Client routing: a routing record, in a file or behind an HTTP hook, names the cluster where clients connect.
 
-The record is JSON: `{"cluster": "primary", "bootstrap_servers": "host:port,...", "version": 1}`; other fields stay
-unchanged.
+The routing record is JSON: `{"cluster": "primary", "bootstrap_servers": "host:port,...", "version": 1}`. A redirect
+changes these three fields and leaves all other fields unchanged.
 """
 
 from __future__ import annotations
@@ -22,10 +22,20 @@ from kafka_dr.hooks.redaction import one_line
 from kafka_dr.hooks.site.endpoint import JsonEndpoint
 from kafka_dr.hooks.whole_file import write_whole
 
+_VALID_RECORD = (
+    'JSON such as {"cluster": "ALIAS", "bootstrap_servers": "HOST:PORT", "version": 1}, with the alias and the'
+    " bootstrap servers of the cluster to which clients connect now"
+)
+
 
 @dataclass(frozen=True)
 class ClientRoute:
-    """The cluster that clients connect to. `version` grows with each change; a route for `redirect` needs none."""
+    """The cluster to which clients connect.
+
+    Attributes:
+        cluster: the cluster's alias.
+        version: grows by 1 with each change of the routing record; ignored in a route given to `redirect`.
+    """
 
     cluster: str
     bootstrap_servers: str
@@ -38,7 +48,13 @@ class ClientRoute:
 
 @dataclass(frozen=True)
 class Redirected:
-    """A redirect's result: whether the routing record was changed, the answer, and the route read back."""
+    """A redirect's result.
+
+    Attributes:
+        changed: whether the routing record was changed.
+        answered: the routing system's answer to the write, as text.
+        seen: the route that was read back.
+    """
 
     changed: bool
     answered: str
@@ -46,7 +62,7 @@ class Redirected:
 
 
 class ClientRouting(ABC):
-    """Reads and changes the routing record. A redirect to the route that it already has changes nothing."""
+    """Reads and changes the routing record. A redirect to the cluster that the record already names changes nothing."""
 
     def current(self, timeout: float = 10.0) -> ClientRoute:
         """Return the route that a client would read now; HookUnavailable if there is no routing record."""
@@ -55,7 +71,7 @@ class ClientRouting(ABC):
             raise HookUnavailable(
                 "there is no routing record",
                 str(self),
-                "create the routing record, with `cluster`, `bootstrap_servers` and `version`",
+                f"create the routing record: {_VALID_RECORD}",
             )
         return self._route(document)
 
@@ -63,12 +79,16 @@ class ClientRouting(ABC):
         """Write a route to the routing record, and read it back as a client would.
 
         Raises:
-            HookUnavailable: the record could not be read or written; it is unchanged, or, if a request timed out,
-                perhaps changed.
-            ReadBackFailed: the record was written, but a client would read another route.
+            HookUnavailable: the routing record could not be read or written. The record is unchanged, unless a request
+                timed out or the read-back failed: then the record may be changed.
+            ReadBackFailed: the routing record was written, but a client would read another route.
         """
         if not route.cluster or not route.bootstrap_servers:
-            raise BadInput("a route needs a cluster and its bootstrap servers", repr(route))
+            raise BadInput(
+                "a route needs a cluster and its bootstrap servers",
+                repr(route),
+                "set bootstrap.servers in the cluster's Airflow connection; the routing record is unchanged",
+            )
         with self._exclusive():
             document = self._read(timeout)
             current = None if document is None else self._route(document)
@@ -86,7 +106,8 @@ class ClientRouting(ABC):
                 "the routing record does not name the route that was written",
                 f"written: {route.cluster}, {route.bootstrap_servers}; read back: {read_back.cluster},"
                 f" {read_back.bootstrap_servers}; answer to the write: {answered}",
-                f"check {self}",
+                f"find out which other program writes {self}, and stop this program; clients connect to"
+                f" {read_back.cluster} now",
             )
         return Redirected(True, answered, read_back)
 
@@ -96,20 +117,24 @@ class ClientRouting(ABC):
         except (TypeError, KeyError):
             cluster = servers = version = None
         if not (isinstance(cluster, str) and isinstance(servers, str) and type(version) is int):
-            raise HookUnavailable("the routing record cannot be read", one_line(document), f"repair {self}")
+            raise HookUnavailable(
+                "the routing record cannot be read: `cluster`, `bootstrap_servers` or `version` is missing or wrong",
+                one_line(document),
+                f"correct {self}: {_VALID_RECORD}",
+            )
         return ClientRoute(cluster, servers, version)
 
     @abstractmethod
     def _read(self, timeout: float) -> dict[str, Any] | None:
-        """Return the whole routing record; None if there is none."""
+        """Return the whole routing record; None if no routing record exists."""
 
     @abstractmethod
     def _write(self, document: dict[str, Any], timeout: float) -> str:
-        """Replace the whole routing record; return the answer as text."""
+        """Replace the whole routing record; return the routing system's answer as text."""
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Exclude other writers of the record inside this context, if the system has a lock."""
+        """Exclude other writers of the routing record inside this context, if the routing system has a lock."""
         yield
 
 
@@ -128,7 +153,11 @@ class FileRouting(ClientRouting):
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise HookUnavailable("the routing record cannot be read", one_line(error), f"repair {self}") from error
+            raise HookUnavailable(
+                "the routing record cannot be read",
+                one_line(error),
+                f"let the user of Airflow's tasks read {self}, and correct the file: {_VALID_RECORD}",
+            ) from error
         return document
 
     def _write(self, document: dict[str, Any], timeout: float) -> str:
@@ -136,16 +165,26 @@ class FileRouting(ClientRouting):
             mode = self._path.stat().st_mode & 0o777 if self._path.exists() else 0o644
             write_whole(self._path, json.dumps(document, indent=2) + "\n", mode)
         except OSError as error:
-            raise HookUnavailable("the routing record cannot be written", one_line(error), f"check {self}") from error
+            raise HookUnavailable(
+                "the routing record cannot be written",
+                one_line(error),
+                f"let the user of Airflow's tasks write in the folder of {self}, and make room on the disk; the file"
+                " states to which cluster clients connect now",
+            ) from error
         return f"written to {self._path}"
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Allow one writer at a time, by a lock on the folder: a lock on the file would end when it is replaced."""
+        """Allow one writer at a time by a lock on the folder: a lock on the file would end with the old file."""
         try:
             folder = os.open(self._path.parent, os.O_RDONLY)
         except OSError as error:
-            raise HookUnavailable("the routing record cannot be written", one_line(error), f"check {self}") from error
+            raise HookUnavailable(
+                "the routing record cannot be written",
+                one_line(error),
+                f"create the folder of {self}, and let the user of Airflow's tasks read and write in the folder; the"
+                " routing record is unchanged",
+            ) from error
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
             yield
@@ -154,7 +193,7 @@ class FileRouting(ClientRouting):
 
 
 class HttpRouting(ClientRouting):
-    """The routing record in a service: `GET {base}/route` reads it (404: none yet), `PUT {base}/route` replaces it."""
+    """The routing record in a service: `GET {base}/route` returns the record (404: none yet), a `PUT` replaces it."""
 
     def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
         self._endpoint = JsonEndpoint(base_url, "client routing", HookUnavailable, auth)
@@ -167,7 +206,7 @@ class HttpRouting(ClientRouting):
         return None if answer.status == 404 else self._endpoint.accept(answer, "GET /route")
 
     def _write(self, document: dict[str, Any], timeout: float) -> str:
-        """Send the record; a PUT that timed out is no error: the read-back shows whether it took effect."""
+        """Send the routing record; a PUT that timed out raises no error, as the read-back shows its effect."""
         answer = self._endpoint.attempt("PUT", "/route", document, timeout)
         if not answer.timed_out:
             self._endpoint.accept(answer, "PUT /route")

@@ -25,7 +25,7 @@ class ApplicationsView:
 
 
 class SourceProbe:
-    """The source probe of one application: asks how the application sees the source, near its clients.
+    """The source probe of one application: asks whether the application's own clients reach the source.
 
     The contract that an application (or a small service beside it) implements below its base URL:
 
@@ -59,7 +59,14 @@ class SourceProbe:
         if not isinstance(document, dict) or not _is_within_contract(
             document.get("reachable"), document.get("writable")
         ):
-            raise self._endpoint.failure("the application's source probe answered outside its contract", document)
+            raise self._endpoint.failure(
+                "the application's source probe answered outside its contract: `reachable` or `writable` is missing or"
+                " wrong",
+                document,
+                "make the probe answer with `reachable` (true or false) and `writable` (true, false or null; never true"
+                " with `reachable` false); the contract is in plugins/kafka_dr/hooks/site/source_probe.py. This answer"
+                " counts neither for nor against a lost source",
+            )
         return ApplicationsView(document["reachable"], document.get("writable"), document.get("detail"))
 
 

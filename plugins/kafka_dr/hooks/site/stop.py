@@ -36,7 +36,7 @@ class StopHook:
         return self._request("POST", "/stop", timeout, body={"flow": flow})
 
     def running(self, flow: str, timeout: float = 10.0) -> int:
-        """The number of processes that replicate a flow now."""
+        """Ask how many processes replicate a flow now."""
         return self._request("GET", "/state", timeout, params={"flow": flow})
 
     def _request(self, method: str, path: str, timeout: float, **given: Any) -> int:
@@ -46,5 +46,10 @@ class StopHook:
     def _parse_count(self, document: Any) -> int:
         running = document.get("running") if isinstance(document, dict) else None
         if type(running) is not int or running < 0:
-            raise self._endpoint.failure("MirrorMaker 2's stop hook answered outside its contract", document)
+            raise self._endpoint.failure(
+                "MirrorMaker 2's stop hook answered outside its contract: `running` is missing or wrong",
+                document,
+                'make the stop hook answer with {"running": 1}, an integer of 0 or more; the contract is in'
+                " plugins/kafka_dr/hooks/site/stop.py. Until then it is unknown whether MirrorMaker 2 still runs",
+            )
         return running
