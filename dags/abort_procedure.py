@@ -1,9 +1,11 @@
 """# abort_procedure
 
-Stop the procedure that holds `source` and `target`, and lift the fence on the source exactly as the procedure set it.
+Stop the procedure that holds the lease on `source` and `target`, and lift its fence: exactly the ACL entries that the
+procedure added are removed from the source.
 
 **When to run.** Before `open_target`, when the move must end: clients must not be stopped any longer, the wrong plan
-was approved, a step hangs, a gate will get no answer. The abort needs no approval: clients return to the source.
+was approved, a step hangs, a gate will get no answer. The abort needs no approval, because clients return to the
+source.
 
 **Before you start.** Know that the target is not open yet: `open_target` must not have begun.
 

@@ -6,12 +6,13 @@ and mirroring nothing twice.
 **When to run.** The old cluster is back and healthy, after `unplanned_failover` or `planned_failover`, and clients
 shall work on the old cluster again.
 
-**Before you start.** Decide on `mode`, and on what becomes of records that were never replicated. Know who will
-approve: it cannot be you. Clients work until `fence_producers`; from there to `redirect_clients` clients are stopped.
+**Before you start.** Decide on `mode`: `recreate` deletes and recreates topics on `target`. Decide what becomes of
+stranded records (never replicated); all stranded records are exported first. Know who will approve: it cannot be you.
+Clients work until `fence_producers`; from then until `redirect_clients` clients are stopped.
 
-**If it stops.** Before `open_target` the run returns clients to the source by itself (`return_to_source`); what it
-prepared on the old cluster stays for the next run. Once `open_target` is done, the run cannot return: clear the failed
-step. The page `runbooks/failback.md` has one heading for every step.
+**If it stops.** Before `open_target` the run returns clients to the source by itself (`return_to_source`); topics and
+records that the run prepared on the old cluster stay for the next run. Once `open_target` is done, the run cannot
+return: clear the failed step. The page `runbooks/failback.md` has one heading for every step.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """# restore_group_offsets
 
-Undo a commit: give the groups on `target` back the positions that they held there before a procedure committed its own.
+Undo a commit: set the positions of groups on `target` back to the values from before a procedure committed positions.
 
 **When to run.** After a procedure from `source` to `target` that committed positions and returned, if these positions
 must not stay; or to undo wrong positions while no consumer reads on `target`. The run moves no client, and changes

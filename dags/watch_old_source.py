@@ -7,10 +7,10 @@ The watcher of armed fences: a source that was lost and could not be fenced is f
 **Before you start.** Nothing. While no fence is armed the watcher reads the journal once a second, reads which flows
 run, and changes nothing.
 
-**What happens.** When a source with an armed fence answers, the watcher stops MirrorMaker 2 around it, fences the
-source as a planned failover does, and proves the fence on every broker. The journal lists what the source accepted
-until then. Of two flows that would copy the same topics in a circle the watcher stops the flow that, by the journal,
-must be stopped.
+**What happens.** When a source with an armed fence answers, the watcher stops MirrorMaker 2 from and to the source,
+fences the source as a planned failover does, and proves the fence on every broker. The journal states how many records
+the source accepted until then at most. Of two flows that would copy the same topics in a circle the watcher stops the
+flow in whose direction clients were moved last.
 
 **If it stops.** Airflow starts the watcher again; while it does not run, an old source that answers accepts writes.
 The page `runbooks/watch_old_source.md` says what its messages mean.

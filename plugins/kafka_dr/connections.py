@@ -1,4 +1,4 @@
-"""Read Airflow connections in the forms that hooks need. The only place where secrets enter the product."""
+"""Reads Airflow connections in the forms that hooks need. Only this module brings secrets into the product."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Connections:
     """Reads Airflow connections by the ids in the topology."""
 
     def systems(self, request: Request, topology: Topology) -> Systems:
-        """Clients of all outside systems, for one request."""
+        """Return the clients of all outside systems for one run, whose checked params are `request`."""
         return Systems(request, topology, self)
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
-        """librdkafka's configuration: the extra of a `kafka` connection."""
+        """Return librdkafka's configuration, the extra of a `kafka` connection; BadInput without bootstrap.servers."""
         config = BaseHook.get_connection(connection_id).extra_dejson
         if not config.get("bootstrap.servers"):
             raise BadInput(
@@ -32,7 +32,7 @@ class Connections:
         return dict(config)
 
     def login(self, connection_id: str) -> tuple[str, str, str]:
-        """Base URL, login and password of an `http` connection."""
+        """Return base URL, login and password of an `http` connection; login and password may be empty."""
         connection = BaseHook.get_connection(connection_id)
         host = connection.host or ""
         url = host if "://" in host else f"{connection.schema or 'http'}://{host}"
@@ -41,11 +41,11 @@ class Connections:
         return url.rstrip("/"), connection.login or "", connection.password or ""
 
     def archive_options(self, connection_id: str) -> dict[str, Any]:
-        """Options of the archive's file system for fsspec: the connection's extra."""
+        """Return fsspec's options for the archive's file system, the extra of a connection."""
         return dict(BaseHook.get_connection(connection_id).extra_dejson)
 
     def check_spark(self, connection_id: str) -> None:
-        """Refuse a `spark` connection whose spark-submit would show logins on its command line or not pass them on.
+        """Refuse a `spark` connection with which spark-submit would show logins on its command line, or lose them.
 
         Source: SparkSubmitHook passes environment variables as `--conf` for YARN and Kubernetes, and refuses these
         variables in cluster mode.
@@ -63,10 +63,14 @@ class Connections:
                 advice,
             )
         if mode == "cluster":
-            raise BadInput(f"Connection {connection_id} does not pass secrets on", "deploy mode cluster", advice)
+            raise BadInput(
+                f"Connection {connection_id} does not pass secrets on",
+                "with deploy mode cluster, spark-submit does not give the clusters' logins to the job",
+                advice,
+            )
 
     def journal_url(self, connection_id: str) -> str:
-        """SQLAlchemy URL of the journal: `url` in the connection's extra, or the connection's own URI."""
+        """Return the journal's SQLAlchemy URL: `url` in the connection's extra, else the connection's own URI."""
         connection = BaseHook.get_connection(connection_id)
         url = str(connection.extra_dejson.get("url") or connection.get_uri())
         # Airflow and libpq write `postgres://`, which SQLAlchemy does not know.

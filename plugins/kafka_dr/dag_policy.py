@@ -15,14 +15,14 @@ DEFAULT_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 2, "retry_dela
 #: The recorder is restarted as long as its DAG run lives; the next DAG run starts it again.
 RECORDER_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 1_000, "retry_delay": timedelta(seconds=5)}
 
-#: The watcher is restarted likewise, but sooner: while it is down, an old source may accept writes.
+#: The watcher is restarted sooner, because an old source may accept writes while the watcher does not run.
 WATCHER_ARGS: dict[str, Any] = {**RECORDER_ARGS, "retry_delay": timedelta(seconds=1)}
 
 TAGS = ["switchback", "kafka"]
 
 
 def procedure_form(dag_id: str) -> dict[str, Param]:
-    """The params of a procedure's form, which Airflow shows and checks; by name."""
+    """Return the params of a procedure's form by name; Airflow shows the form and checks the values."""
     return {field.name: _param(field) for field in PROCEDURES[dag_id].fields}
 
 

@@ -1,4 +1,4 @@
-"""Render pages from templates: every value is escaped, and a missing value is an error."""
+"""Renders pages from templates: every value is escaped, and a missing value is an error."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Definition of each procedure, one row per DAG: its steps in order and its params.
+"""Defines the procedures, one per DAG: the steps of each in order, and the params of its form.
 
-Forms, gates, the live page, the timeline and the manual commands are derived from these rows.
+Airflow's forms, the gates, the live page, the timeline and the manual commands are derived from these definitions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from kafka_dr.vocabulary import Step
 
-#: Steps that ask a second person.
+#: Steps that ask a second person and wait for the answer.
 GATES = (
     Step.DECIDE_STRANDED_RECORDS,
     Step.APPROVE_FAILOVER,
@@ -30,7 +30,7 @@ class Field:
     Attributes:
         schema: JSON schema of the value.
         description: text beside the field.
-        default: None means that the topology's value applies, or no choice.
+        default: value if the person gives none; None if then the topology's value applies, or nothing is chosen.
         required: whether Airflow refuses a run without a value.
     """
 
@@ -62,12 +62,12 @@ class ProcedureDefinition:
 
     @property
     def params(self) -> frozenset[str]:
-        """The names of the form's fields."""
+        """Return the names of the form's params."""
         return frozenset(field.name for field in self.fields)
 
     @property
     def journal_steps(self) -> tuple[Step, ...]:
-        """All steps that may write to the journal under the procedure's id, in order."""
+        """Return all steps that may write to the journal under the procedure's id, in order."""
         watcher = () if self.needs_source else (Step.WATCH_OLD_SOURCE,)
         return (*self.steps, Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, *watcher, Step.CLOSE_PROCEDURE)
 
@@ -278,12 +278,12 @@ _PARAMS_OF_ANY = frozenset[str]().union(*(row.params for row in PROCEDURES.value
 
 
 def steps_of(dag_id: str) -> tuple[Step, ...]:
-    """The steps that may write for a procedure, in order; all steps if the procedure is unknown."""
+    """Return the steps that may write journal entries for a DAG's procedures; all steps for an unknown DAG."""
     row = PROCEDURES.get(dag_id)
     return tuple(Step) if row is None else row.journal_steps
 
 
 def foreign_params(dag_id: str) -> frozenset[str]:
-    """The params that only other procedures take, and that have no effect on this procedure."""
+    """Return the params that other DAGs take and this DAG does not; an empty set for an unknown DAG."""
     row = PROCEDURES.get(dag_id)
     return frozenset() if row is None else _PARAMS_OF_ANY - row.params

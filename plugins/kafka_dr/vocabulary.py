@@ -1,4 +1,7 @@
-"""The vocabulary: one word for one thing in task ids, journal, runbooks and reports. Imports no other module."""
+"""Words that task ids, journal, runbooks and evidence share: steps, entry kinds, outcomes, Switchback's topics.
+
+This module imports no other module of Switchback.
+"""
 
 from __future__ import annotations
 

@@ -76,12 +76,12 @@ class Request(Model):
 
     Attributes:
         topics: always `.*`, all topics of the flow: `check_params` refuses a narrower choice for now.
-        groups: always `.*`, all groups of the flow, like `topics`.
+        groups: always `.*`, all groups of the flow, for the same reason as `topics`.
         deadlines: the topology's deadlines, overridden by the run's params.
         start_reverse_replication: whether the reverse flow is started at the end of the run, so that the new primary
             has a standby.
         abort_open_transactions: whether transactions that stay open after the fence are aborted by Kafka's own tool.
-        exclude_groups: group that the run does not wait for -> reason; its policy decides its positions.
+        exclude_groups: group for which the run does not wait -> reason; the group's policy decides its positions.
         choices: params that only some procedures take, as far as they were given.
     """
 

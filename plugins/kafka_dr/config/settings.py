@@ -57,7 +57,7 @@ def load_topology(path: str | Path | None = None) -> Topology:
 
 
 def check_topology(data: Mapping[str, Any], name: str) -> Topology:
-    """Check the data of a topology that is not written to a file yet; raises BadInput as `load_topology` does."""
+    """Return the topology in data that is not written to a file yet; raises BadInput as `load_topology` does."""
     return _topology_from(Document(data, {}), name)
 
 
@@ -95,9 +95,9 @@ def _fault(fault: Mapping[str, Any], data: Any) -> tuple[Place, str]:
 
 
 def _place(loc: tuple[str | int, ...], data: Any) -> Place:
-    """Return pydantic's path of a fault as a path in the file, without the parts that only pydantic has.
+    """Return pydantic's path of a fault as a path in the file.
 
-    These are the chosen kind of a union, and `[key]`, which marks a fault of the key itself.
+    Left out are the parts that only pydantic has: the chosen kind of a union, and `[key]`, which marks a faulty key.
     """
     place: list[str | int] = []
     for number, part in enumerate(loc):

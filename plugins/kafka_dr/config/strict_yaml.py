@@ -25,7 +25,10 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML file's data, the line (from 1) of each place in it, and problems of the YAML, as duplicate keys."""
+    """A YAML file's data, the line (from 1) of each place in the file, and problems such as duplicate keys.
+
+    A place is a path of keys and list indexes, such as `("flows", 0, "source")`.
+    """
 
     data: Any
     lines: dict[Place, int]
@@ -72,8 +75,11 @@ def read_yaml(path: Path) -> Document:
 def read_text(path: Path, wanted: str, encoding: str = "UTF-8") -> str:
     """Return the text of a file of at most `LARGEST_FILE` bytes.
 
+    Args:
+        wanted: the kind of file that an error advises to name, such as "an existing YAML file".
+
     Raises:
-        BadInput: the file cannot be read, or is larger; the error advises to name `wanted`, a kind of file.
+        BadInput: the file cannot be read, or is larger.
     """
     try:
         if not path.is_file():
@@ -86,10 +92,10 @@ def read_text(path: Path, wanted: str, encoding: str = "UTF-8") -> str:
         raise BadInput(
             f"{path} cannot be read",
             type(error).__name__,
-            f"check the file's permissions, and that the file is {encoding} text",
+            f"let this process's user read the file, and store the file as {encoding} text",
         ) from None
     if len(raw) > LARGEST_FILE:
-        raise BadInput(f"{path} has more than {LARGEST_FILE} bytes", next_step="check that this is the right file")
+        raise BadInput(f"{path} has more than {LARGEST_FILE} bytes", next_step=f"name {wanted} that is smaller")
     return text
 
 
@@ -116,7 +122,7 @@ def _refuse_expansion(path: Path, text: str) -> None:
 
 
 def _walk(node: yaml.Node, place: Place) -> Iterator[tuple[Place, int, str | None]]:
-    """Yield (place, line, problem) for every place below a node; the problem is None unless its key is invalid."""
+    """Yield (place, line, problem) for every place below a node; the problem is None if the place's key is valid."""
     yield place, node.start_mark.line + 1, None
     if isinstance(node, yaml.SequenceNode):
         for index, child in enumerate(node.value):

@@ -20,7 +20,7 @@ LONGEST_DEADLINE = 7 * 24 * 3600.0
 
 
 def _text(shape: str, longest: int, words: str) -> AfterValidator:
-    """Return a validator of text by a regular expression and a length; its error says in `words` what is allowed."""
+    """Return a validator of text by a regular expression and a length; `words` states in its error what is allowed."""
     compiled = re.compile(shape)
 
     def _check(text: str) -> str:
@@ -90,7 +90,7 @@ class Model(BaseModel):
 
 
 class Principals(Model):
-    """Principals exempt from every fence: MirrorMaker 2's, the orchestrator's, and others such as administrators."""
+    """Principals that no fence refuses: of MirrorMaker 2, of the orchestrator, and `exempt` ones, such as admins."""
 
     mirror_maker: tuple[Principal, ...] = ()
     orchestrator: tuple[Principal, ...] = ()
@@ -130,7 +130,7 @@ class Flow(Model):
             of the hook that stops MirrorMaker 2.
         isolation: isolation level of MirrorMaker 2's source consumer; MirrorMaker 2's own default is
             `read_uncommitted`.
-        mirror_maker: settings of the flow, by MirrorMaker 2's names, for those that no connector can report: all in
+        mirror_maker: settings of the flow that no connector reports, by MirrorMaker 2's names: all settings in
             dedicated mode or while the worker does not answer, else converters that the worker's properties set.
     """
 
@@ -153,7 +153,7 @@ class Flow(Model):
 
     @property
     def worker(self) -> str:
-        """Airflow connection of the flow's Connect worker; raises BadInput if MirrorMaker 2 runs in dedicated mode."""
+        """Return the Airflow connection of the flow's Connect worker; raise BadInput in dedicated mode."""
         if self.connect is None:
             raise BadInput(
                 f"MirrorMaker 2 of {self.source}->{self.target} runs in dedicated mode, without a REST API",
@@ -165,7 +165,7 @@ class Flow(Model):
 
 
 class GroupPolicy(Model):
-    """Where groups whose names match a Java regular expression are placed if no evidence gives a position."""
+    """Where groups whose names match a Java regular expression are placed if no translation gives a position."""
 
     pattern: str
     policy: Policy
@@ -196,11 +196,11 @@ class Deadlines(Model):
         return_seconds: for a rollback, with the time in which systems do not answer.
         connect_request_seconds: for the answer of a Connect worker to one read, which is then repeated.
         confirm_seconds: how long the source must be observed to be lost before an unplanned failover continues.
-        slow_seconds: a source that answers later than this is slow; each look at it waits for an answer at least half
-            as long again, and finds the source gone without one.
+        slow_seconds: a source that answers later than this is slow. Each request to the source waits for an answer at
+            least 1.5 times as long; a source that does not answer in this time counts as gone.
         spark_seconds: for one try of a Spark job, from the start of Spark; then the job is killed.
-        catch_up_seconds: for the reverse flow to copy the records that clients have written since the failover, before
-            clients are fenced for the failback.
+        catch_up_seconds: in a failback, for the flow back to copy the records that clients have written since the
+            failover, before clients are fenced.
     """
 
     fence_seconds: Seconds = 60.0
@@ -266,7 +266,7 @@ class Topology(Model):
 
     Attributes:
         drain: the application's hook that stops and starts its clients.
-        source_probe: the application's hook that says how the application sees a source that seems lost.
+        source_probe: the application's hook that states whether the application reaches a source that seems lost.
         fence_hook: a hook of the site that fences a cluster by other means than ACLs, such as its network or storage;
             used if the cluster does not answer.
         kafka_tools: folder with the jars of Kafka's own tools (`libs` of a Kafka distribution), which abort
@@ -292,12 +292,12 @@ class Topology(Model):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """The aliases of all clusters, sorted."""
+        """Return the aliases of all clusters, sorted."""
         return tuple(sorted(self.clusters))
 
     @cached_property
     def names(self) -> Naming:
-        """How topics of one cluster are named on another, by the policy under `naming`."""
+        """Return the rules by which topics of one cluster are named on another, by the policy under `naming`."""
         return naming_of(self.naming, self.aliases)
 
     def cluster(self, alias: str) -> Cluster:
@@ -309,11 +309,11 @@ class Topology(Model):
         return self.clusters[alias]
 
     def find_flow(self, source: str, target: str) -> Flow | None:
-        """Return the flow from source to target, None without such a flow."""
+        """Return the flow from source to target; None if the topology has no such flow."""
         return next((flow for flow in self.flows if (flow.source, flow.target) == (source, target)), None)
 
     def flow(self, source: str, target: str) -> Flow:
-        """Return the flow from source to target; raise BadInput without such a flow."""
+        """Return the flow from source to target; raise BadInput if the topology has no such flow."""
         flow = self.find_flow(source, target)
         if flow is None:
             flow_names = ", ".join(f"{flow.source}->{flow.target}" for flow in self.flows)
@@ -325,7 +325,7 @@ class Topology(Model):
         return flow
 
     def pair_key(self, one: str, other: str) -> str:
-        """Return the key of a pair of clusters, under which its lease is kept; the order of aliases does not matter."""
+        """Return the key under which a pair of clusters has its lease; the order of aliases does not matter."""
         self.cluster(one), self.cluster(other)
         if one == other:
             raise BadInput(f"source and target are the same cluster {one!a}", next_step="name two different clusters")

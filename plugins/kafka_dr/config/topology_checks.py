@@ -1,4 +1,4 @@
-"""Checks of a topology file that the models do not make: across several fields, and the search for secrets.
+"""Checks of a topology file that no model of `topology` makes: across several fields, and a search for secrets.
 
 The checks work on the file's data as read, even if the data does not fit the models, so that one run reports all
 problems. No text made here contains a secret's value.
@@ -39,7 +39,7 @@ _SETTING = re.compile(r"[a-z][a-z0-9._-]{0,199}\Z")
 
 
 def problems_in(data: Mapping[str, Any]) -> list[Problem]:
-    """Return the problems that all checks together find in a topology file's data."""
+    """Return all problems that the checks find in a topology file's data, each as (place in the file, text)."""
     return [problem for check in CHECKS for problem in check(data)]
 
 

@@ -1,1 +1,1 @@
-"""The flight recorder: samples positions and log ends of each flow while the source lives; runs near the target."""
+"""The flight recorder: samples positions and log ends of each flow while the source runs; runs near the target."""

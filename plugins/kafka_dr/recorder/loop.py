@@ -39,9 +39,9 @@ class Recording:
 
         Args:
             name: the flow's name, for messages.
-            look: takes a sample; True asks for all states, False for changes only.
-            interval_seconds: maximum from the start of one sample to the start of the next; after a sample that takes
-                longer the next starts at once.
+            look: takes a sample of all states if its argument is True, else of changes only.
+            interval_seconds: maximum from the start of one sample to the start of the next; a sample that takes longer
+                is followed by the next sample at once.
         """
         self.name, self._look, self._archive = name, look, archive
         self._pace, self._retention, self._ended = interval_seconds * (1 - _EARLY_SHARE), retention, ended
@@ -57,7 +57,7 @@ class Recording:
             self._ended.wait(due - time.monotonic())
 
     def sample(self, now: datetime) -> None:
-        """Take and store a sample; the first of an hour has all states, and older files are then merged or deleted."""
+        """Take and store a sample; an hour's first sample has all states and then merges and deletes older files."""
         hour = now.replace(minute=0, second=0, microsecond=0)
         whole, self._hour = hour != self._hour, hour
         rows = self._look(whole)

@@ -1,7 +1,7 @@
-"""Record MirrorMaker 2's offset syncs and checkpoints as they appear: compaction removes older ones.
+"""Records MirrorMaker 2's offset syncs and checkpoints as they appear, because compaction removes older ones.
 
 Invariant: each sync or checkpoint is recorded once, also across recorder restarts. Recorded a second time, it would get
-the time of the later sample, and look newer than samples of its topic that were taken in between.
+the time of the later sample, and seem newer than samples of its topic that were taken in between.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class MirrorTopics:
 
     @property
     def read_to(self) -> list[list[Any]] | None:
-        """Next offsets to read, as [topic id, topic, partition, offset] each; None until earlier ones are known."""
+        """Return next offsets to read, each [topic id, topic, partition, offset]; None before `read_before` is read."""
         return (
             None if self._next_offsets is None else [[*place, offset] for place, offset in self._next_offsets.items()]
         )
 
     def write_syncs(self, rows: RecorderRows, location: str | None, source: Side, target: Side) -> list[str]:
-        """Write the offset syncs since the last sample; return a text that counts those not decodable, or [].
+        """Write the offset syncs since the last sample; return [], or one text that counts undecodable records.
 
         A cluster that did not answer is not read.
 
@@ -70,15 +70,17 @@ class MirrorTopics:
             location: the cluster with the offset-syncs topic, `source` or `target`; None if unknown.
 
         Raises:
-            BadInput: the location is unknown. Guessing is dangerous: the reverse flow may have its own syncs topic
-                under the same name.
+            BadInput: the location is unknown. It is not guessed, because the reverse flow may have its own offset-syncs
+                topic under the same name.
             SwitchbackError: the syncs cannot be read.
         """
         access, naming = self._access, self._naming
         if location is None:
             raise BadInput(
-                "the cluster that holds them is unknown",
+                "the cluster with the offset-syncs topic is unknown",
                 f"the Connect worker has not answered, and the topology does not state {LOCATION}",
+                f"start the Connect worker of {self._flow.source}->{self._flow.target}, or state {LOCATION} under"
+                " `mirror_maker` of this flow in the topology",
             )
         if location == "target":
             statements = self._read_new(access.target_records, target, naming.offset_syncs_topic(self._flow.source))
@@ -89,7 +91,7 @@ class MirrorTopics:
         )
 
     def write_checkpoints(self, rows: RecorderRows, target: Side) -> list[str]:
-        """Write the checkpoints since the last sample; return a text that counts those not decodable, or [].
+        """Write the checkpoints since the last sample; return [], or one text that counts undecodable records.
 
         Raises:
             SwitchbackError: the checkpoints cannot be read.
@@ -105,7 +107,7 @@ class MirrorTopics:
         )
 
     def _read_new(self, reader: RecordReader, side: Side, topic: str) -> list[Statement]:
-        """Return a topic's records since the last sample; without earlier samples, all that compaction has left."""
+        """Return a topic's records since the last sample; without earlier samples, all records in its log."""
         if self._next_offsets is None:
             self._next_offsets = dict(self._read_before())
         info = side.topics.get(topic)
@@ -145,10 +147,10 @@ def _as_statement(message: Consumed) -> Statement:
 
 
 def read_so_far(archive: Archive) -> dict[RowPlace, int]:
-    """Return where earlier recorders stopped reading MirrorMaker 2's topics, by the newest sample that says so.
+    """Return where earlier recorders stopped reading MirrorMaker 2's topics, by the newest sample that states this.
 
     Returns:
-        Next offset by topic id, topic and partition; {} if no sample says so.
+        Next offset by topic id, topic and partition; {} if no sample states next offsets.
 
     Raises:
         ArchiveUnavailable: the archive cannot be read.

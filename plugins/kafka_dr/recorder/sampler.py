@@ -1,6 +1,6 @@
 """Takes samples of a flow: states of both clusters, of Connect and of groups.
 
-A sample names what could not be read; the next sample tries to read it again.
+A sample names the systems and topics that could not be read; the next sample tries to read them again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PAIRING_SHARE = 0.6
 
 
 class Looker:
-    """Takes samples of one flow; remembers the states written last, so that a sample can write changes only."""
+    """Takes samples of one flow; stores the last written states, because a sample writes changes only."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class Looker:
         """Prepare the sampler; no sample is taken yet.
 
         Args:
-            interval_seconds: from the start of one sample to the start of the next.
-            read_before: returns the offsets where earlier recorders stopped reading MirrorMaker 2's topics.
+            interval_seconds: time from the start of one sample to the start of the next; limits the search for pairs.
+            read_before: returns the next offsets of MirrorMaker 2's topics, where earlier recorders stopped reading.
         """
         self.flow, self.naming, self.access = flow, naming, access
         self._configs: dict[str, dict[str, str]] = {
@@ -69,7 +69,7 @@ class Looker:
         rows, self._problems = RecorderRows(int(time.time() * 1000)), []
         states = self._read_connect()
         flows_back = self._flows_back()
-        # Read the target first: copies of records at or above the source's end thus lie at or above the target's end.
+        # Read the target first: then copies of records above the source's log end lie above the target's log end.
         target = self._read_cluster(self.access.target, "the target", self._mirrored)
         source = self._read_cluster(self.access.source, "the source", self._replicating)
         self._source_answered = source.answered
@@ -110,9 +110,9 @@ class Looker:
     # -- both clusters ---------------------------------------------------------------------------------------------
 
     def _read_connect(self) -> dict[str, str]:
-        """Return the connectors' states; store version, configuration and replicated offsets.
+        """Return the connectors' states, by `source` and `checkpoint`; store version, settings and replicated offsets.
 
-        If the worker does not answer, the values stored last stay. {} in dedicated mode, where no worker can be asked.
+        If the worker does not answer, the values stored last stay. {} in dedicated mode, which has no worker.
         """
         states: dict[str, str] = {}
         worker, names = self.access.worker, self.flow.connectors
@@ -159,7 +159,7 @@ class Looker:
         ]
 
     def _mirrored(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
-        """List the target's partitions with the flow's copies: by name, or by source topics of earlier samples."""
+        """List the target's partitions into which the flow mirrors: by topic name, or by topics of earlier samples."""
         sampled = {self._remote(tp) for tp in self._partitions.known}
         selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
         named = {name for name in topics if (up := self._upstream(name)) is not None and selects(up)}
@@ -171,7 +171,7 @@ class Looker:
         ]
 
     def _upstream(self, topic: str) -> str | None:
-        """The source topic of a target topic (the same name under identity naming); None if not of this flow."""
+        """Return the source topic of a target topic (under identity naming the same name); None if not of this flow."""
         return (
             self.naming.upstream(topic)
             if self.naming.source_alias(topic) == self.flow.source
@@ -184,7 +184,7 @@ class Looker:
         return TopicPartition(self.naming.remote(self.flow.source, tp.topic), tp.partition)
 
     def _join_clusters(self, source: Side, target: Side) -> dict[TopicPartition, PartitionSeen]:
-        """Return the state on both clusters of each partition that the source has, or had when it last answered."""
+        """Return by partition the state on both clusters, for all partitions by the source's last answer."""
         partitions = source.spans if source.answered else self._partitions.known
         return {tp: self._partition_state(tp, source, target) for tp in sorted(partitions)}
 
@@ -211,9 +211,10 @@ class Looker:
         return NONE_KEPT if last_offset is None else last_offset
 
     def _write_deleted_topics(self, rows: RecorderRows, source: Side, target: Side, whole: bool) -> None:
-        """Write as deleted each topic of the flow that the source lacks in two samples in a row: no loss.
+        """Write as deleted each topic of the flow that the source lacks in two samples in a row.
 
-        No topic counts as deleted if the source has none of the flow's topics: such a source has lost its data.
+        The records of a deleted topic count as no loss. No topic counts as deleted if the source has none of the flow's
+        topics, because such a source has lost its data.
         """
         if not source.answered:
             return
@@ -222,11 +223,11 @@ class Looker:
         for topic in self._deleted_topics.differing(dict.fromkeys(sorted(deleted), "Gone"), whole):
             rows.add(Kind.TOPIC, topic=topic, state="Gone")
         self._deleted_topics.gone(deleted)
-        # Forget its partitions: if the topic reappears, they are written again, even unchanged.
+        # Drop the deleted topics' partitions: if a topic reappears, its partitions are written again, even unchanged.
         self._partitions.gone([tp for tp in self._partitions.known if tp.topic not in deleted])
 
     def _mirrored_topics(self, target: Side) -> set[str]:
-        """Source topics of earlier samples, with an offset in Connect, or with a copy on the target by its name."""
+        """Return source topics that are in earlier samples, have an offset in Connect, or are mirrored by name."""
         replicated = {tp.topic for tp, offset in (self._replicated or {}).items() if offset is not None}
         copies = {
             self.naming.upstream(name)
@@ -245,9 +246,9 @@ class Looker:
             self._problems += self._mirror_topics.write_checkpoints(rows, target)
 
     def _write_groups(self, rows: RecorderRows, source: Side, whole: bool) -> str | None:
-        """Write groups and positions; return `WHOLE` or `CHANGED`, None if they were not read.
+        """Write groups and positions; return `WHOLE` or `CHANGED`, None if groups were not read.
 
-        They are not requested if the source has not answered in this sample.
+        Groups are not requested if the source has not answered in this sample.
         """
         ids = {tp.topic: source.topics[tp.topic].topic_id for tp in source.spans}
         # Kafka deletes a topic's positions with the topic: an equal position on a recreated topic is another position.
@@ -263,7 +264,7 @@ class Looker:
         return None
 
     def _newest_heartbeat(self, target: Side) -> int | None:
-        """Time of MirrorMaker 2's newest heartbeat on the target, in milliseconds since 1970; None if unknown."""
+        """Return the time of MirrorMaker 2's newest heartbeat on the target, in ms since 1970; None if unknown."""
         topic = self.naming.remote(self.flow.source, self.naming.heartbeats_topic)
         with self._tolerating("heartbeats"):
             partitions = (

@@ -25,8 +25,8 @@ class ArmedFenceAuthority:
     two watchers, or a watcher beside the procedure's own steps, at most do the same act twice.
 
     While the procedure is open, the watcher writes its entries under the procedure's id, so that they are in the
-    procedure's evidence. After the procedure was closed, it writes them under its own name and epoch 0: the journal
-    always accepts these, as no lease was ever held under that name. All entries name the procedure.
+    procedure's evidence. After the procedure was closed, the watcher writes under its own name and epoch 0: the journal
+    always accepts such entries, as no lease was ever held under that name. All entries name the procedure.
     """
 
     def __init__(self, journal: Journal, topology: Topology, pair: str, procedure_id: str) -> None:
@@ -54,7 +54,7 @@ class ArmedFenceAuthority:
             )
 
     def may_undo(self) -> bool:
-        """Whether a procedure reopened the source and no later one holds its pair, which might rely on the fence."""
+        """Whether a procedure reopened the source, and no later procedure, which might rely on the fence, took over."""
         watch = self._watch()
         if watch is None or watch.state is not WatchState.REOPENED or watch.reopened_by is None:
             return False
@@ -69,5 +69,5 @@ class ArmedFenceAuthority:
 
 
 def watch_over(journal: Journal, procedure_id: str) -> WatchedSource | None:
-    """State, by the journal now, of the watch over the source that a procedure left; None if it armed no fence."""
+    """Return the journal's present state of the watch that a procedure's armed fence began; None if it armed none."""
     return watched_sources(telling_entries(journal)).get(procedure_id)

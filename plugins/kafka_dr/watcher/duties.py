@@ -1,4 +1,4 @@
-"""What the watcher does at one look at one old source."""
+"""Acts of the watcher, for one old source at a time: fence the source, stop MirrorMaker 2, end a watch."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ STOP_SECONDS = 20.0
 
 
 def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
-    """Look once at a source with an armed fence, and fence it if it answers; return what was seen or done, as text.
+    """Check once whether a source with an armed fence answers, and if so fence it; return the result as text.
 
     Raises:
-        SwitchbackError: the source answers, but could not be fenced; the watcher tries again at its next look.
+        SwitchbackError: the source answers, but could not be fenced; the watcher tries again a second later.
     """
     answers = source_answers(procedure, ASK_SECONDS)
     if answers and fence.answers_since is None:
@@ -47,8 +47,8 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
         if not write_fence.authorizer:
             raise FenceNotProven(
                 "The old source answers and has no authorizer",
-                "the watcher can fence a cluster only by ACLs",
-                "Keep clients from the old source by its network, or run a failback, which disarms the fence.",
+                f"{fence.source} is not fenced and accepts writes: the watcher can fence a cluster only by ACLs",
+                f"Keep clients from {fence.source} by its network, or run a failback, which disarms the fence.",
             )
         since = _answers_since(procedure, fence) or fenced_at
         accepted, first_ends, states = (
@@ -66,7 +66,7 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
         fenced=BY_ACL,
         fenced_at=fenced_at,
         answers_since=since,
-        # The window in which both clusters may have accepted writes.
+        # The time in which both clusters may have accepted writes.
         window_seconds=round((datetime.fromisoformat(fenced_at) - datetime.fromisoformat(since)).total_seconds(), 3),
         acl_entries_added=write_fence.added,
         brokers_refusing=write_fence.refusing,
@@ -103,9 +103,9 @@ def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
 
 
 def tell_producers(procedure: Run) -> None:
-    """Note in the journal which producers wrote to the old source after its clients had left.
+    """Record in the journal which producers wrote to the old source after its clients had left.
 
-    Called last, as brokers take seconds to say this.
+    Called last, as brokers take seconds to answer.
     """
     outcomes = facts_in(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
     of_procedure = [fact for fact in outcomes if fact.procedure_id == procedure.id]
@@ -115,7 +115,7 @@ def tell_producers(procedure: Run) -> None:
 
 
 def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
-    """Stop the flow from the old source, and the flow to the old source unless default naming makes it harmless.
+    """Stop the flow from the old source, and the flow to it unless topic prefixes (default naming) prevent a circle.
 
     Args:
         answers: whether the source answers; if not, only the flow from the source is stopped, and only if the
@@ -143,7 +143,7 @@ def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
 
 
 def _flows_to_stop(procedure: Run) -> list[Flow]:
-    """The flow from the old source; also the flow to the old source, unless default naming prevents a circle."""
+    """Return the flow from the old source, and the flow to it unless default naming prevents a circle."""
     reverse = procedure.reverse_flow
     return (
         [procedure.flow]
@@ -153,18 +153,18 @@ def _flows_to_stop(procedure: Run) -> list[Flow]:
 
 
 def not_stopped(states: Mapping[str, str]) -> list[str]:
-    """A phrase for each connector (or flow, in dedicated mode) that is not stopped; [] if all are."""
+    """Return a phrase for each connector (or flow, in dedicated mode) that is not stopped; [] if all are stopped."""
     return [f"({name}: {state})" for name, state in states.items() if state != STOPPED]
 
 
 def _answers_since(procedure: Run, fence: ArmedFence) -> str | None:
-    """When the source first answered the watcher, by the journal now, ISO 8601; None if it never did."""
+    """Return when the source first answered the watcher, by the journal now, in ISO 8601; None if it never did."""
     watch = watch_over(procedure.journal, procedure.id)
     return watch.fence.answers_since if watch and watch.fence.answers_since else fence.answers_since
 
 
 def _try_read_ends(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition, int] | None:
-    """The source's log ends while the fence is being set; None if the source does not answer in time."""
+    """Return the old source's log ends while the fence is being set; None if the source does not answer in time."""
     try:
         return log_ends(procedure, topics, _ENDS_SECONDS)
     except KafkaUnavailable:

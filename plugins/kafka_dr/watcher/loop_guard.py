@@ -1,4 +1,4 @@
-"""Guard against two flows that copy in a circle: of both, stop the flow in whose direction clients moved last."""
+"""Guard against two flows that copy in a circle: the flow in whose direction clients moved last is stopped."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class MoveAuthority(ArmedFenceAuthority):
             )
 
     def may_undo(self) -> bool:
-        """Return False: a flow that copied in a circle stays stopped."""
+        """Return False, because a flow that copied in a circle must stay stopped."""
         return False
 
 
 def last_move(journal: Journal, clusters: Iterable[str]) -> LatestMove | None:
-    """The last client move between two clusters, by the journal; None if clients never moved."""
+    """Return the last client move between two clusters, by the journal; None if clients never moved."""
     return last_moves(moving_entries(journal)).get(frozenset(clusters))
 
 
@@ -68,12 +68,12 @@ def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any
 
 
 def moving_entries(journal: Journal) -> list[JournalEntry]:
-    """Entries of all procedures that say how clients were moved, in journal order."""
+    """Return the journal entries of all procedures that state how clients were moved, in the journal's order."""
     return sorted((entry for step in MOVING for entry in journal.entries(step=step)), key=lambda entry: entry.sequence)
 
 
 def circling_flows(topology: Any) -> list[Flow]:
-    """One flow of each two that would copy in a circle; [] under default naming, whose prefixes prevent circles."""
+    """Return one flow of each two that would copy in a circle; [] under default naming: prefixes prevent circles."""
     if topology.naming.policy == "default":
         return []
     return [
@@ -84,13 +84,14 @@ def circling_flows(topology: Any) -> list[Flow]:
 
 
 def stop_if_both_run(procedure: Run, move: LatestMove | None) -> str:
-    """Look once at both flows between two clusters; if both run, stop the one in whose direction clients moved last.
+    """Check both flows between two clusters; if both run, stop the flow in whose direction clients moved last.
 
     Returns:
-        What was seen and done, as text; "" if at most one flow runs. Without a client move nothing is stopped.
+        A text that states what runs and what was done; "" if at most one flow runs. If clients never moved, neither
+        flow is stopped.
 
     Raises:
-        SwitchbackError: both run, and the flow could not be stopped yet; the watcher tries again at its next look.
+        SwitchbackError: both flows run, and the flow could not be stopped yet; the watcher tries again later.
     """
     flow, reverse = procedure.flow, procedure.reverse_flow
     # The first flow is checked again after the second: a procedure may just have stopped `flow` to start `reverse`.

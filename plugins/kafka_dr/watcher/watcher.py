@@ -1,6 +1,7 @@
-"""Watch old sources that could not be fenced: fence each once it answers, and list what it accepted until then.
+"""Watches old sources that could not be fenced: fences each once it answers, and lists writes it has accepted.
 
-The watcher also stops one of two flows that copy the same topics in a circle, however they were started.
+An old source is the cluster that clients left in an unplanned failover. A look checks all old sources once. The watcher
+also stops one of two flows that copy the same topics in a circle, however these flows were started.
 
 Invariants
 1. Looks end in the same state however often they are repeated, and with any number of watchers at once.
@@ -46,7 +47,7 @@ _REFRESH_SECONDS = 60.0
 
 
 def watch_sources(tell: Callable[[str], object]) -> None:
-    """Look at all old sources once a second, without end; call `tell` with a line for people when a result changes."""
+    """Check all old sources once a second, without end; call `tell` with a line for people when a result changes."""
     watcher = Watcher(tell)
     while True:
         began = time.monotonic()
@@ -55,7 +56,7 @@ def watch_sources(tell: Callable[[str], object]) -> None:
 
 
 class Watcher:
-    """Looks at old sources and at circling flows; what is watched and done follows from journal and topology alone."""
+    """Checks old sources and circling flows; which are checked, and how, follows from journal and topology alone."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class Watcher:
         Args:
             tell: called with a line for people whenever a result differs from the last one.
             connections: creates the reader of Airflow's connections.
-            patience: maximum seconds that `look` waits for the checks that it started; slower ones go on behind it.
+            patience: maximum seconds for which `look` waits for its checks; slower checks continue in the background.
         """
         self._tell, self._connections, self._patience = tell, connections, patience
         self._last_lines: dict[str, str] = {}
@@ -139,7 +140,7 @@ class Watcher:
             procedure.close()
 
     def _report(self, about: str, check: Callable[[], str]) -> None:
-        """Run a check; tell its line, or its error, if that differs from what was told last. "" is not told."""
+        """Run a check; call `tell` with its line or error if that is not empty and differs from the last one."""
         try:
             line = check()
         except (SwitchbackError, NotYet, WaitLonger) as error:
@@ -153,7 +154,7 @@ class Watcher:
                 self._tell(f"{about}: {line}")
 
     def _refresh(self) -> None:
-        """Read topology and connections again once a minute; if that fails, keep those read before."""
+        """Read topology and connections again once a minute; if that fails, use those that were read before."""
         if self._read_at is not None and time.monotonic() < self._read_at + _REFRESH_SECONDS:
             return
         try:
@@ -167,7 +168,7 @@ class Watcher:
 
 
 def with_cached_connections(connections: Connections) -> Connections:
-    """A copy of the reader of Airflow's connections that asks Airflow for each connection only once."""
+    """Return a copy of the reader of Airflow's connections that asks Airflow for each connection only once."""
     cached = copy(connections)
     vars(cached).update({name: cache(getattr(connections, name)) for name in ("kafka", "login", "journal_url")})
     return cached

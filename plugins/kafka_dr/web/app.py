@@ -98,7 +98,7 @@ def _page(request: Request, read: Callable[[], tuple[StatusReader, list[Procedur
     except SwitchbackError as error:
         return _answer(503, procedures=[], note="", problem=str(error))
     except AirflowNotFoundException as error:
-        return _answer(503, procedures=[], note="", problem=f"{error}; the topology names this connection.")
+        return _answer(503, procedures=[], note="", problem=f"{error}; create this connection in Airflow.")
 
 
 def _with_links(request: Request, reading: StatusReader, procedure: ProcedureStatus) -> dict[str, Any]:

@@ -57,5 +57,5 @@ class StatusReader:
         return folder / PAGE if self._may_read(str(dag_id)) and (folder / PAGE).is_file() else None
 
     def has_evidence(self, procedure_id: str) -> bool:
-        """Return whether a procedure's evidence page is on this machine."""
+        """Whether a procedure's evidence page is on this machine."""
         return (Path(self._topology.evidence) / procedure_id / PAGE).is_file()

@@ -1,1 +1,1 @@
-"""Readers of the configuration files of Kafka's Java clients and of MirrorMaker 2, without I/O."""
+"""Readers of the configuration of Kafka's Java clients and of MirrorMaker 2; their input is text, never a file."""

@@ -43,7 +43,12 @@ _JAAS_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""",
 
 
 class ClientSettings(NamedTuple):
-    """A connection's librdkafka settings (`extra`, with secrets) and what a person has to do (`notes`, no secrets)."""
+    """Settings for an Airflow connection.
+
+    Attributes:
+        extra: librdkafka's settings, with secrets.
+        notes: sentences on what a person has to do, without secrets.
+    """
 
     extra: dict[str, str]
     notes: list[str]

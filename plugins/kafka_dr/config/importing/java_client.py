@@ -88,5 +88,6 @@ def _unsupported(key: str, why: str) -> BadInput:
     return BadInput(
         f"Kafka's own tools cannot use {key} of the connection",
         why,
-        "change the connection, or leave abort_open_transactions out",
+        "change the cluster's Airflow connection; or remove `kafka_tools` from the topology, and start a new run"
+        " without abort_open_transactions",
     )

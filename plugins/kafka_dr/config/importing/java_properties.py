@@ -1,4 +1,4 @@
-"""Reader of Java's .properties format that keeps the line of each entry."""
+"""Reader of Java's .properties format that also returns the line of each property."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from kafka_dr.errors import BadInput
 
 
 class Property(NamedTuple):
-    """One entry of a .properties file: number of its first line, key, value, and its text as written in the file."""
+    """One property of a .properties file.
+
+    Attributes:
+        line: number of the property's first line, from 1.
+        written: the property's text as written in the file, with escapes and line breaks.
+    """
 
     line: int
     key: str
@@ -20,7 +25,7 @@ class Property(NamedTuple):
 
 
 def read_properties(text: str) -> list[Property]:
-    r"""Return all entries in the file's order; a duplicate key gives two entries, of which Java uses the last.
+    r"""Return all properties in the file's order; a duplicate key gives two of them, of which Java uses the last.
 
     The caller must have decoded `text` as ISO-8859-1, as Java does.
 
@@ -35,7 +40,7 @@ def read_properties(text: str) -> list[Property]:
             line += len(re.findall(r"\r\n|\r|\n", element.source))
     except javaproperties.InvalidUEscapeError:
         raise BadInput(
-            f"line {line} contains a \\u without four hexadecimal digits",
+            f"line {line} of the properties file contains a \\u without four hexadecimal digits",
             next_step="correct the escape, or double the backslash",
         ) from None
     return entries

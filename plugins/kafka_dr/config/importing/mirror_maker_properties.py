@@ -1,4 +1,4 @@
-"""Conversion of MirrorMaker 2's configuration file into a topology; unused keys are listed with the reason."""
+"""Converts MirrorMaker 2's configuration file into a topology, and lists each unused key with the reason."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ class Converted:
     Attributes:
         topology: the topology file's data, without any secret.
         connections: Airflow connections by name, as `airflow connections import` takes them; they hold secrets.
-        to_make: connections that the topology names but the properties file does not define -> their purpose.
-        ignored: key that the conversion did not use -> the reason.
+        to_make: Airflow connection that the topology names but the properties file does not define -> its purpose.
+        ignored: key of the properties file that the conversion did not use -> the reason.
         notes: what a person should know or do, without secrets.
     """
 
@@ -122,7 +122,7 @@ def topology_from_properties(text: str, worker: Worker = "dedicated", template: 
         template: how a custom replication policy class names topics, such as `replicated-<source>-<topic>`.
 
     Raises:
-        BadInput: no topology can be made from the file; the message says why.
+        BadInput: no topology can be made from the file; the message states the reason.
     """
     entries = read_properties(text)
     settings = _Settings({entry.key: entry.value for entry in entries}, worker)
@@ -147,7 +147,15 @@ def topology_from_properties(text: str, worker: Worker = "dedicated", template: 
 
 
 class _Settings:
-    """The properties file's keys: general ones, those with a cluster's prefix, and those with a direction's prefix."""
+    """The properties file's settings.
+
+    Attributes:
+        aliases: the clusters, in the file's order.
+        general: settings by key, of keys that have neither a cluster's nor a direction's prefix.
+        of_cluster: by alias, the settings whose keys have the alias as prefix, by key without this prefix.
+        of_direction: by (source, target), the settings with the prefix `source->target.`, by key without this prefix.
+        flows: the enabled directions, each as (source, target).
+    """
 
     def __init__(self, settings: Mapping[str, str], worker: Worker) -> None:
         self.aliases = tuple(dict.fromkeys(filter(None, list_items(settings.get("clusters", "")))))
@@ -192,7 +200,7 @@ class _Settings:
         return {"connection": f"kafka_{alias}", **principals}
 
     def naming(self, template: str | None) -> dict[str, Any]:
-        """Return the topology's `naming`; raises BadInput if directions differ, or a custom policy lacks a template."""
+        """Return the topology's `naming`; raise BadInput if directions differ, or a custom policy lacks a template."""
         stated = [self._stated(ends, NAMING_SETTING) for ends in self.flows]
         if any(other != stated[0] for other in stated):
             raise BadInput(
@@ -232,7 +240,7 @@ class _Settings:
         }
 
     def to_make(self) -> dict[str, str]:
-        """Return the Airflow connections that a person must create, each with its purpose."""
+        """Return the Airflow connections that a person must create: name -> purpose."""
         workers = {self._connect(*ends): f"http: the Connect worker that runs {'->'.join(ends)}" for ends in self.flows}
         return workers | {
             "kafka_dr_journal": (
@@ -326,7 +334,7 @@ def _reason(key: str) -> str:
 
 
 def _form_notes(entries: Iterable[Property]) -> list[str]:
-    """Return notes on text that Java probably does not read as its author meant: single backslashes, duplicate keys."""
+    """Return notes on text that Java probably does not read as meant: single backslashes, duplicate keys."""
     notes: list[str] = []
     first: dict[str, int] = {}
     for entry in entries:

@@ -128,7 +128,8 @@ def test_where_nobody_says_whose_syncs_they_are_none_is_written(site: Any) -> No
     sample = site.looker.look(whole=True)
     assert not rows(sample, "sync")
     assert any(
-        "offset syncs: the cluster that holds them is unknown" in problem for problem in told(sample)["problems"]
+        "offset syncs: the cluster with the offset-syncs topic is unknown" in problem
+        for problem in told(sample)["problems"]
     )
     worker.away = False
     assert [row["upstream"] for row in rows(site.looker.look(whole=False), "sync")] == [1]

@@ -295,7 +295,7 @@ def test_what_was_given_back_can_be_continued_again(died: Any) -> None:
     close(died, outcome="refused")
     OpenProcedure(task_id=OPEN.value).execute(died.context("u1"))
     assert died.journal.lease(PAIR).holder == EARLIER
-    with pytest.raises(LeaseLost, match="does not hold the clusters"):
+    with pytest.raises(LeaseLost, match="does not hold the lease on the clusters"):
         died.procedure("u1").authority.hold()
     OpenProcedure(task_id=OPEN.value).execute(died.context("u2"))
     assert died.journal.lease(PAIR).holder == "unplanned_failover-u2"
