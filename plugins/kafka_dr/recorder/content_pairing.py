@@ -65,7 +65,7 @@ class Pairing:
         self._queued.update(changed)
 
     def write(self, rows: RecorderRows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
-        """Search the queued partitions and write the pairs; return [], or one note that names those with no new pair.
+        """Search the queued partitions and write the pairs; return [], or one note that names partitions without pair.
 
         Args:
             now: the state of every partition of the flow on both clusters, in this sample.

@@ -216,7 +216,7 @@ def _deleted_topics(rows: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _since_recreation(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows, but of a topic that was recreated on source or target only those after the recreation.
+    """Return the rows; of a topic that was recreated on source or target, only the rows after the recreation.
 
     Positions are unaffected if only the target's topic was recreated. Of the first sample after a recreation, syncs,
     checkpoints and content pairs are left out, too: they may belong to the older log.

@@ -154,7 +154,7 @@ class Watcher:
                 self._tell(f"{about}: {line}")
 
     def _refresh(self) -> None:
-        """Read topology and connections again once a minute; if that fails, use those that were read before."""
+        """Read topology and connections again once a minute; if that fails, the values read before stay in use."""
         if self._read_at is not None and time.monotonic() < self._read_at + _REFRESH_SECONDS:
             return
         try:

@@ -39,7 +39,7 @@ class StatusReader:
         return status if status and status.dag_id and self._may_read(status.dag_id) else None
 
     def of_each_pair(self, now: datetime) -> list[ProcedureStatus]:
-        """Return per pair of clusters the status of the procedure that holds the pair, or held it last."""
+        """Return the status of one procedure per pair of clusters: of the lease's present or last holder."""
         pairs = sorted({self._topology.pair_key(flow.source, flow.target) for flow in self._topology.flows})
         leases = [self._journal.lease(pair) for pair in pairs]
         statuses = [self.procedure(lease.holder, now) for lease in leases if lease]

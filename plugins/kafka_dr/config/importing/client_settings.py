@@ -68,7 +68,7 @@ def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
         extra["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"] or "none"
     _stores(java, extra, notes)
     notes += [
-        f"{key} has no counterpart in librdkafka; check whether the connection needs another setting"
+        f"{key} has no counterpart in librdkafka; if a login fails, add the librdkafka setting that replaces this key"
         for key in java
         if not _known(key)
     ]

@@ -37,7 +37,7 @@ class ClusterAcls:
     """The ACL entries of one cluster. Adding an entry that exists, or removing one that does not, changes nothing."""
 
     def __init__(self, admin: AdminClient, alias: str = "the cluster") -> None:
-        """Store the client (`KafkaCluster.admin`), so that it lives: a client without a reference never answers."""
+        """Store the client (`KafkaCluster.admin`), because a client to which no reference exists never answers."""
         self._admin = admin
         self._alias = alias
 

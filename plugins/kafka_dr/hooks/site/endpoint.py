@@ -111,7 +111,7 @@ class JsonEndpoint:
         return f"JsonEndpoint({self.base_url!r})"
 
     def hide(self, secret: str) -> None:
-        """Add a secret, such as a token, to those that `shown` hides."""
+        """Add a secret, such as a token, to the secrets that `shown` hides."""
         self._secrets = (*self._secrets, secret)
 
     def shown(self, text: object) -> str:
