@@ -72,8 +72,9 @@ class FenceHook:
                 "the fence hook answered outside its contract: `fenced` (true or false) or `by` (a text) is missing or"
                 " wrong",
                 document,
-                'treat the cluster as not fenced, and make the fence hook answer with {"fenced": true, "by": "what'
-                ' fences the cluster"}; the contract is in plugins/kafka_dr/hooks/site/fence.py',
+                "treat the cluster as not fenced (after a request to lift its fence: as perhaps still fenced), and make"
+                ' the fence hook answer with {"fenced": true, "by": "what fences the cluster"}; the contract is in'
+                " plugins/kafka_dr/hooks/site/fence.py",
             )
         return FenceAnswer(
             fenced, self._endpoint.shown(by), "" if detail is None else self._endpoint.shown(json.dumps(detail))
