@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import AclEntriesToAdd
+from kafka_dr.procedure.entries import AclEntriesToAdd, ConnectorsToStop
 from kafka_dr.procedure.find import procedure_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
@@ -294,11 +294,19 @@ class Bench:
         target.acls |= {GRANT, TARGET_FENCE}
         return procedure
 
-    def stopped_without_source(self, procedure: Run, remote: str = "orders") -> None:
-        """Write the outcomes from stop_mirror_maker to commit_groups, without any position."""
+    def stopped_without_source(
+        self, procedure: Run, remote: str = "orders", stops: Sequence[str] = ()
+    ) -> None:
+        """Write the outcomes from stop_mirror_maker to commit_groups, without any position.
+
+        Args:
+            stops: connectors that were asked to stop; the others had been STOPPED before.
+        """
         target, at = self.clusters["standby"], TopicPartition(remote, 0)
         self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
         replicated = procedure.artifacts.save("replicated", partitions_frame({}, "offset"))
+        if stops:
+            record_fact(procedure.authority, Step.STOP_MIRROR_MAKER, ConnectorsToStop(stops_connectors=stops))
         self.done(
             procedure,
             Step.STOP_MIRROR_MAKER,

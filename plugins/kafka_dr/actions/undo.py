@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_dr.actions.fencing.acl_fence import probe_answers
 from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.history.moves import target_opened_before
 from kafka_dr.actions.replication.reverse import refuse_loop
 from kafka_dr.actions.replication.stop import parts_of
 from kafka_dr.actions.scope.flow_scope import remote_partitions
@@ -111,7 +112,7 @@ def list_undos(procedure: Run) -> list[Undo]:
     """
     progress = procedure.progress
     intents, parts = progress.entries(Entry.INTENT), parts_of(procedure.flow)
-    return left_to_undo(intents, procedure.request.source, parts, continues=progress.continues is not None)
+    return left_to_undo(intents, procedure.request.source, parts, only_asked=progress.without_source)
 
 
 def close_target(procedure: Run, denials: list[AclEntry]) -> None:
@@ -152,12 +153,20 @@ def resume_replication(procedure: Run, names: list[str]) -> dict[str, Any]:
     """Resume the connectors that this run stopped; return the fields of SourceReturned about them.
 
     If the source is declared lost, in a failback, or in dedicated mode, resuming may be impossible: then the fields
-    say why, and no error is raised.
+    say why, and no error is raised. A run that only listed the records of a source that clients have left resumes
+    nothing: the flow would copy stranded records into topics in which clients work.
     """
     # In a failback the returned cluster may fail again: as it has no clients, it must not block rollback and lease.
     flows_back = procedure.progress.began(Step.FENCE_RETURNED_CLUSTER) is not None
     if not procedure.progress.without_source and not flows_back and procedure.flow.connect:
         return {"connectors_resumed": _resume_connectors(procedure, names, procedure.request.deadlines.stop_seconds)}
+    opened = target_opened_before(procedure) if procedure.progress.without_source else None
+    if opened is not None:
+        return {
+            "connectors_resumed": [],
+            "replication_left_stopped": f"clients work on {procedure.request.target} since {opened.id}: the flow from"
+            f" {procedure.request.source} would add records to their topics",
+        }
     try:
         return {"connectors_resumed": _resume_connectors(procedure, names, _LOST_SOURCE_SECONDS)}
     except (SystemUnavailable, DeadlinePassed, BadInput) as error:

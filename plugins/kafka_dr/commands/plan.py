@@ -179,7 +179,9 @@ def hand_of(procedure: Run) -> ManualContext:
     plan, topology, reverse = procedure.progress.move().planned, procedure.topology, procedure.reverse_flow
     # By the intents, and as if this procedure continued no other one: a person undoes all that was begun.
     intents, parts = procedure.progress.entries(Entry.INTENT), parts_of(procedure.flow)
-    undo = left_to_undo(intents, procedure.request.source, parts, continues=False)
+    undo = left_to_undo(
+        intents, procedure.request.source, parts, only_asked=given_up and not procedure.progress.continues
+    )
     notes = _notes(procedure, done)
     try:
         positions, local = _positions(procedure, done), _missing_topics(procedure, done)

@@ -81,14 +81,15 @@ def undo_of(intent: Fact) -> Undo | None:
     return None
 
 
-def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], continues: bool) -> list[Undo]:
+def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], only_asked: bool) -> list[Undo]:
     """List the undos that a rollback to the source must do, in the order in which to do them.
 
     Args:
         entries: journal entries of the procedure, and of the watcher about this procedure, in the journal's order.
         source: the cluster to give back to clients.
         parts: names in the journal of what replicates from the source: both connectors, or in dedicated mode the flow.
-        continues: whether the procedure continues a planned run; that run's own rollback resumes what it stopped.
+        only_asked: whether only parts that an intent names are resumed. True for a run whose source is declared lost:
+            other parts may be STOPPED since another procedure, and must stay STOPPED.
     """
     ordered = list(entries)
     if facts_in(ordered, TargetOpened):
@@ -97,7 +98,7 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], c
     since = ordered[returned:]
     removed, added = removed_acl_entries(since), added_acl_entries(since, source)
     hooks = dict.fromkeys(intent.asks_fence_hook for intent in facts_in(since, FenceHookToAsk))
-    names = _parts_to_resume(since, parts, continues)
+    names = _parts_to_resume(since, parts, only_asked)
     return [
         *([CloseTarget(removed)] if removed else []),
         *([RemoveFence(added, source)] if added else []),
@@ -120,12 +121,12 @@ def added_acl_entries(entries: Iterable[Line], cluster: str) -> tuple[AclEntry, 
     return tuple(dict.fromkeys(acl for intent in intents for acl in intent.adds_acl_entries))
 
 
-def _parts_to_resume(entries: Collection[Line], parts: Collection[str], continues: bool) -> tuple[str, ...]:
-    """Parts to resume: all once a stop was begun; if the procedure continues another, only those it asked to stop."""
+def _parts_to_resume(entries: Collection[Line], parts: Collection[str], only_asked: bool) -> tuple[str, ...]:
+    """Parts to resume: all once a stop was begun; with `only_asked`, those that an intent names."""
     stopping = [entry for entry in entries if entry.step in _STOPPING]
     asked = {name for intent in facts_in(stopping, ConnectorsToStop) for name in intent.stops_connectors}
     asked |= {intent.stops_processes for intent in facts_in(stopping, ProcessesToStop)}
-    if continues:
+    if only_asked:
         return tuple(name for name in parts if name in asked)
     begun = any((entry.step, entry.kind) == (Step.STOP_MIRROR_MAKER, Entry.INTENT) for entry in stopping)
     return tuple(parts) if begun or asked.intersection(parts) else ()

@@ -28,6 +28,16 @@ def completed_moves(procedure: Run) -> list[tuple[JournalEntry, Run]]:
     return sorted(moves, key=lambda item: item[0].sequence)
 
 
+def target_opened_before(procedure: Run) -> Run | None:
+    """Return the other procedure that moved clients to this procedure's target last; None if clients left it since.
+
+    None also if the journal has no client move.
+    """
+    moves = completed_moves(procedure)
+    last = moves[-1][1] if moves else None
+    return last if last is not None and last.request.target == procedure.request.target else None
+
+
 class PairJournal:
     """Facts in journal entries of all procedures of the pair, including the given one; read when asked for."""
 

@@ -112,7 +112,7 @@ BOTH = ResumeReplication(PARTS)
 )
 def test_intents_leave_to_undo(entries: list[Any], expected: list[Any]) -> None:
     """In the order in which a return does it."""
-    assert left_to_undo(entries, "east", PARTS, continues=False) == expected
+    assert left_to_undo(entries, "east", PARTS, only_asked=False) == expected
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,15 @@ def test_intents_leave_to_undo(entries: list[Any], expected: list[Any]) -> None:
         pytest.param([stops(Step.STOP_MIRROR_MAKER, PARTS[1])], [ResumeReplication(PARTS[1:])], id="it stopped one"),
     ],
 )
-def test_a_run_that_continues_another_resumes_only_what_it_stopped(entries: list[Any], expected: list[Any]) -> None:
-    """The rest is the other run's to resume."""
-    assert left_to_undo(entries, "east", PARTS, continues=True) == expected
+def test_a_run_without_its_source_resumes_only_what_it_stopped(entries: list[Any], expected: list[Any]) -> None:
+    """The rest was stopped by another run: the planned run that it continues, or a failover that has moved clients."""
+    assert left_to_undo(entries, "east", PARTS, only_asked=True) == expected
 
 
 def test_a_flow_in_dedicated_mode_is_resumed_whole() -> None:
     """Its processes were stopped by the flow's name."""
     stopped = [entry(Step.STOP_MIRROR_MAKER, ProcessesToStop(stops_processes=FLOW))]
-    assert left_to_undo(stopped, "east", (FLOW,), continues=True) == [ResumeReplication((FLOW,))]
+    assert left_to_undo(stopped, "east", (FLOW,), only_asked=True) == [ResumeReplication((FLOW,))]
 
 
 @pytest.mark.parametrize(

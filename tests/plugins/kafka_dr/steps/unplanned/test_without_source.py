@@ -332,7 +332,7 @@ def test_the_way_back_does_not_wait_for_a_source_that_was_given_up(lost: Any) ->
     """Nothing was changed on it: MirrorMaker 2 is resumed, the source disarmed, and the pair is free for another
     run.
     """
-    lost.stopped_without_source(lost.procedure())
+    lost.stopped_without_source(lost.procedure(), stops=("p.source", "p.checkpoint"))
     figures = execute(lost, Step.RETURN_TO_SOURCE)
     assert figures["touched"] is True and denials(lost)
     assert set(lost.workers["standby"].asked) == {("resume", "p.source"), ("resume", "p.checkpoint")}
@@ -341,9 +341,28 @@ def test_the_way_back_does_not_wait_for_a_source_that_was_given_up(lost: Any) ->
         execute(lost, OPEN)
 
 
+def test_the_return_resumes_no_connector_that_another_procedure_stopped(lost: Any) -> None:
+    """An earlier failover moved clients to the target: the flow would copy stranded records into their topics."""
+    lost.stopped_without_source(lost.procedure())
+    figures = execute(lost, Step.RETURN_TO_SOURCE)
+    assert figures["connectors_resumed"] == [] and not lost.workers["standby"].asked
+
+
+def test_a_flow_into_the_cluster_where_clients_work_is_not_resumed(make_bench: Any) -> None:
+    """Whatever this run asked to stop: an earlier procedure moved clients to its target, and clients have not left."""
+    bench = make_bench(dag_id="unplanned_failover")
+    moved = bench.lost("r0")
+    bench.done(moved, Step.OPEN_TARGET)
+    moved.journal.release_lease(moved.pair, moved.id, moved.lease.epoch, "completed")
+    bench.stopped_without_source(bench.given_up(), stops=("p.source", "p.checkpoint"))
+    figures = execute(bench, Step.RETURN_TO_SOURCE)
+    assert figures["connectors_resumed"] == [] and not bench.workers["standby"].asked
+    assert f"clients work on standby since {moved.id}" in figures["replication_left_stopped"]
+
+
 def test_the_way_back_says_why_mirror_maker_was_left_stopped(lost: Any) -> None:
     """Whether the other direction is stopped cannot be seen: both at once would copy records in a circle."""
-    lost.stopped_without_source(lost.procedure())
+    lost.stopped_without_source(lost.procedure(), stops=("p.source", "p.checkpoint"))
     lost.workers["primary"].away = True
     execute(lost, Step.RETURN_TO_SOURCE)
     figures = lost.entries(Step.RETURN_TO_SOURCE)[-1].payload
