@@ -1,4 +1,4 @@
-"""Approvals of one run. Each act reads them from Airflow's API anew; neither XCom nor a task's state counts."""
+"""Approvals of one run. Each act reads approvals from Airflow's API again; neither XCom nor a task's state counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Approvals:
         self._systems, self._progress, self._valid_seconds = systems, progress, valid_seconds
 
     def starter(self) -> str:
-        """The user who triggered this run, by Airflow's record.
+        """Return the name of the user who triggered this run, as Airflow recorded it.
 
         Raises:
             ApprovalMissing: Airflow names no user.
@@ -68,13 +68,13 @@ class Approvals:
         return Approval(gate=gate, by=by, at=answer.responded_at.isoformat(), digest=digest)
 
     def require_plan(self) -> Approval:
-        """Return the valid approval of the run's plan; ApprovalMissing as of `require`."""
+        """Return the valid approval of the run's plan; raise ApprovalMissing as `require` does."""
         planned = DataLossAssessed if self._progress.without_source else FailoverForecast
         return self.require(self._progress.planning[1], self._progress.require(planned).plan_digest)
 
 
 def how_to_ask_again(gate: str) -> str:
-    """Say how to get a valid answer to a gate; this depends on what the procedures that have the gate can still do."""
+    """Return how to get a valid answer to a gate, in sentences, which depend on the procedures with this gate."""
     if gate == Step.DECIDE_STRANDED_RECORDS:
         return (
             "Clients stay on the source. When this run has ended and its cool-down is over, start a new run, and have a"
@@ -94,7 +94,7 @@ def how_to_ask_again(gate: str) -> str:
 
 
 def problem_with(answer: HitlAnswer, starter: str, digest: str, now: float, valid_seconds: float | None) -> str:
-    """Say why a gate's answer is no valid approval; "" if the answer is valid.
+    """Return why a gate's answer is no valid approval; empty if the answer is valid.
 
     Args:
         answer: Airflow's record of the answer.

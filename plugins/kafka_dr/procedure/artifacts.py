@@ -50,7 +50,7 @@ class Artifacts:
             raise Contradiction(
                 f"{path} is not the file that was written",
                 f"the file is missing, or its SHA-256 does not begin with {digest[:12]}",
-                "Check that the evidence folder is the same on every machine where tasks run. After open_target is"
+                "Mount the same evidence folder on every machine where tasks run. After open_target is"
                 " done: put the file back unchanged, then clear the red step. Otherwise start a new run; if an earlier"
                 " procedure wrote the file, put the file back unchanged before that.",
             )

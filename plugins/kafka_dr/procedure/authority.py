@@ -21,7 +21,7 @@ class Authority(Protocol):
     """The right of a process to act for a run and to write to its journal."""
 
     def hold(self) -> None:
-        """Raise LeaseLost, or Superseded if a newer process of the run acts, unless the process has the right."""
+        """Return if the process has the right; else raise LeaseLost, or Superseded if a newer process acts."""
 
     def may_undo(self) -> bool:
         """Whether an act must be undone that took place after the right was lost."""
@@ -37,7 +37,10 @@ def record_fact(authority: Authority, step: str, fact: Fact) -> None:
 
 @contextmanager
 def acting_under(authority: Authority, undo: Callable[[], object]) -> Iterator[None]:
-    """Check the right just before and just after the body, a mutating call; if it was lost meanwhile, call `undo`."""
+    """Check the right just before and just after the body; if the right was lost meanwhile, call `undo` and raise.
+
+    The body is one call that changes a cluster or a connector. `undo` is called only if the authority allows it.
+    """
     authority.hold()
     try:
         yield
@@ -56,7 +59,7 @@ def _undo_if_late(authority: Authority, undo: Callable[[], object]) -> None:
 
 
 class LeaseAuthority:
-    """The lease of the pair, under the epoch of this process.
+    """The right of a process that has the lease of a pair of clusters, under the epoch of this process.
 
     Args:
         journal: holds leases and entries.
@@ -71,7 +74,7 @@ class LeaseAuthority:
     def epoch(self) -> int:
         """The epoch of this process: the procedure's newest epoch when this property is first read.
 
-        If the procedure does not hold the pair any more: the epoch under which open_procedure wrote.
+        If the procedure no longer has the lease: the epoch under which open_procedure wrote.
 
         Raises:
             Refusal: the procedure never took the lease.
@@ -98,7 +101,7 @@ class LeaseAuthority:
         self.epoch = self._journal.take_lease(self.pair, self.holder, renew=True)
 
     def hold(self) -> None:
-        """Raise LeaseLost or Superseded unless the procedure still holds the pair under this process's epoch."""
+        """Return if the procedure has the lease under this process's epoch; else raise LeaseLost or Superseded."""
         try:
             self._journal.check_lease(self.pair, self.holder, self.epoch)
         except LeaseLost:
@@ -127,7 +130,7 @@ class LeaseAuthority:
 
 
 class WithoutUndo:
-    """An authority for acts on the target, which never undoes a late act: a rollback gives back the source only."""
+    """An authority for acts on the target, which never undoes a late act, because a rollback concerns the source."""
 
     def __init__(self, authority: Authority) -> None:
         self.hold, self.write = authority.hold, authority.write

@@ -20,7 +20,7 @@ def request_of(topology: Topology, dag_id: str, params: Mapping[str, Any]) -> Re
 
 
 def procedure_of(context: Any) -> Run:
-    """The procedure's run that an Airflow task belongs to, from the task's context.
+    """Return the procedure's run that an Airflow task belongs to, from the task's context.
 
     Raises:
         BadInput: the params or the topology cannot be used; nothing was changed yet.
@@ -32,10 +32,10 @@ def procedure_of(context: Any) -> Run:
 
 
 def procedure_holding(source: str, target: str) -> Run:
-    """The procedure that holds the lease of a pair of clusters, or held it last, with the params of its start.
+    """Return the procedure that has the lease of a pair of clusters, or had it last, with the params of its start.
 
     Raises:
-        BadInput: the topology has no such cluster, or no procedure ever held the pair.
+        BadInput: the topology has no such cluster, or no procedure ever had the lease.
     """
     topology, connections = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", "")), Connections()
     pair = topology.pair_key(source, target)
@@ -52,7 +52,10 @@ def procedure_holding(source: str, target: str) -> Run:
 
 
 def run_with_bad_params(context: Any) -> Run | None:
-    """A run whose params cannot be used, with source, target and reason as text; None without a usable topology."""
+    """Return a run whose params cannot be used, with source, target and reason as text.
+
+    None if the topology cannot be used either.
+    """
     try:
         topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
     except BadInput:

@@ -41,7 +41,7 @@ class NotYet(Exception):
 
 
 class WaitLonger(Exception):
-    """A wait outlasted PATIENCE_SECONDS: the step frees its worker slot, and waits on when Airflow wakes it."""
+    """A wait outlasted PATIENCE_SECONDS: the step frees its worker slot; the wait continues when Airflow wakes it."""
 
 
 class Progress:
@@ -80,22 +80,22 @@ class Progress:
         return None if opened.continues is None else opened.continues.procedure_id
 
     def facts(self, fact: type[F], step: str | None = None) -> list[F]:
-        """Every fact of a class that the run wrote, oldest first; with `step`, only what that step wrote."""
+        """Return every fact of a class that the run wrote, oldest first; with `step`, only what that step wrote."""
         writer = step or (fact.steps[0] if len(fact.steps) == 1 else None)
         return facts_in(self._journal.entries(self._id, writer, fact.kind), fact)
 
     def entries(self, kind: Entry | None = None) -> list[JournalEntry]:
-        """Journal entries of the run, and the watcher's about the run, oldest first; of one kind, or of all."""
+        """Return the run's journal entries, and the watcher's about the run, oldest first; of one kind, or of all."""
         watcher_entries = self._journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, kind)
         for_run = [entry for entry, fact in facts_of(watcher_entries, WatchedFact) if fact.procedure_id == self._id]
         return sorted([*self._journal.entries(self._id, kind=kind), *for_run], key=lambda entry: entry.sequence)
 
     def done(self, outcome: type[F]) -> F | None:
-        """The newest fact of a class that the run wrote, such as a step's outcome; None if there is none."""
+        """Return the newest fact of a class that the run wrote, such as a step's outcome; None if there is none."""
         return next(reversed(self.facts(outcome)), None)
 
     def require(self, outcome: type[F]) -> F:
-        """The newest outcome of a class that the run wrote.
+        """Return the newest outcome of a class that the run wrote.
 
         Raises:
             Refusal: there is none, so the step that writes this outcome was not done.
@@ -106,7 +106,7 @@ class Progress:
         return newest
 
     def outcome_entry(self, step: str) -> JournalEntry:
-        """The journal entry with a step's newest outcome.
+        """Return the journal entry with a step's newest outcome.
 
         Raises:
             Refusal: the step was not done.
@@ -117,12 +117,15 @@ class Progress:
         return entry
 
     def began(self, step: str) -> float | None:
-        """When a step wrote its first intent, in seconds since 1970; None if the step never wrote one."""
+        """Return when a step wrote its first intent, in seconds since 1970; None if the step never wrote an intent."""
         entries = self._journal.entries(self._id, step, Entry.INTENT)
         return entries[0].at.timestamp() if entries else None
 
     def clock(self, step: str) -> float:
-        """When the step's newest try began, in seconds since 1970; now, if none did. A woken step continues its try."""
+        """Return when the step's newest try began, in seconds since 1970; the present time if no try has begun.
+
+        A step that Airflow wakes after a wait continues its try.
+        """
         tries = list(facts_of(self._journal.entries(self._id, step, Entry.INTENT), TryBegun))
         return next((e.at.timestamp() for e, begun in tries if begun == tries[-1][1]), time.time())
 
@@ -156,7 +159,10 @@ class Progress:
             )
 
     def fence_deadline(self) -> float | None:
-        """When fence_producers will be `max_fence_seconds` ago, in seconds since 1970; None before fence_producers."""
+        """Return when `max_fence_seconds` will have passed since fence_producers began, in seconds since 1970.
+
+        None before fence_producers.
+        """
         began = self.began(Step.FENCE_PRODUCERS)
         return None if began is None else began + self._request.deadlines.max_fence_seconds
 
@@ -172,16 +178,16 @@ class Progress:
             )
 
     def wait(self, step: str, what: str, look: Callable[[], T], seconds: float) -> T:
-        """Call `look` again and again until it no longer raises NotYet; return its result.
+        """Call `look` again and again until `look` no longer raises NotYet; return the result of `look`.
 
         Args:
             step: the step that waits.
             what: what is waited for, as the beginning of an error message.
-            look: looks once; returns the result, or raises NotYet.
-            seconds: longest wait, from the start of the step's newest try; the fence's deadline may end it earlier.
+            look: checks once; returns the result, or raises NotYet.
+            seconds: longest wait, from the start of the step's newest try; the fence's deadline may end the wait.
 
         Raises:
-            DeadlinePassed: the longest wait is over; the error says what was seen last.
+            DeadlinePassed: the longest wait is over; the error has the text of the last NotYet.
             WaitLonger: PATIENCE_SECONDS are over; the step frees its worker slot and is woken later.
             Refusal: the procedure was aborted, or its rollback has begun.
         """
@@ -213,7 +219,7 @@ class Progress:
 
     @property
     def planning(self) -> tuple[Step, Step]:
-        """The step that wrote the plan, and the gate that approves it."""
+        """The step that writes the plan, and the gate that approves the plan."""
         return (
             (Step.ASSESS_DATA_LOSS, Step.APPROVE_DATA_LOSS)
             if self.without_source
@@ -221,7 +227,7 @@ class Progress:
         )
 
     def move(self) -> MovePlanned:
-        """The outcome of the step that wrote the plan (forecast or assess_data_loss), with the plan.
+        """Return the outcome of the step that wrote the plan (forecast or assess_data_loss), with the plan.
 
         Raises:
             Contradiction: the plan does not match its digest.
@@ -250,6 +256,6 @@ def _refusal_not_done(step: str) -> Refusal:
 
 
 def not_done(error: SwitchbackError) -> StepNotDone:
-    """Turn an error into what the journal notes: StepRefused for a Refusal, StepFailed for any other error."""
+    """Return the fact to record for an error: StepRefused for a Refusal, StepFailed for any other error."""
     fact = StepRefused if isinstance(error, Refusal) else StepFailed
     return fact(error=type(error).__name__, reason=error.reason, seen=error.seen, next_step=error.next_step)

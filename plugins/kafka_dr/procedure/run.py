@@ -40,7 +40,7 @@ class Identity:
 
 
 def opened_by(journal: Journal, procedure_id: str) -> ProcedureOpened | None:
-    """What open_procedure wrote when a procedure took its lease; None if the procedure never took it."""
+    """Return what open_procedure wrote when a procedure took its lease; None if the procedure never took a lease."""
     return newest_fact(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED), ProcedureOpened)
 
 
@@ -116,16 +116,16 @@ class Run:
         return self.topology.names
 
     def exempt(self, alias: str) -> frozenset[str]:
-        """Principals of a cluster that no fence may deny."""
+        """Return the principals that no fence of the cluster denies: MirrorMaker 2's, the orchestrator's, exempt."""
         principals = self.topology.cluster(alias).principals
         return frozenset([*principals.mirror_maker, *principals.orchestrator, *principals.exempt])
 
     def mirror_maker(self, flow: Flow) -> MirrorMaker | DedicatedMirrorMaker:
         """Return the client of the Connect worker that hosts a flow.
 
-        In dedicated mode there is no worker. For the flow from source to target a substitute is returned, which can
-        only be read and stopped; BadInput for other flows, as they could be neither seeded nor resumed. BadInput also
-        if the source was declared lost: settings that only the topology states are not relied on then.
+        In dedicated mode, which has no worker, a substitute is returned for the flow from source to target: it can only
+        be read and stopped. BadInput in dedicated mode for other flows, because they could be neither seeded nor
+        resumed, and for every flow if the source was declared lost, because only the topology states its settings.
         """
         hook: StopHook | None = self.systems.stop_hook(flow)
         if hook is not None and flow == self.flow and not self.progress.without_source:

@@ -53,19 +53,19 @@ class Systems:
         return self._cluster(self.request.target)
 
     def cluster(self, alias: str) -> KafkaCluster:
-        """A new client of one cluster; it shares neither connections nor caches with other clients."""
+        """Return a new client of one cluster, which shares neither connections nor caches with other clients."""
         return KafkaCluster(alias, self.connections.kafka(self.topology.cluster(alias).connection))
 
     def reader(self, alias: str, isolation: str = "read_uncommitted") -> RecordReader:
-        """A new reader of one cluster's records."""
+        """Return a new reader of one cluster's records."""
         return RecordReader(self.connections.kafka(self.topology.cluster(alias).connection), alias, isolation)
 
     def writer(self, alias: str) -> RecordWriter:
-        """A new writer to Switchback's own topics on one cluster."""
+        """Return a new writer to Switchback's own topics on one cluster."""
         return RecordWriter(self.connections.kafka(self.topology.cluster(alias).connection), alias)
 
     def probe(self, alias: str) -> RecordWriter | None:
-        """A writer with the principal of the cluster's probe, whom a fence must refuse; None without a probe."""
+        """Return a writer with the probe's principal, whose writes a fence must refuse; None without a probe."""
         connection = self.topology.cluster(alias).probe_connection
         return RecordWriter(self.connections.kafka(connection), alias) if connection else None
 
@@ -80,15 +80,15 @@ class Systems:
         return self._acls_of(self.request.target)
 
     def acls(self, cluster: KafkaCluster) -> ClusterAcls:
-        """Client for the ACL entries of the cluster to which `cluster` connects."""
+        """Return the client for the ACL entries of the cluster to which `cluster` connects."""
         return ClusterAcls(cluster.admin, cluster.alias)
 
     def connect_worker(self, flow: Flow) -> MirrorMaker:
-        """Client of the Connect worker that hosts a flow; BadInput if MirrorMaker 2 runs in dedicated mode."""
+        """Return the client of the Connect worker that hosts a flow; BadInput if the flow runs in dedicated mode."""
         return MirrorMaker(*self._login(flow.worker), self.request.deadlines.connect_request_seconds)
 
     def dedicated(self, flow: Flow, hook: StopHook) -> DedicatedMirrorMaker:
-        """In dedicated mode, the substitute for a worker's client: settings by the topology, stops by the stop hook."""
+        """Return the substitute for a worker's client in dedicated mode: topology's settings, stop by stop hook."""
         settings = {"source.consumer.isolation.level": flow.isolation, **flow.mirror_maker}
         return DedicatedMirrorMaker(
             flow.source,
@@ -100,7 +100,7 @@ class Systems:
         )
 
     def stop_hook(self, flow: Flow) -> StopHook | None:
-        """The hook that stops a flow's MirrorMaker 2 in dedicated mode; None if a Connect worker hosts the flow."""
+        """Return the hook that stops MirrorMaker 2 in dedicated mode; None if a Connect worker hosts the flow."""
         return None if flow.stop_hook is None else StopHook(*self._login(flow.stop_hook))
 
     @cached_property
@@ -130,19 +130,19 @@ class Systems:
         return HttpRouting(*self._login(routing.connection))
 
     def with_own_clients(self, request: Request | None = None) -> Self:
-        """A new Systems that shares no client with this one; for the same request, unless another is given."""
+        """Return a new Systems that shares no client with this Systems; `request` replaces the request if given."""
         systems: Self = self.connections.systems(request or self.request, self.topology)
         return systems
 
     def reversed(self) -> Self:
-        """A Systems with source and target swapped, which uses this one's clients of clusters and ACLs."""
+        """Return a Systems with source and target swapped, which uses the same clients of clusters and ACLs."""
         roles = {"source": self.request.target, "target": self.request.source}
         swapped = self.with_own_clients(self.request.model_copy(update=roles))
         swapped.share_clients(self)
         return swapped
 
     def share_clients(self, other: Systems) -> None:
-        """From now on use the clients of clusters and ACLs that another Systems has."""
+        """Use the clients of clusters and ACLs of another Systems from now on."""
         vars(self).update({name: vars(other)[name] for name in ("_clusters", "_acls")})
 
     def close(self) -> None:

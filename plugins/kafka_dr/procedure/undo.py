@@ -1,4 +1,4 @@
-"""List what a rollback must still undo, from the intents in the journal; map one intent to its undo.
+"""List which acts a rollback must still undo, from the intents in the journal; map one intent to its undo.
 
 There is no undo for created or deleted topics, aborted transactions, seeded offsets and committed positions. What a
 failback changed on the returned cluster stays, for the next run.
@@ -86,7 +86,7 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], o
 
     Args:
         entries: journal entries of the procedure, and of the watcher about this procedure, in the journal's order.
-        source: the cluster to give back to clients.
+        source: alias of the cluster whose fence the rollback lifts.
         parts: names in the journal of what replicates from the source: both connectors, or in dedicated mode the flow.
         only_asked: whether only parts that an intent names are resumed. True for a run whose source is declared lost:
             other parts may be STOPPED since another procedure, and must stay STOPPED.
@@ -108,21 +108,22 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], o
 
 
 def removed_acl_entries(entries: Iterable[Line]) -> tuple[AclEntry, ...]:
-    """DENY entries of the target that the procedure removed or meant to remove, each once."""
+    """Return the target's DENY entries that the procedure removed or meant to remove, each once."""
     return tuple(dict.fromkeys(acl for intent in facts_in(entries, TargetToOpen) for acl in intent.removes_acl_entries))
 
 
 def added_acl_entries(entries: Iterable[Line], cluster: str) -> tuple[AclEntry, ...]:
-    """ACL entries that the procedure, or the watcher on its behalf, added or meant to add to a cluster, each once.
+    """Return ACL entries that the procedure, or the watcher for it, added or meant to add to a cluster, each once.
 
-    An intent of an older version names no cluster: it means the source, as no other cluster got such entries.
+    An intent of an older version names no cluster: the cluster is then the source, because older versions added ACL
+    entries to no other cluster.
     """
     intents = [intent for intent in facts_in(entries, AclEntriesToAdd) if intent.cluster in (None, cluster)]
     return tuple(dict.fromkeys(acl for intent in intents for acl in intent.adds_acl_entries))
 
 
 def _parts_to_resume(entries: Collection[Line], parts: Collection[str], only_asked: bool) -> tuple[str, ...]:
-    """Parts to resume: all once a stop was begun; with `only_asked`, those that an intent names."""
+    """Return the names to resume: all `parts` once a stop was begun; with `only_asked`, those that an intent names."""
     stopping = [entry for entry in entries if entry.step in _STOPPING]
     asked = {name for intent in facts_in(stopping, ConnectorsToStop) for name in intent.stops_connectors}
     asked |= {intent.stops_processes for intent in facts_in(stopping, ProcessesToStop)}

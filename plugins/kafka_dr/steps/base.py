@@ -36,7 +36,7 @@ _WAKE_AFTER = timedelta(seconds=5)
 
 
 class JournaledStep:
-    """What steps and gates share: how their work and errors get into the journal. `task_id` is the step's name."""
+    """Base of steps and gates: writes their work and errors to the journal. `task_id` is the step's name."""
 
     task_id: str
     upstream_task_ids: set[str]
@@ -102,8 +102,8 @@ class JournaledStep:
         Args:
             woken: the process continues a wait: it keeps the newest epoch.
         """
-        # Before the new epoch, so that a forward step does not supersede a running rollback; and again after the new
-        # epoch, as a rollback may have begun meanwhile.
+        # Check before the new epoch, which would supersede a running rollback, and again after the new epoch, because
+        # a rollback may have begun meanwhile.
         procedure.progress.refuse_if_going_back()
         take_new_epoch(procedure, woken)
         procedure.progress.refuse_if_going_back()
@@ -129,7 +129,7 @@ def take_new_epoch(procedure: Run, woken: bool) -> None:
 
 
 def _as_airflow(error: SwitchbackError, step: str) -> AirflowException:
-    """Turn an error into Airflow's, with the runbook heading of the step that failed.
+    """Return the Airflow exception for an error, whose text names the runbook heading of the step that failed.
 
     Airflow retries the task only if a system did not answer, or a newer process acts.
     """
@@ -157,7 +157,8 @@ def bounded_by_fence(procedure: Run) -> Iterator[None]:
         raise DeadlinePassed(
             "Clients have been fenced for as long as allowed",
             "the step was interrupted",
-            "The procedure returns to the source by itself.",
+            "The procedure returns to the source by itself. Find out why the step took so long before you start a new"
+            " run.",
         )
 
     previous_handler = signal.signal(signal.SIGALRM, interrupt)

@@ -22,7 +22,10 @@ _MAX_REPEATS = 5
 
 
 def refuse_unknown_starter(procedure: Run) -> None:
-    """Refuse to ask if Airflow does not know who started the run; a silent API passes, as answers are checked, too."""
+    """Raise ApprovalMissing if Airflow names no user who started the run.
+
+    An Airflow API that does not answer is no reason to refuse: the starter is checked again with the answer.
+    """
     with suppress(HookUnavailable):
         procedure.approvals.starter()
 
@@ -45,15 +48,15 @@ class ProcedureGate(JournaledStep, HITLOperator):
         super().__init__(**defaults | kwargs)
 
     def digest(self, procedure: Run) -> str | None:
-        """Digest of what is to be approved; None if nobody has to approve anything."""
+        """Return the digest of what is to be approved; None if no approval is needed."""
         raise NotImplementedError
 
     def question(self, procedure: Run) -> Question:
-        """What to ask; called only if `digest` is not None."""
+        """Return what to ask; called only if `digest` is not None."""
         raise NotImplementedError
 
     def wait_seconds(self, procedure: Run) -> float:
-        """Seconds that the gate waits for an answer."""
+        """Return the number of seconds that the gate waits for an answer."""
         return procedure.request.deadlines.approval_wait_seconds
 
     def execute(self, context: Any) -> Any:
@@ -86,7 +89,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return True
 
     def _was_cleared(self, procedure: Run) -> bool:
-        """Whether the task succeeded with its outcome: then it runs again because somebody cleared it.
+        """Whether the task succeeded after its outcome was written: it runs again only because a person cleared it.
 
         A task that was killed and retried did not succeed. Airflow keeps the answer of a cleared gate until the gate
         asks again.
@@ -121,7 +124,12 @@ class ProcedureGate(JournaledStep, HITLOperator):
             return {"done": self.task_id}
 
     def _approval(self, procedure: Run, digest: str, context: Any) -> Approval:
-        """Read the approval from Airflow's API; note an answer that does not count, and ask again, `retries` times."""
+        """Return the approval that Airflow's API has recorded.
+
+        Raises:
+            AirflowException: the answer does not count; Airflow runs the gate again, which asks again.
+            Refusal: the answer does not count, and the gate has asked again `retries` times.
+        """
         try:
             return procedure.approvals.require(self.task_id, digest)
         except ApprovalMissing as error:

@@ -27,7 +27,7 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
-#: A field of this type is left out of the payload if it is None. Other fields are always written, None as null.
+#: A field of this type is absent from the payload if its value is None. Other fields are always written, None as null.
 OrAbsent = Annotated[T | None, pydantic.Field(exclude_if=_is_none)]
 
 
@@ -93,7 +93,7 @@ class Fact:
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> Self:
-        """Make the fact from a journal entry's payload; Contradiction if the payload does not fit the class."""
+        """Return the fact in a journal entry's payload; raise Contradiction if the payload does not fit the class."""
         return read_as(cls, payload)
 
 
@@ -122,7 +122,7 @@ class WatchedFact(Fact):
 
 
 def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
-    """Make an instance of a dataclass from JSON of the journal; Contradiction if the JSON does not fit."""
+    """Return an instance of a dataclass from JSON of the journal; raise Contradiction if the JSON does not fit."""
     try:
         return _adapter(shape).validate_python(value)
     except pydantic.ValidationError as error:
@@ -130,12 +130,13 @@ def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
         raise Contradiction(
             f"An entry of the journal cannot be read as {shape.__name__}",
             f"{'.'.join(map(str, problem['loc'])) or 'payload'}: {problem['msg']}",
-            "Find out whether the journal was changed, or was written by another version of Switchback.",
+            "Find out whether the entry was changed in the journal's database, and then restore the entry. If another"
+            " version of Switchback wrote the entry, use that version.",
         ) from None
 
 
 def _adapter(shape: type[T]) -> pydantic.TypeAdapter[T]:
-    """Pydantic's adapter of a class, made at first use and kept: making all at import takes tenths of a second."""
+    """Return pydantic's adapter of a class, cached from first use: making all at import takes tenths of a second."""
     if shape not in _ADAPTERS:
         _ADAPTERS[shape] = pydantic.TypeAdapter(shape)
     return _ADAPTERS[shape]
@@ -143,20 +144,20 @@ def _adapter(shape: type[T]) -> pydantic.TypeAdapter[T]:
 
 @cache
 def shapes_of(step: str, kind: str) -> tuple[type[Fact], ...]:
-    """Fact classes that entries of this step and kind may hold; those with most required keys come first."""
+    """Return the fact classes that entries of a step and kind may hold; classes with most required keys come first."""
     shapes = [shape for shape in _SHAPES if shape.kind == kind and (not shape.steps or step in shape.steps)]
     return tuple(sorted(shapes, key=lambda shape: -len(shape.required)))
 
 
 def shape_of(step: str, kind: str, payload: Any) -> type[Fact] | None:
-    """The class of the fact in an entry, by step, kind and the payload's keys; None if no class fits."""
+    """Return the class of the fact in an entry, by step, kind and the payload's keys; None if no class fits."""
     if not isinstance(payload, Mapping):
         return None
     return next((shape for shape in shapes_of(step, kind) if shape.required <= payload.keys()), None)
 
 
 def read_entry(step: str, kind: str, payload: Any) -> Fact:
-    """Make the fact that an entry holds; Contradiction if no class of this program fits the entry."""
+    """Return the fact that an entry holds; raise Contradiction if no class of this program fits the entry."""
     shape = shape_of(step, kind, payload)
     if shape is None:
         raise Contradiction(
@@ -176,10 +177,10 @@ def facts_of(entries: Iterable[E], fact: type[F]) -> Iterator[tuple[E, F]]:
 
 
 def facts_in(entries: Iterable[Line], fact: type[F]) -> list[F]:
-    """Facts of a class (or of a subclass) that the entries hold, in the order of the entries."""
+    """Return the facts of a class (or of a subclass) that the entries hold, in the order of the entries."""
     return [instance for _, instance in facts_of(entries, fact)]
 
 
 def newest_fact(entries: Iterable[Line], fact: type[F]) -> F | None:
-    """The last fact of a class (or of a subclass) that the entries hold; None if there is none."""
+    """Return the last fact of a class (or of a subclass) that the entries hold; None if there is none."""
     return next(iter(facts_in(reversed(list(entries)), fact)), None)

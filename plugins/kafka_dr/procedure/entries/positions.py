@@ -15,9 +15,9 @@ class OffsetsTranslated(StepOutcome, steps=(Step.TRANSLATE_OFFSETS,)):
     """Figures of the translation; `translation`: receipt of the file with one row per position.
 
     Attributes:
-        bound: most records that one position reads again, None if unknown; `mirror_maker_bound`: the same for
-            MirrorMaker 2's checkpoints.
-        may_have_moved: number of positions whose group may have read on after its position was sampled.
+        bound: most records that a group reads again on one partition, None if unknown; `mirror_maker_bound`: the same
+            for MirrorMaker 2's checkpoints.
+        may_have_moved: number of positions whose group may have committed later positions after the sample.
     """
 
     digest: str
@@ -51,7 +51,7 @@ class SnapshotTaken(Note, steps=(Step.COMMIT_GROUPS,)):
 
 
 class PositionsToCommit(Intent, steps=(Step.COMMIT_GROUPS,)):
-    """Number of positions about to be committed as they differ on the target; `of`: number of all wanted positions."""
+    """Number of positions about to be committed because they differ on the target; `of`: number of all positions."""
 
     positions: int
     of: int
@@ -137,8 +137,8 @@ class PositionsRestored(StepOutcome, steps=(Step.RESTORE_POSITIONS,)):
 
     Attributes:
         already: number of positions that had the old value already.
-        changed_since: number of positions left alone, as another writer changed them after that commit;
-            `changed_since_planned`: by group, those changed after the plan of the restore.
+        changed_since: number of positions not restored, because another writer changed these positions after that
+            commit; `changed_since_planned`: by group, the positions changed after the plan of the restore.
     """
 
     approval: Approval | None

@@ -87,7 +87,7 @@ class SourceToFence:
 
 @dataclass(frozen=True)
 class SourceVerdict:
-    """The source's state by all views (ways to look at it) together; `views`: what each view saw."""
+    """The source's state, judged by all views (places that send it requests); `views`: results of each view."""
 
     state: str
     rounds: int
@@ -108,7 +108,7 @@ class MissingRange:
 
 @dataclass(frozen=True)
 class ExcludedNow:
-    """A group that the run does not move: the reason, the policy for its positions, and its members on the source."""
+    """A group that the drain does not wait for: reason, policy for its positions, number of members on the source."""
 
     group: str
     reason: str
@@ -144,7 +144,7 @@ class StrandedTopic:
 
 @dataclass(frozen=True)
 class StrandedExport:
-    """Folder and receipts of the export of stranded records; `procedure_id`: who exported them, None for this run."""
+    """Folder and receipts of the export of stranded records; `procedure_id`: the exporting run, None for this run."""
 
     folder: str
     files: Receipt
@@ -154,7 +154,7 @@ class StrandedExport:
 
 @dataclass(frozen=True)
 class EarlyTranslation(Receipt):
-    """Receipt of the positions that assess_data_loss translated already, and the summary of that translation."""
+    """Receipt of the positions that assess_data_loss already translated, and the summary of that translation."""
 
     digest: str
     classes: Mapping[str, int]
@@ -183,7 +183,7 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class PlannedExclusion:
-    """A group that the plan does not move, the reason, and the policy for its positions."""
+    """A group that the drain does not wait for: the reason, and the policy for its positions."""
 
     group: str
     reason: str
@@ -192,13 +192,13 @@ class PlannedExclusion:
 
 @dataclass(frozen=True)
 class ApprovedPlan:
-    """Those parts of a plan that later steps read; the plan's digest covers the whole plan.
+    """The parts of a plan that later steps read; the plan's digest covers the whole plan.
 
     Attributes:
         opening: DENY entries that open_target will remove from the target, as text.
         fence: ACL entries that will fence the source, as text.
         copies: source topics that are copies of target topics under prefixed names -> the target topics.
-        inventory: figures of the loss, in an unplanned failover; `loss`: one item per partition.
+        inventory: figures of the loss, in an unplanned failover; `loss`: one row of loss per partition.
     """
 
     source: str
@@ -216,5 +216,5 @@ class ApprovedPlan:
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        """Topic -> its id on the source, for the plan's topics whose id is known."""
+        """Topic -> its id on the source, for the plan's topics whose id the plan has."""
         return {planned.topic: planned.topic_id for planned in self.topics if planned.topic_id}

@@ -51,7 +51,8 @@ class AbortProcedure(AbortedStep):
                 raise Refusal(
                     f"{procedure.id} has passed the point of no return",
                     "open_target had begun",
-                    f"Clear the failed step of {procedure.id}, or move clients back later with failback.",
+                    f"Nothing was aborted. In Airflow clear the failed step of {procedure.id}, or move clients back"
+                    " later with failback.",
                 )
             run = context["dag_run"]
             reason, at = str(context["params"]["reason"]), procedure.now()
@@ -62,7 +63,7 @@ class AbortProcedure(AbortedStep):
 
 
 def starter_of(procedure: Run, run: Any) -> str:
-    """Who triggered the abort, or "unknown". An abort is safe, so an unknown starter is no reason to refuse."""
+    """Return who triggered the abort, or "unknown": an abort is safe, and needs no known starter."""
     try:
         return procedure.systems.api.dag_run(run.dag_id, run.run_id).triggering_user_name or "unknown"
     except SwitchbackError:

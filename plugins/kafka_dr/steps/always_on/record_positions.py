@@ -53,7 +53,7 @@ class RecordPositions(BaseOperator):
 
 
 def recorder_settings(topology: Topology, connections: Connections) -> dict[str, Any]:
-    """Settings for the recorder's standard input: the recorder cannot read Airflow's connections itself."""
+    """Return the settings for the recorder's standard input: the recorder cannot read Airflow's connections itself."""
     logins = {
         flow.connect: dict(zip(("url", "user", "password"), connections.login(flow.connect), strict=True))
         for flow in topology.flows

@@ -10,8 +10,8 @@ from kafka_dr.watcher.watcher import watch_sources
 
 
 class WatchOldSource(BaseOperator):
-    """Look once a second at every source with an armed fence; at a slow source when the last look has ended."""
+    """Send every source with an armed fence a request each second; to a slow source, after the last request ended."""
 
     def execute(self, context: Any) -> None:
-        """Look until Airflow ends the task; an error is logged, and the next look tries again."""
+        """Watch until Airflow ends the task; an error is logged, and the next request tries again."""
         watch_sources(self.log.info)

@@ -13,7 +13,7 @@ class DecideStrandedRecords(ProcedureGate):
     """Pass by itself if nothing is stranded and nothing will be deleted; else show figures and decisions, and ask."""
 
     def digest(self, procedure: Run) -> str | None:
-        """Digest of the figures and of the decisions in the params; None if nobody has to approve them."""
+        """Return the digest of the figures and of the decisions in the params; None if no approval is needed."""
         planned = planned_return(procedure)
         return planned.digest if planned.needs_a_person else None
 

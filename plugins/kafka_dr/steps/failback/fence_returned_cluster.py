@@ -1,4 +1,4 @@
-"""Fence the returned cluster, as records written to it while clients use the new primary get lost unnoticed."""
+"""Fence the returned cluster, because records that clients still write there would be lost unnoticed."""
 
 from __future__ import annotations
 

@@ -26,10 +26,10 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class SeedFlowBack(ProcedureStep):
-    """Seed the flow back: it starts after the records that both clusters have, or at the start of recreated topics."""
+    """Seed the flow back to start after the records that both clusters have, or at the start of recreated topics."""
 
     def act(self, procedure: Run, context: Any) -> FlowBackSeeded:
-        """Write the offsets that Connect does not have yet, and read all back; a running flow is left as it is."""
+        """Write start offsets that differ from Connect's stored ones, and read all back; seed no running flow."""
         require_decided(procedure)
         refuse_dedicated(procedure)
         prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
@@ -58,21 +58,27 @@ class SeedFlowBack(ProcedureStep):
         )
 
     def _accept_running(self, procedure: Run, seeds: SeedRecord, ids: dict[str, str]) -> FlowBackSeeded:
-        """Accept a running flow without a seed; Refusal unless a procedure started it, or names separate directions."""
+        """Return the outcome for a flow back that runs already, and is therefore not seeded.
+
+        Raises:
+            Refusal: mode recreate; or no procedure started the flow, and both directions write to the same topics.
+        """
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
             raise Refusal(
                 f"{name} runs, though prepare_topics had stopped this connector",
                 "prepare_topics has recreated the topics that this connector fills",
                 f"Find out which user or tool resumed {name}. Stop {name} in Connect, then start a new run with mode"
-                f" recreate: which records {name} has copied is unknown.",
+                f" recreate, which deletes and recreates the topics again, because which records {name} has copied is"
+                " unknown.",
             )
         if not (seeds.ran or names_separate_directions(procedure)):
             raise Refusal(
-                f"{name} runs, and the journal does not show from which offsets",
-                f"no procedure has started {name} since the failover",
-                f"Stop {name} in Connect, then start a new run with mode recreate: records that {name} has copied"
-                " cannot be distinguished from older records.",
+                f"{name} already runs, and the journal does not show at which offsets {name} began",
+                f"no procedure has started {name} since the failover: {name} was started outside Switchback",
+                f"Stop {name} in Connect, then start a new run with mode recreate, because records that {name} has"
+                " copied cannot be distinguished from older records. Mode recreate exports stranded records, then"
+                f" deletes and recreates topics on {procedure.request.target}.",
             )
         return FlowBackSeeded(
             seeded=0,

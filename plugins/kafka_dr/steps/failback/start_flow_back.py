@@ -59,7 +59,7 @@ class StartFlowBack(ProcedureStep):
         return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
 
     def _prepare_copies(self, procedure: Run, seeded: FlowBackSeeded) -> ReverseCopies:
-        """The comparison of the new primary's partitions with their copies, from the flow's start offsets on."""
+        """Return the comparison of the new primary's records with their copies, from the flow's start offsets on."""
         start_at = {
             tp: last + 1 for tp, last in frame_partitions(procedure.artifacts.load(seeded.seeds), "replicated").items()
         }
@@ -68,7 +68,11 @@ class StartFlowBack(ProcedureStep):
         return ReverseCopies(procedure.reversed, procedure.flow, self._ends_before(procedure, list(start_at)), since)
 
     def _ends_before(self, procedure: Run, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Log ends on the returned cluster before the flow was first resumed; refuse records newer than the search."""
+        """Return log ends on the returned cluster from before the flow back was first resumed, by partition.
+
+        Raises:
+            Refusal: records came to the returned cluster after the search for stranded records.
+        """
         copies = [copy_of(procedure, procedure.flow, tp) for tp in partitions]
         if not ends_are_noted(procedure, self.task_id):
             ends = mirrored_ends(procedure.reversed, copies)
@@ -79,7 +83,7 @@ class StartFlowBack(ProcedureStep):
     def _refuse_written(self, procedure: Run) -> None:
         """Refuse records that came to the returned cluster after the search for stranded records.
 
-        They would be taken for replicated ones, and nobody would have decided on them.
+        Such records would count as replicated records, although no person decided on these records.
         """
         if mode_of(procedure) is Mode.RECREATE:
             return

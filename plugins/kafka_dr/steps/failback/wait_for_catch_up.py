@@ -17,7 +17,7 @@ class WaitForCatchUp(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> FlowBackCaughtUp:
-        """Wait until all that the new primary had at most half of `zero_lag_seconds` ago is on the returned cluster."""
+        """Wait until the flow back is at most half of `zero_lag_seconds` behind the new primary's log ends."""
         catch_up = CatchUp(procedure, self.task_id)
         caught_up = procedure.progress.wait(
             self.task_id, "The flow back catching up", catch_up.look, procedure.request.deadlines.catch_up_seconds

@@ -11,7 +11,7 @@ class ApproveFailover(ProcedureGate):
     """Show the forecast; pass only when a person other than the starter of the run approves exactly this plan."""
 
     def digest(self, procedure: Run) -> str:
-        """Digest of the plan that is to be approved."""
+        """Return the digest of the plan that is to be approved."""
         return procedure.progress.move().plan_digest
 
     def question(self, procedure: Run) -> Question:

@@ -8,6 +8,7 @@ from kafka_dr.actions.fencing.open_transactions import transactions_can_be_ended
 from kafka_dr.actions.readiness.observe import observed_at_rest
 from kafka_dr.actions.readiness.plan import kept_for_forecast, records_per_second
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
+from kafka_dr.domain.plain_text import count_of
 from kafka_dr.domain.readiness.notes import list_notes
 from kafka_dr.domain.readiness.readiness import find_blockers, isolation_of
 from kafka_dr.errors import NotReady
@@ -18,10 +19,13 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class CheckReadiness(ProcedureStep):
-    """Run all readiness checks; if one fails, end the procedure before any cluster is changed."""
+    """Run all readiness checks; if one fails, end the procedure before clients are fenced on the source.
+
+    In a failback the returned cluster is already fenced then, and its topics are prepared: both stay as they are.
+    """
 
     def act(self, procedure: Run, context: Any) -> ReadinessChecked:
-        """Observe both clusters, run the checks, and record topic ids, by which a later run sees recreated topics."""
+        """Observe both clusters, run the checks, and record topic ids, which show a later run recreated topics."""
         read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
         observation = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
         blockers = find_blockers(observation)
@@ -29,9 +33,9 @@ class CheckReadiness(ProcedureStep):
             record_fact(procedure.authority, self.task_id, ReadinessBlocked(blockers=[b.as_dict() for b in blockers]))
             listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in blockers)
             raise NotReady(
-                f"{len(blockers)} readiness checks failed",
+                f"{count_of(len(blockers), 'readiness check')} failed",
                 listed,
-                " ".join(dict.fromkeys(b.next_step for b in blockers)),
+                " ".join(dict.fromkeys(f"{b.gate}: {b.next_step}" for b in blockers)),
             )
         transactions_can_be_ended(procedure)
         procedure.systems.connections.check_spark(procedure.topology.spark.connection)

@@ -30,7 +30,10 @@ class CommitGroups(RecheckedStep):
     """Commit the translated positions on the target, only to groups without members; read every position back."""
 
     def act(self, procedure: Run, context: Any) -> GroupsCommitted:
-        """Save the target's old positions, create missing topics, commit what differs, read all back, save a ledger."""
+        """Save the target's old positions, create missing topics, commit positions that differ, read all back.
+
+        Every position is saved in the run's file `ledger-*.parquet`: before, wanted, read back, and broker's error.
+        """
         require_reviewed(procedure)
         to_commit = ToCommit(procedure)
         active = active_groups(procedure.systems.target, to_commit.groups)
@@ -57,8 +60,8 @@ class CommitGroups(RecheckedStep):
             raise ReadBackFailed(
                 f"{len(wrong)} of {len(wanted)} positions on the target differ from the committed positions",
                 str(wrong.head(5).to_dict("records")),
-                "The procedure returns to the source by itself. Check the target's brokers and the ledger, which lists"
-                " every position; then start a new run.",
+                "The procedure returns to the source by itself. Read the column error of the run's ledger-*.parquet,"
+                " which has the brokers' refusals; mend their cause on the target, then start a new run.",
             )
         local = procedure.systems.target.ends(list(local_partitions(procedure)))
         return GroupsCommitted(

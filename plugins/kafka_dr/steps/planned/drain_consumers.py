@@ -32,7 +32,7 @@ class DrainConsumers(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ConsumersDrained:
-        """Wait for empty groups, fence their reads, and read positions that are proven to stand still."""
+        """Wait for empty groups, fence their reads, and read positions that are proven not to change any more."""
         procedure.approvals.require_plan()
         planned, excluded = planned_groups(procedure), [exclusion.group for exclusion in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
@@ -64,7 +64,7 @@ class DrainConsumers(ProcedureStep):
         procedure.progress.wait(self.task_id, "Consumers leaving their groups", require_empty, limit + 5)
 
     def _frozen_positions(self, procedure: Run, groups: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-        """Positions that stand still, and the log ends of __consumer_offsets from just before they were read."""
+        """Return positions that no longer change, and log ends of __consumer_offsets from before the reading."""
 
         def read_frozen() -> tuple[pd.DataFrame, dict[str, int]]:
             since = commits_end(procedure)

@@ -28,7 +28,7 @@ class Forecast(ProcedureStep):
     """Write the plan: what the run will do and what it will cost. Every approval names the plan's digest."""
 
     def act(self, procedure: Run, context: Any) -> FailoverForecast:
-        """Observe both clusters anew and write the plan; nothing is changed on either cluster."""
+        """Observe both clusters again and write the plan; nothing is changed on either cluster."""
         observed = observe_pair(procedure, {}, apart=0, held=positions_read_just_now(procedure))
         refuse_unknown_groups(procedure, observed)
         groups = forecast_of(

@@ -85,7 +85,7 @@ class OpenTarget(ProcedureStep):
         return unchanged
 
     def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
-        """Operations to allow to clients on the target, each with the principals that have this right on the source."""
+        """Return operations to allow on the target, each with the clients' principals that may do it on the source."""
         rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
         writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
         return [(scope, client_principals(rules, scope, exempt)) for scope in (writes, reads)]

@@ -17,7 +17,7 @@ class SeedReverseReplication(RecheckedStep):
     """Set the STOPPED reverse flow's offsets to boundary - 1: it copies only records from the boundary on."""
 
     def act(self, procedure: Run, context: Any) -> ReverseFlowSeeded:
-        """Seed and read back; nothing is to be seeded without a reverse flow, or if it runs under default naming."""
+        """Seed and read back; seed nothing without a reverse flow, or if that flow runs under default naming."""
         procedure.approvals.require_plan()
         flow = procedure.reverse_flow
         if flow is None:
@@ -33,8 +33,8 @@ class SeedReverseReplication(RecheckedStep):
             raise Refusal(
                 f"{name} is not STOPPED",
                 f"{status.state} with {len(status.tasks)} tasks",
-                f"Stop {name}: two flows in opposite directions copy records in a circle. Then clear return_to_source"
-                " if that step failed, and start a new run.",
+                f"Stop {name}, because two flows in opposite directions copy records in a circle. The procedure"
+                " returns to the source by itself; clear return_to_source if that step failed. Then start a new run.",
             )
         seeds = {tp: end - 1 if end > 0 else None for tp, end in ends_at_opening(procedure).items()}
         record_fact(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(seeds)))

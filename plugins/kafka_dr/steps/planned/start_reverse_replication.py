@@ -1,4 +1,4 @@
-"""Start the reverse flow, from the new primary to the old source, and prove that it copies new records only."""
+"""Start the reverse flow, from the target back to the old source, and prove that it copies new records only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class StartReverseReplication(ProcedureStep):
-    """If the params ask for it, start the reverse flow, so that the old source becomes the new primary's standby.
+    """If the params ask for it, start the reverse flow, which replicates the target to the old source.
 
     Proves that the flow copies new records, and no record that the old source already had.
     """
@@ -37,8 +37,8 @@ class StartReverseReplication(ProcedureStep):
             raise Refusal(
                 f"{procedure.flow.connectors.source} is not STOPPED",
                 f"{forward.state} with {len(forward.tasks)} tasks",
-                f"Stop {procedure.flow.connectors.source}: two flows in opposite directions copy records in a circle."
-                " Then clear start_reverse_replication.",
+                f"Stop {procedure.flow.connectors.source}, because two flows in opposite directions copy records in a"
+                " circle. Then clear start_reverse_replication. Clients work on the target meanwhile.",
             )
         seeded = procedure.progress.require(ReverseFlowSeeded).seeded
         copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None
@@ -59,7 +59,7 @@ class StartReverseReplication(ProcedureStep):
         return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
 
     def _ends_before(self, procedure: Run, flow: Flow) -> dict[TopicPartition, int]:
-        """Log ends on the old source before the reverse flow was first resumed, of the partitions it writes to."""
+        """Return log ends on the old source from before the reverse flow was first resumed, by partition."""
         copies = [copy_of(procedure, flow, tp) for tp in ends_at_opening(procedure)]
         if not ends_are_noted(procedure, self.task_id):
             note_ends(procedure, self.task_id, mirrored_ends(procedure, copies))

@@ -53,11 +53,11 @@ class TranslateOffsets(RecheckedStep):
         )
 
     def positions(self, procedure: Run) -> pd.DataFrame:
-        """The positions to translate: those that drain_consumers froze behind the fence."""
+        """Return the positions to translate, one row per group and partition, as drain_consumers saved them."""
         return procedure.artifacts.load(procedure.progress.require(ConsumersDrained).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """Translate; return one row per position, and the Spark job's summary."""
+        """Run the Spark job; return one row per translated position, and the job's summary."""
         result = run_spark_job(
             procedure,
             context,
@@ -80,5 +80,5 @@ class TranslateOffsets(RecheckedStep):
 
 
 def _largest(values: pd.Series) -> int | None:
-    """The largest value; None if any value is unknown, or if there are no values."""
+    """Return the largest value; None if any value is unknown, or if there are no values."""
     return None if values.isna().any() or not len(values) else int(values.max())

@@ -9,10 +9,10 @@ from kafka_dr.steps.gate import ProcedureGate, Question
 
 
 class ApproveRestore(ProcedureGate):
-    """Show the positions to write, and those that others changed after the commit; pass if nothing is to be done."""
+    """Show the positions to write, and positions changed after the commit; pass if there is nothing to restore."""
 
     def digest(self, procedure: Run) -> str | None:
-        """Digest of the plan; None if the plan changes nothing."""
+        """Return the digest of the plan; None if the plan changes nothing."""
         plan, _ = planned_restore(procedure)
         return plan.digest if plan.changes else None
 

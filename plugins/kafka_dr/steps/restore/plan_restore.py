@@ -26,7 +26,7 @@ from kafka_dr.vocabulary import Step
 
 
 class PlanRestore(ProcedureStep):
-    """Plan which positions to write and which to leave: compare those before the undone commit with those now."""
+    """Plan which positions to restore: compare the positions before the undone commit with the present positions."""
 
     expires = True
 

@@ -51,8 +51,8 @@ class CloseProcedure(ProcedureStep):
     def _release_lease(self, procedure: Run, outcome: str) -> None:
         """Release the lease if the outcome is final; safe to repeat, also after another procedure took the lease.
 
-        If this run continues a planned run, the planned run gets the lease back. Past this run's point of no return
-        it does not: the planned run is over then, and its evidence is written, too.
+        If this run continues a planned run, the planned run gets the lease back, but not past this run's point of no
+        return: the planned run has ended then, and the planned run's evidence is written, too.
         """
         lease = procedure.journal.lease(procedure.pair)
         if lease is None or lease.holder != procedure.id or lease.released_at is not None:

@@ -58,7 +58,7 @@ def _take_lease(procedure: Run) -> int:
 
 
 def _skipped_cool_down(procedure: Run) -> SkippedCoolDown | None:
-    """The cool-down that is skipped, and why; None if none is. From the planned run, if this run continues one."""
+    """Return the cool-down that is skipped, and why; None without one. A continued planned run's applies."""
     if procedure.progress.continues is not None:
         continued = procedure.require_other(procedure.progress.continues).progress.done(ProcedureOpened)
         return None if continued is None else continued.cool_down

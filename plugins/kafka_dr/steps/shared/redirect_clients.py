@@ -14,7 +14,7 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class RedirectClients(ProcedureStep):
-    """Point the routing record at the target, read the record back, and tell the applications to resume."""
+    """Point the routing record at the target, read the record back, and ask the applications to resume."""
 
     def act(self, procedure: Run, context: Any) -> ClientsRedirected:
         """Change the routing record, then ask the drain hook to resume the clients."""

@@ -27,12 +27,12 @@ from kafka_dr.procedure.undo import RemoveFence, ResumeReplication
 from kafka_dr.steps.base import ProcedureStep, take_new_epoch
 from kafka_dr.vocabulary import Step
 
-#: While the journal is away no rollback can run and clients stay fenced: retry for half an hour, not only twice.
+#: While the journal does not answer, no rollback can run and clients stay fenced: retry for half an hour, not twice.
 _TRIES, _BETWEEN_TRIES = 180, timedelta(seconds=10)
 
 
 class ReturnToSource(ProcedureStep):
-    """Remove exactly the fences that the run added, tell the applications, resume MirrorMaker 2; read all back."""
+    """Remove exactly the fences that the run added, ask applications to resume, resume MirrorMaker 2; read back."""
 
     bounded = False
 
@@ -53,7 +53,7 @@ class ReturnToSource(ProcedureStep):
         self.intend(procedure, context)
 
     def act(self, procedure: Run, context: Any) -> SourceReturned:
-        """Let clients back onto the source, then resume MirrorMaker 2; retry while a system does not comply."""
+        """Let clients back onto the source, then resume MirrorMaker 2; after a failure try again for a while."""
         if (
             procedure.progress.began(Step.FENCE_PRODUCERS) is None
             and procedure.progress.began(Step.FENCE_SOURCE) is None
@@ -76,8 +76,8 @@ class ReturnToSource(ProcedureStep):
         if progress.began(Step.OPEN_TARGET) is not None:
             close_target(procedure, removed_entries(procedure))
         if not progress.without_source:
-            # The source must answer before the intent: while it does not, its fence stays, and another procedure may
-            # rely on that fence.
+            # The source must answer before the intent: the fence of a source that does not answer stays, and another
+            # procedure may rely on that fence.
             source_rules(procedure)
         if not source_reopened(procedure):
             record_fact(procedure.authority, self.task_id, SourceToReopen(reopens_source=True))
@@ -88,7 +88,7 @@ class ReturnToSource(ProcedureStep):
         hook_answer = lift_fence_hook(procedure)
         # Applications that a continued planned run stopped are resumed by the rollback of that planned run.
         drain_answer = DrainHookAnswer(told=False) if progress.continues else tell_to_resume(procedure)
-        # Replication comes last: a worker or target that is away must not keep clients from a working source.
+        # Replication comes last: a worker or target that does not answer must not keep clients from a working source.
         stopped = [name for undo in undos if isinstance(undo, ResumeReplication) for name in undo.names]
         return SourceReturned(
             touched=True,

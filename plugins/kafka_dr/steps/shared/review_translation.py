@@ -23,12 +23,12 @@ class ReviewTranslation(ProcedureGate):
     """Pass by itself if all positions are exact and nothing beyond the approved plan is lost or moves; else ask."""
 
     def wait_seconds(self, procedure: Run) -> float:
-        """Seconds to wait for an answer: while clients are fenced, at most until the fence's deadline."""
+        """Return how many seconds to wait for an answer: while clients are fenced, at most to the fence's deadline."""
         deadline, limit = procedure.progress.fence_deadline(), super().wait_seconds(procedure)
         return limit if deadline is None else max(1.0, min(limit, deadline - time.time()))
 
     def digest(self, procedure: Run) -> str | None:
-        """Digest of the translation and of the loss beyond the approved loss; None if nobody has to approve them."""
+        """Return the digest of translation and loss beyond the approved loss; None if no approval is needed."""
         return digest_to_review(procedure, loss_beyond_approval(procedure))
 
     def question(self, procedure: Run) -> Question:
@@ -71,16 +71,16 @@ class ReviewTranslation(ProcedureGate):
 
 
 def _describe_rereads(translated: OffsetsTranslated) -> str:
-    """Say how many records one position reads again at most, and how many positions may be newer than known."""
+    """Return sentences: records that one group reads again at most, and positions that may be newer than sampled."""
     largest = "unknown for some positions" if translated.bound is None else f"at most {translated.bound}"
     moved = translated.may_have_moved
     moved_note = (
-        f" {moved} positions are of groups that may have read on after the last sample: these groups are assumed to"
-        " have read all records on the target."
+        f" {moved} positions are of groups that may have committed later positions than the last sample has: the bound"
+        " assumes that these groups have read all records on the target."
         if moved
         else ""
     )
-    return f"Records that one position reads again: {largest}.{moved_note}"
+    return f"Records that a group reads again on one partition: {largest}.{moved_note}"
 
 
 def _count(ranges: Sequence[MissingRange]) -> int:

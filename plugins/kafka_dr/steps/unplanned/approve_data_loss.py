@@ -11,7 +11,7 @@ class ApproveDataLoss(ProcedureGate):
     """Show what is lost; pass only when a person other than the starter of the run approves exactly this loss."""
 
     def digest(self, procedure: Run) -> str:
-        """Digest of the plan, which contains the inventory of the loss."""
+        """Return the digest of the plan, which contains the inventory of the loss."""
         return procedure.progress.move().plan_digest
 
     def question(self, procedure: Run) -> Question:

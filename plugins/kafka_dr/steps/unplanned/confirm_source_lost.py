@@ -1,4 +1,4 @@
-"""Confirm that the source is lost: unless it is, an unplanned failover goes on only with an override."""
+"""Confirm that the source is lost: unless it is, an unplanned failover continues only with an override."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _OVERRIDE = (
 
 
 class ConfirmSourceLost(ProcedureStep):
-    """Look at the source in several ways over a window; refuse unless it is lost, or the run overrides this.
+    """Send requests to the source in several ways and rounds; refuse unless it is lost, or the run has the override.
 
-    The override (param `override_source_lost`) alone moves no client: whoever approves the loss sees its reason.
+    The override (param `override_source_lost`) alone moves no client: the approver of the loss reads its reason.
     """
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> SourceConfirmedLost:
-        """Look, and record what was seen; refuse a source that is not lost, unless the run overrides this."""
+        """Send the requests and record the answers; refuse a source that is not lost, unless the run overrides this."""
         override, began, pace = (
             procedure.request.choices.get("override_source_lost"),
             time.monotonic(),
@@ -57,7 +57,7 @@ class ConfirmSourceLost(ProcedureStep):
 
 
 def refusal_of(verdict: LossVerdict) -> SourceNotLost:
-    """The refusal to leave a source that is not lost, with what to do instead."""
+    """Return the error for a source that is not lost, with what to do instead."""
     if verdict.state is SourceState.ANSWERS:
         return SourceNotLost(
             "The source still answers",

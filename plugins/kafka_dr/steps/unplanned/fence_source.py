@@ -26,12 +26,12 @@ _FENCE_SECONDS = 20.0
 
 
 class FenceSource(ProcedureStep):
-    """Fence a source that answers; of one that does not, arm the fence: the watcher sets it once the source answers."""
+    """Fence a source that answers; else arm the fence, which the watcher sets as soon as the source answers."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> SourceFenced:
-        """Fence by ACLs or fence hook, or arm the fence; whoever approved the loss accepted the time without fence."""
+        """Fence by ACLs or fence hook, or arm the fence; the approver of the loss accepted the time without a fence."""
         approval = procedure.approvals.require_plan()
         topics = topics_left(procedure)
         unproven: FenceNotProven | DeadlinePassed | None = None
@@ -83,7 +83,7 @@ class FenceSource(ProcedureStep):
 
 
 def _fence_limit(procedure: Run) -> float:
-    """Seconds that an ACL fence may take: 20 for a lost source, as its clients are down; otherwise at least 20."""
+    """Return how many seconds an ACL fence may take: 20 for a lost source, whose clients are down; else at least 20."""
     return (
         _FENCE_SECONDS if is_source_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)
     )

@@ -23,10 +23,10 @@ from kafka_dr.steps.planned.open_target import OpenTarget
 
 
 class OpenWithoutSource(OpenTarget):
-    """Recheck the target, then let clients write on it. The intent is the point of no return."""
+    """Recheck the target, then let clients write on the target. The intent is the point of no return."""
 
     def look_again(self, procedure: Run, begun: bool) -> str:
-        """Recheck as OpenTarget does, without asking the source; return why positions on it need no check."""
+        """Recheck as OpenTarget does, without reading the source; return why positions on the source need no check."""
         if source_reopened(procedure):
             raise Refusal(
                 "The procedure already returns to the source",
@@ -45,7 +45,7 @@ class OpenWithoutSource(OpenTarget):
         return "not checked: the source was given up"
 
     def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
-        """Operations to allow on the target, each with the principals that have the right there, denied or not."""
+        """Return operations to allow on the target, each with the principals that have an ALLOW entry on the target."""
         rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
         scopes = (
             FenceScope.writes(topics_of(procedure)),

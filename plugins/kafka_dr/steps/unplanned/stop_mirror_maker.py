@@ -16,13 +16,13 @@ from kafka_dr.procedure.entries import MirrorMakerStopped
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.rechecked import RecheckedStep
 
-#: With a source that answers, connectors stop at once. With a dead source each takes a minute, but nothing can be
-#: mirrored from a dead source meanwhile.
+#: With a source that answers, connectors stop at once. With a lost source each connector takes a minute to stop, but
+#: nothing can be mirrored from a lost source meanwhile.
 _STOP_SECONDS, _ASK_SECONDS = 10.0, 5.0
 
 
 class StopLeftMirrorMaker(RecheckedStep):
-    """Ask the flow from the lost source to stop; the target's stable log ends prove that it writes no more."""
+    """Ask the flow from the lost source to stop; the target's stable log ends prove that the flow writes no more."""
 
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
         """Ask to stop, then wait until the target's log ends are stable: these are the boundary."""

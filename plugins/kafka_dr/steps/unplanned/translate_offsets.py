@@ -14,16 +14,16 @@ from kafka_dr.steps.planned.translate_offsets import TranslateOffsets
 
 
 class TranslateWithoutSource(TranslateOffsets):
-    """Translate the last known positions, from the flight recorder's samples and the target's logs alone."""
+    """Translate the last sampled positions, from the flight recorder's samples and the target's logs alone."""
 
     def positions(self, procedure: Run) -> pd.DataFrame:
-        """The positions to translate: those that assess_data_loss saved."""
+        """Return the positions to translate, one row per group and partition, as assess_data_loss saved them."""
         return procedure.artifacts.load(procedure.progress.require(DataLossAssessed).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
         """Reuse the rows of assess_data_loss if the target is unchanged, else run Spark.
 
-        The summary also gets the records that the translation of a continued planned run did not find.
+        The summary also gets the records that the translation of a continued planned run did not find on the target.
         """
         assessed = procedure.progress.require(DataLossAssessed)
         bounds, earlier = procedure.artifacts.load(assessed.bounds), assessed.earlier_translation

@@ -129,7 +129,7 @@ def test_a_flow_that_somebody_started_by_hand_is_refused(bench: Any) -> None:
     """Nobody knows where it began."""
     way = prepared(bench, seeded=False)
     way.worker.states[BACK] = "RUNNING"
-    with pytest.raises(AirflowFailException, match="the journal does not show from which offsets"):
+    with pytest.raises(AirflowFailException, match="the journal does not show at which offsets"):
         seed(way)
 
 

@@ -123,7 +123,8 @@ def test_a_group_that_lived_may_read_all_that_the_target_holds_again(make_lost: 
     assert rows["bound"].to_dict() == {"at 30": 50, "at 60": 15, "at 90": 24} and not rows["exact"].any()
     assert (told["may_have_moved"], told["bound"]) == (1, 50)
     body = asked_by(ReviewTranslation(task_id="review_translation"), bench.procedure())[1]
-    assert "Records that one position reads again: at most 50. 1 positions are of groups that may have read on" in body
+    said = "Records that a group reads again on one partition: at most 50. 1 positions are of groups that may have"
+    assert f"{said} committed later positions" in body
 
 
 def test_without_groups_and_syncs_there_is_nothing_to_translate(make_lost: Any) -> None:
