@@ -1,4 +1,4 @@
-"""Records in the journal what a person does by hand, so that Airflow and later commands take it as done.
+"""Records in the journal what a person does manually: Airflow and later commands then count the steps as done.
 
 Invariants
 1. The start of opening the target, or of returning to the source, is recorded before a person acts; a manual step is
@@ -76,7 +76,7 @@ def _record_returning(procedure: Run, _: ManualContext, who: str) -> str:
 
 
 def _record_opened(procedure: Run, hand: ManualContext, who: str) -> str:
-    """Record an outcome for each step up to open_target that has none, after reading back what these steps change."""
+    """Read back what the steps up to open_target change, then record an outcome for each step that has no outcome."""
     if procedure.progress.began(Step.OPEN_TARGET) is None:
         raise Refusal(
             "open_target has not begun",

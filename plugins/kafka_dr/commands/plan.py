@@ -1,10 +1,10 @@
-"""Prints what a procedure will do, or what is left of it as commands for a person with a shell.
+"""Prints what a procedure will do, or the procedure's remaining steps as commands for a person with a shell.
 
     python -m kafka_dr.commands.plan PROCEDURE_ID
     python -m kafka_dr.commands.plan --source ALIAS --target ALIAS --commands [--out FOLDER]
 
-Reads the journal and the procedure's files. `--commands` writes into a folder the scripts `to_go_on.sh` (the steps that
-are left) and `to_return.sh` (the rollback to the source), with the files that the scripts need, and prints both. After
+Reads the journal and the procedure's files. `--commands` writes into a folder the scripts `to_go_on.sh` (the remaining
+steps) and `to_return.sh` (the rollback to the source), with the files that the scripts need, and prints both. After
 translate_offsets and before commit_groups the command also reads positions and topics of the target; if the target does
 not answer, `to_go_on.sh` ends before the commit. Kafka's tools read `source.properties` and `target.properties` in that
 folder: write both files yourself.
@@ -177,7 +177,7 @@ def hand_of(procedure: Run) -> ManualContext:
             "Run the procedure up to its approval first.",
         )
     plan, topology, reverse = procedure.progress.move().planned, procedure.topology, procedure.reverse_flow
-    # By the intents, and as if this procedure continued no other one: a person undoes all that was begun.
+    # By the intents, and as if this procedure continued no other procedure: a person undoes every act that was begun.
     intents, parts = procedure.progress.entries(Entry.INTENT), parts_of(procedure.flow)
     undo = left_to_undo(
         intents, procedure.request.source, parts, only_asked=given_up and not procedure.progress.continues

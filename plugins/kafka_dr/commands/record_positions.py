@@ -1,4 +1,4 @@
-"""Records flows until it is ended; started and watched by the DAG record_positions.
+"""The flight recorder of all flows; runs until it is ended. The DAG record_positions starts and watches it.
 
     python -m kafka_dr.commands.record_positions < SETTINGS
 
@@ -48,7 +48,7 @@ def main() -> int:
     except (SwitchbackError, ValueError, KeyError) as error:
         print(f"ERROR the recorder cannot begin: {type(error).__name__}: {error}", flush=True)
         return 2
-    # Exempt loaded modules from garbage collection: scanning them would be much of the cost of a quiet sample.
+    # Exempt loaded modules from garbage collection, which would take much of the time of a sample without new rows.
     gc.freeze()
     threading.Thread(target=_end_with_parent, args=(ended,), daemon=True).start()
     threads = [threading.Thread(target=_run, args=(recording, ended, failed)) for recording in recordings]
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def _run(recording: Recording, ended: threading.Event, failed: threading.Event) -> None:
-    """Run one flow's recorder; if it fails, end those of all flows, so that Airflow starts the command again."""
+    """Run one flow's recorder; if it fails, end the recorders of all flows: Airflow then starts the command again."""
     try:
         recording.run()
     except Exception:  # noqa: BLE001 (a failed recorder ends all)

@@ -1,4 +1,4 @@
-"""Runs a procedure from one command, on a day when Airflow's scheduler and web server are not there.
+"""Runs a procedure from one command, on a day when Airflow's scheduler and web server do not run.
 
     python -m kafka_dr.commands.run_procedure planned_failover --as USER --conf PARAMS
     python -m kafka_dr.commands.run_procedure --resume RUN_ID --as USER

@@ -99,7 +99,7 @@ def _parsed(raw: bytes) -> dict[str, Any] | None:
 
 
 def changed_evidence(raw: bytes, evidence: dict[str, Any]) -> Iterator[str]:
-    """Yield a problem if the digest does not fit the other fields, or the bytes are not as this program writes them."""
+    """Yield a problem if the digest does not fit the other fields, or if this program would write other bytes."""
     digest = digest_of({name: value for name, value in evidence.items() if name != "digest"})
     if digest != evidence["digest"]:
         yield f"evidence.json was changed: it has digest {quoted_value(evidence['digest'])}, its content has {digest}"
@@ -132,7 +132,7 @@ def _is_receipt(value: Any) -> TypeGuard[dict[str, Any]]:
 def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
     """Return the SHA-256 of each file of records that a step read on an old source, as its loss file states it.
 
-    Empty if the step read no source, or if its loss file was changed, so that its rows prove nothing.
+    Empty if the step read no source, or if the step's loss file was changed, whose rows then prove nothing.
     """
     loss, made = figures.get("loss"), figures.get("stranded")
     if not made or not _is_receipt(loss) or _changed(folder, path := _place(folder, loss), loss["sha256"]):

@@ -1,4 +1,4 @@
-"""Watches old sources as the DAG watch_old_source does, on a day when Airflow is not there; until it is ended.
+"""Watches old sources as the DAG watch_old_source does, on a day when Airflow does not run, until it is ended.
 
 python -m kafka_dr.commands.watch_old_source
 python -m kafka_dr.commands.watch_old_source --own-database FOLDER

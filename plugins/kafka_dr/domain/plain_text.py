@@ -42,7 +42,7 @@ def first_few(names: Sequence[object], most: int = 10, separator: str = ", ") ->
 
 
 def format_number(value: Any) -> str:
-    """An integer with thousands separators; None is `unknown`, any other value stays as it is."""
+    """Return an integer with thousands separators, None as `unknown`, and any other value unchanged, as text."""
     if value is None:
         return "unknown"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
@@ -72,19 +72,19 @@ def format_clock(seconds: float) -> str:
 
 
 def format_moment(text: Any) -> str:
-    """An ISO time as `2026-11-21 22:05:40 UTC`; text that is no time stays as it is."""
+    """Return an ISO time as `2026-11-21 22:05:40 UTC`; text that is no time is returned unchanged."""
     moment = parse_moment(text)
     return str(text) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def time_of_day(text: Any) -> str:
-    """An ISO time as `22:05:40`; text that is no time stays as it is."""
+    """Return an ISO time as `22:05:40`; text that is no time is returned unchanged."""
     moment = parse_moment(text)
     return str(text) if moment is None else f"{moment:%H:%M:%S}"
 
 
 def parse_moment(text: Any) -> datetime | None:
-    """An ISO time with time zone, converted to UTC; None if the text is no such time."""
+    """Return an ISO time with time zone, converted to UTC; None if the text is no such time."""
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -93,12 +93,12 @@ def parse_moment(text: Any) -> datetime | None:
 
 
 def visible_text(value: Any) -> Any:
-    r"""Text with every control character escaped, as `\u202e`; a value that is no text stays as it is."""
+    r"""Return text with every control character escaped, as `\u202e`; a value that is no text is returned unchanged."""
     return _HIDDEN_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", value) if isinstance(value, str) else value
 
 
 def shorten_text(text: Any, limit: int = _LONGEST_TEXT) -> str:
-    """Text cut to `limit` characters, with the number of characters cut off."""
+    """Return text cut to `limit` characters, with the number of characters cut off."""
     whole = str(text)
     return (
         whole

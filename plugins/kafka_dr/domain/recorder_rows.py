@@ -46,7 +46,7 @@ class PartitionSeen(NamedTuple):
     """One partition of the flow on source and target; a value is None if it could not be read or does not exist.
 
     Attributes:
-        topic_id, target_topic_id: a topic with the same name but another id was recreated, and its log began anew.
+        topic_id, target_topic_id: another id under the same name means that the topic was recreated with empty logs.
         replicated: the last replicated offset in Connect's offsets, up to a minute old; `NONE_KEPT` if Connect has no
             offset.
     """
@@ -85,7 +85,7 @@ class NewestRows(Generic[_K, _V]):
 
     @property
     def known(self) -> Mapping[_K, _V]:
-        """The newest written value, by key."""
+        """The value that the recorder wrote last, by key."""
         return self._known
 
     def gone(self, seen: Iterable[_K]) -> list[_K]:
@@ -138,7 +138,7 @@ def commits_partition(group: str, partitions: int) -> int:
 
 
 def _units(text: str) -> list[int]:
-    """A text's UTF-16 code units, of which Java's strings consist."""
+    """Return a text's UTF-16 code units, of which Java's strings consist."""
     raw = text.encode("utf-16-be", "surrogatepass")
     return [raw[i] << 8 | raw[i + 1] for i in range(0, len(raw), 2)]
 

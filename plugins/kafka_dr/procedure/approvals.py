@@ -1,4 +1,4 @@
-"""Approvals of one run. Each act reads approvals from Airflow's API again; neither XCom nor a task's state counts."""
+"""Approvals of one run. Each act reads them from Airflow's API again; neither XCom nor a task's state counts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Approvals:
 
 
 def how_to_ask_again(gate: str) -> str:
-    """Return how to get a valid answer to a gate, in sentences, which depend on the procedures with this gate."""
+    """Return sentences on how to get a valid answer to a gate; they depend on the procedures with this gate."""
     if gate == Step.DECIDE_STRANDED_RECORDS:
         return (
             "Clients stay on the source. When this run has ended and its cool-down is over, start a new run, and have a"

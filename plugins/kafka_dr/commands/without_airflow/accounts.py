@@ -52,11 +52,11 @@ class Account:
         self._done("PATCH", _dag_path(dag_id), {"is_paused": paused}, f"{'pause' if paused else 'unpause'} {dag_id}")
 
     def clear_failed(self, dag_id: str, run_id: str) -> None:
-        """Clear a run's failed tasks, and the tasks that did not run because of them, so that all run again."""
+        """Clear a run's failed tasks, and tasks that did not run because of these; Airflow runs all of them again."""
         self._clear(dag_id, run_id, {"only_failed": True}, "the failed tasks")
 
     def clear(self, dag_id: str, run_id: str, tasks: list[str]) -> None:
-        """Clear these tasks of a run, whatever their states, so that they run again."""
+        """Clear these tasks of a run, whatever their states; Airflow runs these tasks again."""
         self._clear(dag_id, run_id, {"only_failed": False, "task_ids": tasks}, ", ".join(tasks))
 
     def _clear(self, dag_id: str, run_id: str, which: dict[str, Any], what: str) -> None:
@@ -69,7 +69,7 @@ class Account:
         self._done("PATCH", path, {"new_state": "success"}, f"mark {task} as done")
 
     def answer(self, dag_id: str, run_id: str, gate: str, option: str) -> bool:
-        """Answer a gate; return whether Airflow took the answer, False if the gate already has an answer."""
+        """Answer a gate; return whether Airflow accepted the answer, False if the gate already has an answer."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(gate, safe='')}/-1/hitlDetails"
         answer = self._endpoint.attempt(
             "PATCH", path, {"chosen_options": [option], "params_input": {}}, _SECONDS, self._headers

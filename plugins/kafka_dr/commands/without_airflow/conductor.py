@@ -120,7 +120,7 @@ class Conductor:
     def _start_airflow(self) -> None:
         self._home = self._folder / self._run.procedure_id
         self._home.mkdir(exist_ok=True, mode=0o700)
-        # Use the folder's run again only if no other Airflow can have continued it, and the run was written completely.
+        # Continue the folder's run only if no other Airflow can have continued the run, and run.json was written.
         self._continues_run = has_run(self._home) and bool(self._run.started_here or self._options.own_database)
         if not self._continues_run:
             for file in self._home.glob("airflow.db*"):
@@ -183,8 +183,8 @@ class Conductor:
         entries = self._journal.entries(run.procedure_id)
         done, gates = steps_done_for_good(entries), gates_to_ask(entries)
         if done:
-            # Only the gates run at first: all other steps are marked as done; after the answers, those not done are
-            # cleared.
+            # Only the gates run at first: all other steps are marked as done. After the answers, steps that the journal
+            # does not show as done are cleared.
             account.pause(run.dag_id, paused=True)
         account.trigger(run.dag_id, run.conf, run.run_id)
         if done:
@@ -214,7 +214,7 @@ class Conductor:
         self._terminal.say(f"{run.dag_id} {run.run_id} resumed by {account.username}")
 
     def _observed_procedure(self) -> Run | None:
-        """Return the procedure whose journal is shown; for abort_procedure the aborted one, None if unknown."""
+        """Return the procedure whose journal is shown; for abort_procedure the aborted procedure, None if unknown."""
         run = self._run
         if run.dag_id == _ABORT:
             try:
@@ -249,7 +249,7 @@ class Conductor:
             time.sleep(_LOOK_SECONDS)
 
     def _look(self) -> tuple[str, list[TaskInstance]]:
-        """Return the run's state and tasks; the last ones if the API is too busy to answer, for 60 s at most."""
+        """Return the run's state and tasks; if the API does not answer, for 60 s the last answer's state and tasks."""
         self._airflow.must_live()
         try:
             if time.monotonic() >= self._looked_at + _LOOK_SECONDS:

@@ -21,7 +21,7 @@ def own_database_environment(folder: Path) -> dict[str, str]:
     """Return environment variables for a new database in a folder, and those of `folder_environment`.
 
     Raises:
-        BadInput: a file cannot be read as a JSON object, or others than its owner may read it.
+        BadInput: a file cannot be read as a JSON object, or users other than the file's owner may read the file.
     """
     folder = folder.absolute()
     database = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db"}
@@ -37,7 +37,7 @@ def folder_environment(folder: Path) -> dict[str, str]:
             operators from approvers.
 
     Raises:
-        BadInput: a file cannot be read as a JSON object, or others than its owner may read it.
+        BadInput: a file cannot be read as a JSON object, or users other than the file's owner may read the file.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     environment: dict[str, str] = {}
@@ -54,7 +54,7 @@ def folder_environment(folder: Path) -> dict[str, str]:
 
 
 def _private(file: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; BadInput if there is none, or if others than its owner may read the file."""
+    """Return the JSON object in a file; BadInput without one, or if users other than the file's owner may read it."""
     if file.stat().st_mode & 0o077:
         raise BadInput(
             f"{file} holds secrets, and other users may read the file",

@@ -110,10 +110,10 @@ def free_url() -> str:
 
 
 def point_to(url: str, topology: Topology) -> None:
-    """Set the topology's connection for Airflow's API to `url`, with the same login, here and in child processes.
+    """Set the topology's connection for Airflow's API to `url`, with the same login, in this and child processes.
 
     Raises:
-        BadInput: a secrets backend has this connection and comes before the environment: steps would use its address.
+        BadInput: a secrets backend has this connection and overrides the environment: steps would use that address.
     """
     name, connections = topology.airflow_api.connection, Connections()
     _, login, password = connections.login(name)

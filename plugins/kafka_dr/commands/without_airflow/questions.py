@@ -1,4 +1,4 @@
-"""Asks a gate's question on the terminal; the answer goes to Airflow under the login of who answers."""
+"""Asks a gate's question on the terminal; the answer goes to Airflow under the answering person's login."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class GateAsker:
         """Store terminal, API and run; nothing is asked yet.
 
         Args:
-            url: address of Airflow's API, for the logins of those who answer.
+            url: address of Airflow's API, for the logins of the persons who answer.
         """
         self._terminal, self._api, self._url, self._run = terminal, api, url, (run.dag_id, run.run_id)
         self._shown: set[tuple[str, int]] = set()

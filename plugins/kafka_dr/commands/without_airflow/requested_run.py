@@ -42,7 +42,7 @@ class RequestedRun:
 
     @property
     def started_here(self) -> bool:
-        """Whether a command started the run, so that Airflow's own database does not have it."""
+        """Whether the command run_procedure started the run: Airflow's own database then does not have the run."""
         return self.run_id.startswith(_STARTED_HERE)
 
 
@@ -50,7 +50,7 @@ def new_run(dag_id: str, conf: dict[str, Any]) -> RequestedRun:
     """Return a new run, with an id of the present time; nothing is started yet.
 
     Raises:
-        BadInput: there is no such procedure, or it does not take one of the params.
+        BadInput: there is no procedure of this name, or the procedure does not take one of the params.
     """
     run = RequestedRun(dag_id, f"{_STARTED_HERE}{datetime.now(UTC).isoformat()}", conf)
     refuse_unknown_params(run)
@@ -62,7 +62,7 @@ def begun_run(name: str, journal: Journal, topology: Topology, folder: Path) -> 
 
     Args:
         name: run id or procedure id.
-        folder: its subfolders are those of earlier commands' private Airflows.
+        folder: has a subfolder for each earlier command's private Airflow.
 
     Raises:
         BadInput: neither the journal nor the folder has such a run.
@@ -93,7 +93,7 @@ def _opened_run(opened: ProcedureOpened, topology: Topology) -> RequestedRun:
 
 
 def _refuse_if_closed(journal: Journal, procedure_id: str) -> None:
-    """Raise Refusal if the procedure took a lease and no longer holds it, which means that it has ended."""
+    """Raise Refusal if the procedure took a lease and no longer has the lease, which means that it has ended."""
     lease_taken = newest_fact(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME), LeaseTaken)
     lease = journal.lease(lease_taken.pair) if lease_taken else None
     if lease_taken and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
@@ -119,7 +119,7 @@ def refuse_unknown_params(run: RequestedRun) -> None:
 
 
 def without_unstated_deadlines(params: Collection[str], conf: dict[str, Any]) -> dict[str, Any]:
-    """Return `conf` without deadlines that the DAG does not take as params: those come from the topology.
+    """Return `conf` without deadlines that the DAG does not take as params, because the topology states these.
 
     Args:
         params: names of the params that the DAG takes.
@@ -146,7 +146,7 @@ def params_of(request: Request, topology: Topology) -> dict[str, Any]:
 def gates_to_ask(entries: Collection[JournalEntry]) -> set[str]:
     """Return a procedure's approved gates once open_target has begun, else an empty set.
 
-    They are asked again: a new Airflow database lacks their answers.
+    A new Airflow database lacks the answers to these gates, which are therefore asked again.
     """
     return {entry.step for entry in entries if entry.kind == Entry.APPROVAL} if _may_be_open(entries) else set()
 

@@ -1,4 +1,4 @@
-"""Checks with Airflow's command line whether Airflow's own scheduler is alive."""
+"""Checks with Airflow's command line whether Airflow's own scheduler runs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class SchedulerCheck:
         self._next_at, self._back = 0.0, False
 
     def refuse_if_alive(self, say: Callable[[str], None]) -> None:
-        """Refuse if a scheduler is alive; without a recent heartbeat, return at once.
+        """Refuse if a scheduler runs; without a recent heartbeat, return at once.
 
-        A recent heartbeat may be a dead scheduler's last: a newer one is waited for, up to Airflow's threshold.
+        A recent heartbeat may be the last heartbeat of a scheduler that has ended. The method therefore waits for a
+        newer heartbeat, up to Airflow's threshold.
 
         Raises:
             Refusal: a scheduler wrote a heartbeat during the wait.
@@ -47,7 +48,7 @@ class SchedulerCheck:
                 )
 
     def is_back(self) -> bool:
-        """Return whether a scheduler was seen alive by now; checks every 20 s in the background, without waiting."""
+        """Return whether any check found a scheduler running; checks every 20 s in the background, without waiting."""
         if self._check is None and time.monotonic() >= self._next_at:
             self._check = _check(conf.getint("scheduler", "scheduler_health_check_threshold"))
         if self._check is not None and self._check.poll() is not None:

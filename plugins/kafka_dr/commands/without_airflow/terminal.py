@@ -26,7 +26,7 @@ class Terminal:
         self.write(f"{datetime.now().astimezone():%H:%M:%S}  {text}\n")
 
     def write(self, text: str) -> None:
-        """Print a text as it is; errors are ignored, so that a closed terminal does not end a procedure."""
+        """Print a text as it is; errors are ignored, because a closed terminal must not end a procedure."""
         raw = text.encode("utf-8", "backslashreplace")
         try:
             while raw:
@@ -62,7 +62,7 @@ class Terminal:
         return line.rstrip(b"\r").decode("utf-8", "replace")
 
     def _more(self) -> bool:
-        """Read the input that is there; return False if the input has ended."""
+        """Read the available input; return False if the input has ended."""
         try:
             data = os.read(self._given, 4096)
         except OSError:

@@ -1,7 +1,7 @@
 """Evidence: what a run observed, did and measured, assembled from the journal as plain data.
 
 Invariants
-1. Whatever the evidence claims stands in a journal entry.
+1. A journal entry states every fact that the evidence states.
 2. The outcome follows from the journal alone.
 """
 
@@ -46,7 +46,7 @@ class LossSince:
 
     Attributes:
         rows: the inventory's rows of loss, corrected by the newer observations.
-        grown: partitions whose loss, as known before open_target began, is larger than approved, each with the
+        grown: partitions whose loss, as observed before open_target began, is larger than approved, each with the
             approved loss, the larger loss and the reason.
     """
 

@@ -17,7 +17,7 @@ def step_done(e: Evidence) -> set[str]:
 
 
 def figures_by_step(e: Evidence) -> dict[str, Mapping[str, Any]]:
-    """Figures of each step, by step id."""
+    """Return the figures of each step, by step id."""
     return {step["id"]: step.get("figures", {}) for step in e["steps"]}
 
 

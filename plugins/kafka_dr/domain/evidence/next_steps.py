@@ -16,7 +16,7 @@ from kafka_dr.vocabulary import Outcome, Step
 def failures_of(e: Evidence) -> list[dict[str, str]]:
     """Return what stopped the run: the failing step's last failure and, if the run failed, return_to_source's last.
 
-    Empty for a completed run; the reason for the outcome stands for a failure that no step recorded.
+    Empty for a completed run. If no step recorded the failure, the reason for the outcome is returned instead.
     """
     if e["outcome"] == Outcome.COMPLETED:
         return []

@@ -280,7 +280,7 @@ def _approval(approval: Mapping[str, Any], e: Evidence) -> dict[str, Any]:
 
 
 def _ends(e: Evidence, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return each source partition's cut-off with its target partition's boundary; the plan tells the topics' names."""
+    """Return each source partition's cut-off with its target partition's boundary, `not reached` without boundary."""
     target_names = {topic: name for topic, name, *_ in plan.get("topics", [])}
     boundary = {(row["topic"], row["partition"]): row["offset"] for row in e["boundary"]}
     pairs = [(row, (target_names.get(row["topic"], row["topic"]), row["partition"])) for row in e["cut_off"]]

@@ -41,7 +41,7 @@ class Fate(StrEnum):
 
 
 class Origin(NamedTuple):
-    """Where a stranded record stood on the returned cluster."""
+    """The returned cluster's alias, and the topic, partition and offset of a stranded record on that cluster."""
 
     alias: str
     topic: str
@@ -58,7 +58,7 @@ class Origin(NamedTuple):
 
 
 def origin_in(text: bytes | None) -> Origin | None:
-    """Parse an origin from a header's value; None if the value is no origin."""
+    """Return the origin in a header's value; None if the value is no origin."""
     parts = (text or b"").decode("utf-8", "replace").split("/")
     if len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
         return None
@@ -108,7 +108,7 @@ def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
 def fate_of(
     offset: int, key: bytes | None, uncommitted: Container[int], needs_key: bool, written_later: Container[bytes | None]
 ) -> Fate:
-    """Decide whether a stranded record is written, and if not, why.
+    """Return whether the replay writes a stranded record to the new primary, and if not, why.
 
     Args:
         uncommitted: offsets of records whose transaction is not committed.
@@ -126,7 +126,7 @@ def fate_of(
 def cut_into_transactions(
     records: Iterable[T], size: Callable[[T], int], alone: Callable[[T], bool]
 ) -> Iterator[list[T]]:
-    """Cut records into transactions, in order.
+    """Yield the records in order, as lists; each list is to be written in one transaction.
 
     Args:
         size: returns a record's size in bytes.
@@ -207,7 +207,7 @@ class ReadBack:
         self._by_replay: dict[bytes | None, int] = {}
 
     def written(self, key: bytes | None) -> None:
-        """Take the next record of the log, which a client wrote to a compacted topic.
+        """Take the log's next record if a client wrote this record; needed only for compacted topics.
 
         Args:
             key: mark of the record's key.
@@ -215,7 +215,7 @@ class ReadBack:
         self._by_clients.add(key)
 
     def replayed(self, record: Expected) -> None:
-        """Take the next record of the log, which was replayed."""
+        """Take the log's next record if the replay wrote this record, and compare it with the export."""
         if record.offset <= self._last_offset:
             self._report(f"exported offset {record.offset} was read back twice, or after a higher offset")
             return
@@ -273,7 +273,7 @@ class ReadBack:
             self._report(f"exported offset {record.offset} is missing")
 
     def _report(self, problem: str) -> None:
-        """Keep the text of the first problems, count the others."""
+        """Store the text of the first problems, count all further problems."""
         if len(self._problems) < _NAMED:
             self._problems.append(problem)
         else:

@@ -186,7 +186,7 @@ def _copied_whole(planned: PlannedReturn) -> str:
 
 
 def _copy_estimate(planned: PlannedReturn) -> str:
-    """The number of records to copy, and the time to copy them at the assumed rate."""
+    """Return the end of a sentence: records and bytes to copy, and the time at the assumed rate; empty if unknown."""
     if planned.copied is None:
         return ""
     size = "" if planned.copied_bytes is None else f", {planned.copied_bytes:,} bytes"

@@ -93,7 +93,7 @@ class AcceptedRange(NamedTuple):
     """Records that an old source accepted after its clients had left: [from_offset, to_offset) of one partition.
 
     Attributes:
-        from_offset: the log end when clients left; None if that is unknown: every record of the partition may be new.
+        from_offset: the log end when clients left; None if unknown, because every record may then be new.
     """
 
     topic: str
@@ -108,7 +108,7 @@ def accepted_ranges(
     """Return the ranges that an old source accepted after clients had left it, sorted; only partitions that grew.
 
     Args:
-        known_ends: the source's log ends as known when clients left it.
+        known_ends: the source's log ends recorded when its clients left.
         ends: the source's log ends behind the proven fence.
     """
     grown = [tp for tp in sorted(ends) if ends[tp] > known_ends.get(tp, 0)]
@@ -116,7 +116,7 @@ def accepted_ranges(
 
 
 def shrunk_logs(known_ends: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[str]:
-    """Return partitions whose log is shorter than in `known_ends`, or gone, as text: the source itself lost records."""
+    """Return partitions whose log is shorter than in `known_ends`, or deleted, as text: the source lost records."""
     return [
         f"{tp}: {known_ends[tp]} -> {ends.get(tp, 'gone')}"
         for tp in sorted(known_ends)
@@ -134,7 +134,11 @@ def armed_fences(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
 
 
 def unstopped_sources(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
-    """Return the fences of fenced sources whose MirrorMaker 2 is still to stop; `entries` as in `armed_fences`."""
+    """Return the fences of fenced sources whose MirrorMaker 2 must still be stopped.
+
+    Args:
+        entries: as in `armed_fences`.
+    """
     return _fences_in_state(watched_sources(entries), WatchState.FENCED)
 
 

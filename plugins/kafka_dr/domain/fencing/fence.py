@@ -4,8 +4,8 @@ Invariants
 1. MirrorMaker 2, the orchestrator and exempt principals are never denied by name. A right of User:* can only be denied
    to User:*, and only topic by topic: never on MirrorMaker 2's internal topics.
 2. A fence takes away no right but its own operation. If everyone may use a topic because it has no ACL entry, the fence
-   also adds ALLOW entries for everyone: with a DENY as its only entry, nobody could read the topic any more.
-3. A fence lists only ACL entries that the cluster lacks, so that lifting the fence restores the earlier ones exactly.
+   also adds ALLOW entries for everyone: with a DENY as the topic's only ACL entry, no client could read the topic.
+3. A fence lists only ACL entries that the cluster lacks: lifting the fence restores the earlier ACL entries exactly.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def client_principals(rules: AclRules, scope: FenceScope, exempt: frozenset[str]
 
 
 def fence_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[AclEntry]:
-    """Return the ACL entries to add so that no client may do the scope's operation, without those that exist."""
+    """Return the ACL entries that the cluster lacks to refuse the scope's operation to every client."""
     entries = [deny for grant in granting_entries(rules, scope, exempt) for deny in _denying_entries(grant, scope)]
     if rules.allow_everyone:
         entries += [
@@ -99,7 +99,7 @@ def _deny(scope: FenceScope, name: str, pattern: str, principal: str) -> AclEntr
 def opening_entries(rules: AclRules, scope: FenceScope, principals: frozenset[str]) -> list[AclEntry]:
     """Return the DENY entries to remove so that these principals may do the scope's operation on its names, sorted.
 
-    DENY entries against a single host stay, because no fence makes such entries.
+    DENY entries against a single host are not returned, because no fence adds such entries.
     """
     return sorted(
         e

@@ -23,13 +23,15 @@ def log_sizes(printed: str) -> dict[TopicPartition, int]:
         raise BadInput(
             "Kafka's tool printed no sizes of logs",
             f"{len(printed.splitlines())} lines, none of which is JSON that names brokers",
-            "check that the tool has the version of the brokers",
+            "install Kafka's tools in the version of the brokers",
         ) from None
     folders = [(broker["broker"], folder) for broker in brokers for folder in broker["logDirs"]]
     failed = [f"broker {broker}: {folder['error']}" for broker, folder in folders if folder.get("error")]
     if failed:
         raise BadInput(
-            "Brokers could not read the sizes of their logs", first_few(failed), "check the disks of these brokers"
+            "Brokers could not read the sizes of their logs",
+            first_few(failed),
+            "mend the disks of these brokers; the brokers' logs name the directories",
         )
     sizes: dict[TopicPartition, int] = {}
     for replica in (part for _, folder in folders for part in folder["partitions"] if not part.get("isFuture")):

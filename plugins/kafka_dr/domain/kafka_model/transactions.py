@@ -47,7 +47,7 @@ class OpenTransaction:
         return TopicPartition(self.topic, self.partition)
 
     def named(self, now_ms: int) -> str:
-        """The transaction as text for people."""
+        """Return the transaction as text for people, with its age at `now_ms` (milliseconds since 1970)."""
         parts = [f"{self.topic}-{self.partition} from offset {self.start_offset}"]
         if self.producer_id is not None:
             parts.append(f"producer {self.producer_id}")
@@ -90,7 +90,7 @@ class Producer:
     last_ms: int | None
 
     def named(self, transactional_id: str | None) -> str:
-        """The producer as text for people."""
+        """Return the producer as text for people; `transactional_id` is None if it is unknown."""
         newest_record = (
             "no timestamp"
             if self.last_ms is None
@@ -115,7 +115,8 @@ def rows_of(printed: str, columns: Iterable[str]) -> list[dict[str, str]]:
         raise BadInput(
             "The output of Kafka's tool is not the expected table",
             ascii(printed[:200]),
-            f"a table with the columns {', '.join(columns)} was expected; check the version of the tool",
+            f"a table with the columns {', '.join(columns)} was expected; install Kafka's tools in the version of the"
+            " brokers",
         )
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
 

@@ -1,4 +1,4 @@
-"""Loss by newer evidence than the approved loss, and where it is larger than approved."""
+"""Loss by observations that are newer than the approved loss, and where the loss is larger than approved."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class LossIncrease(NamedTuple):
 
     Attributes:
         approved: approved from_offset, certain_to and possible_to; None if the approved loss lacks the partition.
-        now: the same offsets by newer evidence.
-        why: what is larger than approved, and by which evidence.
+        now: the same offsets by the newer observations.
+        why: what is larger than approved, and by which observation.
     """
 
     topic: str
@@ -45,7 +45,10 @@ class LossIncrease(NamedTuple):
 
 
 def loss_now(approved: Sequence[Mapping[str, Any]], evidence: NewerEvidence) -> list[dict[str, Any]]:
-    """Correct approved rows of loss by newer evidence; a changed row also has the reason and the approved offsets."""
+    """Return the approved rows of loss, corrected by newer observations.
+
+    A changed row also has the reason and the approved offsets.
+    """
     approved_rows = {TopicPartition(row["topic"], row["partition"]): row for row in approved}
     shrunk = {place for place, ends in evidence.target_ends.items() if _shrank(*ends)}
     return [

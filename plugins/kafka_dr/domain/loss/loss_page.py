@@ -95,9 +95,9 @@ def _taken_over(plan: Mapping[str, Any]) -> list[str]:
 
 
 def _last_seen(source: str, seen: SourceLastSeen) -> str:
-    """Return sentences on when the source was last sampled, last seen, and looked for.
+    """Return sentences on when the source was last sampled, when it last answered, and when the run checked it.
 
-    Of the records that the source accepted after the last sample, only the estimate on the page tells.
+    Records that the source accepted after the last sample are only estimated on the page.
     """
     last_seen_at, seen_by = max(
         (
@@ -139,7 +139,8 @@ def _time_between(earlier: int, later: int) -> str:
 def _unfenced(plan: Mapping[str, Any]) -> list[str]:
     """Return a warning that source and target may both accept writes until the source is fenced.
 
-    A fence that the continued run had proven gives a milder text; empty unless the fence is armed or asked of the hook.
+    Empty unless the fence is armed or the fence hook is to be asked. If the run continues a run that had proven a
+    fence, the warning is milder.
     """
     source, fence, earlier = plan["source"], plan["confirmed"].get("fence"), plan.get("continues") or {}
     if fence == ARMED and earlier.get("fenced_at"):
@@ -272,7 +273,7 @@ def _loss_table(loss: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _group_table(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     if not groups:
-        return ["No position of any group is known."]
+        return ["No position of any group was sampled."]
     ordered = sorted(groups, key=lambda group: (-group["ahead"], -(group.get("rereads") or 0), group["group"]))
     rows = [
         f"| {table_cell(g['group'])} | {g['partitions']} | {g['ahead']} | {offset_text(g.get('rereads'), 'unknown')} |"

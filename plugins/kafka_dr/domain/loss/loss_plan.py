@@ -17,11 +17,11 @@ class LastKnownGroup:
 
     Attributes:
         partitions: number of partitions with a position of the group.
-        policy: where the group is placed if no evidence gives a position.
+        policy: which position the group gets on a partition where no observation gives a position.
         active: whether the group was active when last sampled.
         position_at: sample time of the group's oldest position, in milliseconds since 1970; None if unknown.
         ahead: number of partitions on which the group consumed source records that may not be on the target.
-        rereads: largest number of records that the group may read again on one partition, as far as known before
+        rereads: largest number of records that the group may read again on one partition, as computed before
             MirrorMaker 2 is stopped; None if unknown.
     """
 
@@ -36,7 +36,7 @@ class LastKnownGroup:
 
 @dataclass(frozen=True)
 class SourceLastSeen:
-    """When the source last gave each sign of life, in milliseconds since 1970; None if it never gave that sign.
+    """When the source was last observed to work, in milliseconds since 1970; None if an observation does not exist.
 
     Attributes:
         recorder: whether a flight recorder exists.
@@ -67,8 +67,8 @@ class LossPlan:
         unproven: what the run will not be able to prove.
         continues: the planned run that this run continues, and the facts that it takes over as proven; None without.
         gone: topics that were already deleted on the source when it was last seen: the run does not move them.
-        seen: when the source was last seen, with the fields of `SourceLastSeen`.
-        rereads: `bound` (the most records that a group may read again on one partition, as far as known before
+        seen: when the source was last observed to work, with the fields of `SourceLastSeen`.
+        rereads: `bound` (the most records that a group may read again on one partition, as computed before
             MirrorMaker 2 is stopped; None if unknown), `positions` (number of all positions), `unknown` (positions
             without a bound), `may_have_moved` (positions of groups that may have committed after the last sample).
         cool_down: the cool-down that is not waited for, and why: as in `FailoverPlan`; None if none was running.
@@ -96,7 +96,7 @@ class LossPlan:
     cool_down: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as plain JSON data."""
+        """Return the plan as plain JSON data."""
         return asdict(self)
 
     @property
@@ -106,5 +106,5 @@ class LossPlan:
 
 
 def offset_text(offset: int | None, otherwise: str) -> str:
-    """An offset as text, or `otherwise` if it is None."""
+    """Return an offset as text, or `otherwise` if the offset is None."""
     return otherwise if offset is None else str(offset)

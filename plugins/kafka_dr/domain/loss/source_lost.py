@@ -73,7 +73,7 @@ class Look:
     round: int = 0
 
     def as_fields(self) -> dict[str, Any]:
-        """The look's time and result, as plain data."""
+        """Return the look's time and result, as plain data."""
         return {"at": self.at, "sight": self.sight.value, "words": self.words, "seconds": self.seconds}
 
 
@@ -120,7 +120,7 @@ class LossVerdict:
         return self.state is SourceState.LOST
 
     def as_dict(self) -> dict[str, Any]:
-        """The verdict as plain data for the journal."""
+        """Return the verdict as plain data for the journal."""
         return {"state": self.state.value, "rounds": self.rounds, "views": [view.as_dict() for view in self.views]}
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ class LossVerdict:
 
 
 def verdict_of(looks: Iterable[Look], rounds: int) -> LossVerdict:
-    """Judge the source by all looks together.
+    """Return the source's state, judged by all looks together, with a summary of each view's looks.
 
     Args:
         looks: looks of all views, in the order in which they were taken.

@@ -38,8 +38,8 @@ def entry_of(text: str) -> AclEntry:
 def acl_commands(place: ToolAccess, verb: str, entries: Iterable[AclEntry]) -> list[str]:
     """Return commands that add or remove exactly these ACL entries; `verb` is `add` or `remove`.
 
-    A topic without any ACL entry may be open to everyone, and its first entry closes it to all whom no ALLOW names. So
-    ALLOW entries are added first and removed last.
+    ALLOW entries are added first and removed last, because a topic without any ACL entry may be open to everyone, and
+    the topic's first ACL entry closes the topic to every principal that no ALLOW entry names.
     """
     ordered = sorted(set(entries), key=lambda e: ((e.permission == "deny") == (verb == "add"), *kind_of(e), e.name))
     commands = []

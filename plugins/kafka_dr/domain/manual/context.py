@@ -62,7 +62,7 @@ class ManualContext:
 
     Attributes:
         flow, reverse: the flow source->target and its reverse; `flow` is None if MirrorMaker 2 runs in dedicated mode.
-        done, begun: steps that have an outcome in the journal; steps that have an intent.
+        done, begun_steps: steps that have an outcome in the journal; steps that have an intent.
         fence: ACL entries that the plan adds on the source.
         opening: ACL entries that the plan removes on the target.
         added, removed: ACL entries that were added on the source, and removed on the target; a rollback reverts both.
@@ -73,7 +73,7 @@ class ManualContext:
             partitions.
         seeds: last replicated offset to seed in the reverse flow, by partition, None for its log start; None as a whole
             before the boundary is known.
-        routing: the `cp` or `curl` command that redirects clients; empty if no shell command can.
+        routing: the `cp` or `curl` command that redirects clients; empty if no shell command redirects clients.
         drain: URL of the application's drain hook; empty without a drain hook.
         mark: the command that records a manual action in the journal.
         loops: whether records would be copied in a circle if both directions ran.
@@ -107,18 +107,18 @@ class ManualContext:
 
     @property
     def given_up(self) -> bool:
-        """Whether the source was declared lost: then only removing ACL entries that were added on it needs it."""
+        """Whether the source was declared lost: only commands that remove ACL entries there then need the source."""
         return not PROCEDURES[self.dag_id].needs_source
 
     @property
     def forward(self) -> ConnectorCommands:
-        """The flow source->target, in a procedure that needs the source: there `flow` is never None."""
+        """The flow source->target; only for procedures that need the source, in which `flow` is never None."""
         return cast("ConnectorCommands", self.flow)
 
 
 @dataclass(frozen=True)
 class ManualStep:
-    """One step for a person: what to know or do (`says`), and the shell commands (none if the step is done)."""
+    """One step for a person: texts on what to know or do (`says`), and shell commands (none if the step is done)."""
 
     step: str
     says: tuple[str, ...]

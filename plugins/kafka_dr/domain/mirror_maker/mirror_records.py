@@ -25,7 +25,7 @@ _BARE_CHECKPOINT = _CHECKPOINT_VALUE.size + _INT16.size
 
 
 class Malformed(SwitchbackError):
-    """A record of MirrorMaker 2 that cannot be decoded, or could not be decoded again."""
+    """A record of MirrorMaker 2 that cannot be decoded, or that could not be decoded once it is written."""
 
 
 class OffsetSync(NamedTuple):
@@ -67,22 +67,22 @@ class Decoded(NamedTuple, Generic[Record]):
 
 
 def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
-    """Decode one record of an offset-syncs topic; raises Malformed."""
+    """Return the offset sync in one record of an offset-syncs topic; raise Malformed if it cannot be decoded."""
     return OffsetSync(*_topic_partition("offset sync", key), *_sync_value(value))
 
 
 def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint:
-    """Decode one record of a checkpoints topic; raises Malformed."""
+    """Return the checkpoint in one record of a checkpoints topic; raise Malformed if it cannot be decoded."""
     return Checkpoint(*_checkpoint_key(key), *_checkpoint_value(value))
 
 
 def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat:
-    """Decode one record of a heartbeats topic; raises Malformed."""
+    """Return the heartbeat in one record of a heartbeats topic; raise Malformed if it cannot be decoded."""
     return Heartbeat(*_heartbeat_key(key), _heartbeat_value(value))
 
 
 def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
-    """Encode key and value; raises Malformed if the result could not be decoded again."""
+    """Return an offset sync as the record's key and value; raise Malformed if these could not be decoded again."""
     kind = "offset sync"
     key = _string(kind, "topic", sync.topic) + _pack(kind, _INT32, sync.partition)
     _require_positions(kind, sync.partition, sync.upstream, sync.downstream)
@@ -90,7 +90,7 @@ def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
-    """Encode key and value; raises Malformed if the result could not be decoded again."""
+    """Return a checkpoint as the record's key and value; raise Malformed if these could not be decoded again."""
     kind, (group, topic, partition, upstream, downstream, metadata) = "checkpoint", checkpoint
     _require_positions(kind, partition, upstream, downstream)
     key = _string(kind, "group", group, empty=True) + _string(kind, "topic", topic) + _pack(kind, _INT32, partition)
@@ -100,7 +100,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
-    """Encode key and value; raises Malformed if the result could not be decoded again."""
+    """Return a heartbeat as the record's key and value; raise Malformed if these could not be decoded again."""
     kind = "heartbeat"
     _require_positions(kind, 0, heartbeat.timestamp)
     key = _string(kind, "source alias", heartbeat.source_alias) + _string(kind, "target alias", heartbeat.target_alias)
@@ -129,8 +129,8 @@ class CheckpointColumns(NamedTuple):
     """Checkpoints as columns: `downstream` is the position of `group` on `partition` of the target topic `topic`.
 
     Attributes:
-        malformed: number of malformed records. Older records are not looked at, so it is 0, if the newest record of
-            every key is well-formed.
+        malformed: number of malformed records; 0 if the newest record of every key is well-formed, because older
+            records are not decoded then.
     """
 
     group: list[str]

@@ -46,7 +46,7 @@ class NamingSpec:
 
 
 def topic_problem(name: str) -> str | None:
-    """Why Kafka would refuse a topic of this name; None if the name is legal."""
+    """Return why Kafka would refuse a topic of this name; None if the name is legal."""
     if not name:
         return "the name is empty"
     if name in (".", ".."):
@@ -63,18 +63,18 @@ def topic_problem(name: str) -> str | None:
 
 @dataclass(frozen=True)
 class Naming(ABC):
-    """Names of mirrored and internal topics for a set of known aliases; made by `naming_of`."""
+    """Names of mirrored and internal topics for the aliases of a topology; made by `naming_of`."""
 
     spec: NamingSpec
     aliases: tuple[str, ...]
 
     @abstractmethod
     def remote(self, source_alias: str, topic: str) -> str:
-        """The name of the target's copy of `topic` mirrored from `source_alias`; BadInput for an unknown alias."""
+        """Return the name on the target of `topic`, mirrored from `source_alias`; BadInput for an unknown alias."""
 
     @abstractmethod
     def source_alias(self, topic: str) -> str | None:
-        """Return the source alias in a mirrored topic's name; None if the name contains no known alias."""
+        """Return the source alias in a mirrored topic's name; None if the name contains no alias of the topology."""
 
     @abstractmethod
     def upstream(self, topic: str) -> str | None:
@@ -104,7 +104,7 @@ class Naming(ABC):
         return topic.startswith(("__", ".")) or own or self.is_checkpoints(topic)
 
     def is_heartbeats(self, topic: str) -> bool:
-        """Whether MirrorMaker 2 treats a topic as heartbeats, after any number of hops, also with unknown aliases."""
+        """Whether MirrorMaker 2 treats a topic as a heartbeats topic, after any number of hops, with any aliases."""
         # not endswith: with separator `__`, the last part of `a___heartbeats` is `_heartbeats`
         return topic.rsplit(self.spec.separator, maxsplit=1)[-1] == HEARTBEATS
 
@@ -149,18 +149,18 @@ class DefaultNaming(Naming):
         return self._checked(source_alias) + self.spec.separator + topic
 
     def source_alias(self, topic: str) -> str | None:
-        """Return the longest known alias before a separator and a topic's name; None if the name has no such form."""
+        """Return the topology's longest alias that, with a separator, begins the name; None if no alias does."""
         prefixes = (alias for alias in self.aliases if topic.startswith(alias + self.spec.separator))
         alias = max(prefixes, key=len, default=None)
         return alias if alias and topic.removeprefix(alias).replace(self.spec.separator, "") else None
 
     def upstream(self, topic: str) -> str | None:
-        """Return the name without its source alias and separator; None if it has no known alias."""
+        """Return the name without its source alias and separator; None if the name has no alias of the topology."""
         alias = self.source_alias(topic)
         return None if alias is None else topic[len(alias + self.spec.separator) :]
 
     def is_cycle(self, topic: str, target_alias: str) -> bool:
-        """Whether MirrorMaker 2 sees a cycle, which takes any prefix for an alias, known to the topology or not."""
+        """Whether MirrorMaker 2 detects a cycle; it takes any prefix for an alias, in the topology or not."""
         parts = topic.split(self.spec.separator)
         while parts and not parts[-1]:  # Java's split drops empty parts at the end
             parts.pop()
@@ -181,7 +181,7 @@ class IdentityNaming(DefaultNaming):
         return renamed if topic.endswith(HEARTBEATS) else topic
 
     def source_alias(self, topic: str) -> str | None:
-        """Return the alias in the name of renamed heartbeats; None for other topics: their names show no source."""
+        """Return the alias in the name of a renamed heartbeats topic; None for any other topic, which has no prefix."""
         return super().source_alias(topic) if topic.endswith(HEARTBEATS) else None
 
     def upstream(self, topic: str) -> str | None:
@@ -189,7 +189,7 @@ class IdentityNaming(DefaultNaming):
         return super().upstream(topic) if topic.endswith(HEARTBEATS) else topic
 
     def is_cycle(self, topic: str, target_alias: str) -> bool:
-        """Whether renamed heartbeats came from `target_alias`; always false for other topics: they may loop."""
+        """Whether a heartbeats topic came from `target_alias`; false for any other topic, which may therefore loop."""
         return topic.endswith(HEARTBEATS) and super().is_cycle(topic, target_alias)
 
 
@@ -203,7 +203,7 @@ class TemplateNaming(Naming):
         return before + topic + after
 
     def source_alias(self, topic: str) -> str | None:
-        """Return the known alias with which the template gives this name (at most one can); None if none does."""
+        """Return the alias with which the template gives this name (at most one alias can); None if no alias does."""
         return next((alias for alias in self.aliases if self._strip(alias, topic)), None)
 
     def upstream(self, topic: str) -> str | None:
@@ -211,14 +211,14 @@ class TemplateNaming(Naming):
         return next(filter(None, (self._strip(alias, topic) for alias in self.aliases)), None)
 
     def is_internal(self, topic: str) -> bool:
-        """Whether a topic is internal; here also if its name ends with `.internal`.
+        """Whether a topic is internal, which includes every name that ends with `.internal`.
 
         Custom policy classes usually keep that rule from the older ReplicationPolicy interface.
         """
         return super().is_internal(topic) or topic.endswith(".internal")
 
     def is_heartbeats(self, topic: str) -> bool:
-        """Whether a topic is a heartbeats topic after any number of hops between known aliases."""
+        """Whether a topic is a heartbeats topic after any number of hops between aliases of the topology."""
         return self.original(topic) == HEARTBEATS
 
     def _around(self, alias: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""MirrorMaker 2's own use of offset syncs: the few that it keeps, and how it translates a position with them."""
+"""MirrorMaker 2's own use of offset syncs: which syncs it stores, and how these syncs translate a position."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SEPARATED_BY = [1 << max(slot - 2, 0) for slot in range(SLOTS)]
 class OffsetSyncStore:
     """MirrorMaker 2's memory of one partition's offset syncs: 64 slots, the sparser the older the syncs are.
 
-    About one sync is kept per power of two of distance from the newest one. Positions translated with the store are
-    those that MirrorMaker 2 would give: never above the true position, but not exact.
+    About one sync is stored per power of two of distance from the newest sync. The store translates positions as
+    MirrorMaker 2 would: never above the true position, but not exactly.
 
     Args:
         must_read_to_end: as MirrorMaker 2 does if it could not load its checkpoints at its start: of all syncs read
-            before `finish_loading`, only the last is kept.
+            before `finish_loading`, only the last sync is stored.
     """
 
     def __init__(self, must_read_to_end: bool = False) -> None:
@@ -48,8 +48,8 @@ class OffsetSyncStore:
         """Translate a group's source position to the target.
 
         Returns:
-            None without any sync, or while loading; `AHEAD_OF_ALL` if every kept sync lies above the position; in both
-            cases MirrorMaker 2 writes no checkpoint. Else a target position at or below the true position.
+            None without any sync, or while loading; `AHEAD_OF_ALL` if every stored sync lies above the position. In
+            both cases MirrorMaker 2 writes no checkpoint. Else a target position at or below the true position.
         """
         if self._loading or not self._slots:
             return None

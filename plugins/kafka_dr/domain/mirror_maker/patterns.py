@@ -136,7 +136,7 @@ def group_filter_of(settings: Mapping[str, str]) -> NameFilter:
 
 
 def list_items(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list as Kafka does: at every comma, without the blanks around the items."""
+    """Return the parts of a comma-separated list, split as Kafka does: at every comma; blanks around them removed."""
     return tuple(item.strip() for item in text.split(",")) if text.strip() else ()
 
 
@@ -149,7 +149,7 @@ def pattern_list(text: str, kind: Kind) -> PatternList:
     """
     if problem := pattern_problem(text, kind):
         raise BadInput(
-            problem, next_step="write a comma list of Java regular expressions, such as `orders.*, payments`"
+            problem, next_step="write a comma-separated list of Java regular expressions, such as `orders.*, payments`"
         )
     items = list_items(text)
     return PatternList(text, re.compile(_as_python("|".join(items), kind), re.ASCII) if items else None)
@@ -158,7 +158,7 @@ def pattern_list(text: str, kind: Kind) -> PatternList:
 def pattern_problem(text: str, kind: Kind) -> str | None:
     """Return why a comma-separated list of regular expressions cannot be used; None if it can."""
     if len(text) > LONGEST_LIST:
-        return f"{len(text)} characters of patterns; at most {LONGEST_LIST}"
+        return f"the list has {len(text)} characters; at most {LONGEST_LIST} are allowed"
     if odd := next(
         (c for c in text if unicodedata.category(c)[0] == "C" or unicodedata.category(c) in ("Zl", "Zp")), None
     ):
@@ -220,7 +220,7 @@ def _escape(token: str) -> str:
     if letter == "z":
         return r"\Z"
     if letter.isalnum() and letter not in _SAME_ESCAPES:
-        raise _Unreadable(f"the escape {token!a} is not supported here; write the characters out, such as [A-Z]")
+        raise _Unreadable(f"the escape {token!a} is not supported; write the characters out, such as [A-Z]")
     return token
 
 
@@ -250,7 +250,7 @@ def _group_start(token: str, java: str, at: int, inside: bool) -> str:
 
 
 def _steps(tree: Any, at_end: bool) -> float:
-    """Estimate the most backtracking steps that matching a longest name takes; infinite for repeats within repeats."""
+    """Return an upper estimate of the backtracking steps that matching one name takes; infinite for nested repeats."""
     items = [item for item in tree if item[0] is not ops.AT]
     total = 1.0
     for item, following in zip_longest(items, items[1:]):
@@ -259,7 +259,12 @@ def _steps(tree: Any, at_end: bool) -> float:
 
 
 def _goes_one_way(item: Any, following: Any) -> bool:
-    """Whether a repeated character cannot match the next item, as in `[a-z]+-`: the repeat can end in one place."""
+    """Whether no character matches both a repeat and what follows, as in `[a-z]+-`: the repeat can end in one place.
+
+    Args:
+        item: the repeat, as a node of Python's parse tree.
+        following: the next node of the tree; None after the last node.
+    """
     if following is None or item[0] not in _REPEATS or len(item[1][2]) != 1:
         return False
     repeated, next_characters = _characters(*item[1][2][0]), _characters(*following)
@@ -267,7 +272,14 @@ def _goes_one_way(item: Any, following: Any) -> bool:
 
 
 def _characters(op: Any, argument: Any) -> frozenset[int]:
-    """Return the codes of characters that a one-character item matches, 128 for all non-ASCII; empty for others."""
+    """Return the ASCII codes of the characters that a parse tree's node matches; 128 stands for all others.
+
+    Empty if the node does not match exactly one character.
+
+    Args:
+        op: the node's kind, such as a literal, a range or a character class.
+        argument: the node's content, as Python's parser gives it for this kind.
+    """
     if op is ops.ANY:
         return _EVERY
     if op is ops.LITERAL:

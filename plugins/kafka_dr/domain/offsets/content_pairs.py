@@ -68,8 +68,8 @@ def suffix_starts(
     The origin lies at the first offset if MirrorMaker 2 repeated nothing after the last pair: little is to be read,
     however old the pair is. The second offset is right above the last pair: the origins of all records mirrored after
     the pair lie above it, unless MirrorMaker 2 repeats records from below the pair; then no pair is found until
-    MirrorMaker 2 has caught up. Nor is one found while it lags by more than `most` offsets. A search ends at the log
-    end.
+    MirrorMaker 2 has caught up. No pair is found either while MirrorMaker 2 lags by more than `most` offsets. A search
+    ends at the source's log end.
 
     Args:
         newest: offset of the newest record on the target.

@@ -18,7 +18,8 @@ def compare_with_mirror_maker(rows: pd.DataFrame, checkpoints: pd.DataFrame) -> 
 
     Returns:
         The rows with `mirror_maker_position` (null without a checkpoint) and `mirror_maker_rereads`: number of target
-        offsets from MirrorMaker 2's position to ours; 0 if ours is lower, null if either position is missing.
+        offsets from MirrorMaker 2's position up to the translated position; 0 if the translated position is lower,
+        null if either position is missing.
     """
     mirror_maker = checkpoints.rename(columns={"topic": "target_topic"})
     compared = rows.merge(mirror_maker, on=["group", "target_topic", "partition"], how="left")

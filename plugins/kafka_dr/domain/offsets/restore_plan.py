@@ -24,9 +24,10 @@ class RestorePlan:
         rows: digest of all positions to write and all groups to delete.
         writes: number of positions to restore; `raised` of these are higher than the position that the group has now.
         deletes: groups to delete, because they had no position before the commit.
-        since: by group, number of positions that somebody changed after the commit; written only with `overwrites`.
-        left: by group that is not deleted, number of positions that did not exist before the commit; they stay,
-            because Kafka's clients cannot delete a single position.
+        since: by group, number of positions that another writer changed after the commit; written only with
+            `overwrites`.
+        left: by group that is not deleted, number of positions that did not exist before the commit; these positions
+            stay, because Kafka's clients cannot delete a single position.
         group_sync: whether MirrorMaker 2's group sync runs, which may move these groups again; None if unknown.
         cool_down: the cool-down that is not waited for, and why; None if none was running.
     """
@@ -52,7 +53,7 @@ class RestorePlan:
         return bool(self.writes or self.deletes)
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as plain data."""
+        """Return the plan as plain data."""
         return {**asdict(self), "deletes": list(self.deletes)}
 
     @property

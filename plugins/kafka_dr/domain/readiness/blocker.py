@@ -17,5 +17,5 @@ class Blocker:
     next_step: str
 
     def as_dict(self) -> dict[str, str]:
-        """The blocker as plain data."""
+        """Return the blocker as plain data."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""Whether clients have the same rights on the target as on the source."""
+"""Readiness checks of clients' rights: the opened target must give clients every right that the source gives."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class Observation:
         groups: groups with positions on the scope's topics.
         source_starts: log starts of the scope's partitions on the source.
         first, last: two samples of log ends, some time apart.
-        known_topic_ids: topic id on the source that the last procedure of this pair of clusters saw, by source topic.
+        known_topic_ids: topic id on the source as the last procedure of this pair of clusters recorded it, by topic.
         exempt: principals that are never fenced, by cluster alias.
         positions: positions that `groups` have committed on the scope's topics: group, topic, partition, position.
     """

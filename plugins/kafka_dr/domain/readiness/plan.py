@@ -20,7 +20,7 @@ class GroupForecast:
     """What the plan forecasts for one group.
 
     Attributes:
-        mirror_maker_rereads: number of records that the group would read again if it went on from MirrorMaker 2's own
+        mirror_maker_rereads: number of records that the group would read again if it continued at MirrorMaker 2's own
             checkpoints; None without a checkpoint.
         expected: translation class -> number of partitions, for the group's present positions; while the source can be
             read, all of these classes but REFUSED give exact positions.
@@ -48,7 +48,7 @@ class ExcludedGroup:
 
 
 def unknown_groups(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return the wanted groups that are not known, as text, each with the known names that are most similar to it."""
+    """Return the `wanted` groups that `known` lacks, as text, each with the most similar names of `known`."""
     names = sorted(known)
     unknown = [(group, get_close_matches(group, names, n=5, cutoff=0.5)) for group in sorted(set(wanted) - set(names))]
     return [f"{group!a} (similar: {', '.join(map(ascii, alike)) if alike else 'none'})" for group, alike in unknown]
@@ -107,7 +107,7 @@ class FailoverPlan:
     copies: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as plain JSON data."""
+        """Return the plan as plain JSON data."""
         return asdict(self)
 
     @property
@@ -286,7 +286,7 @@ _MARKUP = {
 
 
 def table_cell(text: str) -> str:
-    """Text safe inside a Markdown table: no markup, links, line breaks, template braces or direction marks.
+    """Return text made safe for a Markdown table: no markup, links, line breaks, template braces, direction marks.
 
     A space separates the slashes of a URL: pages turn URLs into links after they have read escapes.
     """

@@ -211,8 +211,9 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
             "topics_match",
             "Topics are not on the target yet",
             first_few(missing, MOST_LISTED),
-            "Wait until MirrorMaker 2 has created these topics. If it does not, check its topic filter and its"
-            " rights on the target.",
+            "Wait until MirrorMaker 2 has created these topics. If MirrorMaker 2 does not create a topic, correct"
+            " `topics` of the source connector, or give MirrorMaker 2's principal the right to create topics on the"
+            " target.",
         )
     for topic, name in sorted({*o.scope.items(), *zip(o.scope, o.scope, strict=True)}):
         source_partitions, on_target = o.source.topics[topic].partitions, o.target.topics.get(name)
@@ -307,8 +308,8 @@ def something_to_move(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "something_to_move",
             "The flow replicates no topic",
-            "no topic of the source passes its filter",
-            "Check `topics` and `topics.exclude` of the source connector.",
+            "no topic of the source passes the flow's topic filter",
+            "Correct `topics` or `topics.exclude` of the source connector.",
         )
 
 

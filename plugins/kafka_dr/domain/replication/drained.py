@@ -59,7 +59,7 @@ def proof_of(view: TailView) -> Proof | None:
     if view.source_last is None:
         return Proof.EMPTY
     offset, fingerprint = view.source_last
-    # A replicated offset at or above the cut-off is of another log (a recreated topic), or somebody wrote it by hand.
+    # A replicated offset at or above the cut-off is of another log (a recreated topic), or was written manually.
     replicated = view.replicated is not None and offset <= view.replicated < view.cut_off
     if view.target_last != fingerprint:
         return Proof.SHARED if view.shared and replicated else None
