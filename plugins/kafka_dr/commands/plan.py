@@ -298,7 +298,10 @@ def _notes(procedure: Run, done: frozenset[str]) -> dict[str, str]:
         ]
         notes[Step.REVIEW_TRANSLATION] = " ".join(
             [
-                f"{figures.exact} of {figures.positions} positions are exact; the others may cause re-reads, no skips.",
+                (
+                    f"{figures.exact} of {figures.positions} positions are exact. All other positions may cause"
+                    " re-reads; positions of the classes POLICY and REFUSED may also cause skipped records."
+                ),
                 *loss_lines,
             ]
         )

@@ -71,8 +71,8 @@ class FenceClock:
         state: `counting`, `overdue`, `opening` (of the target), `returning` (to the source), `over` (clients work) or
             `stopped` (the procedure ended while clients were fenced).
         seconds: the clients' downtime so far.
-        limit: max_fence_seconds; None if the journal does not name it.
-        returns_at: when the procedure returns to the source by itself; None if it does not.
+        limit: max_fence_seconds; None if the journal does not record this deadline.
+        returns_at: when the procedure returns to the source by itself; None if the procedure does not do that.
         words: text that follows `Clients fenced for 1:43`; a whole sentence in state `over`.
     """
 
@@ -103,7 +103,7 @@ class StepFailure:
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """A gate that waits for a person's answer, for `seconds` so far; `expires_at` is None if no deadline is known."""
+    """A gate that waits for a person's answer, for `seconds` so far; `expires_at` is None without a deadline."""
 
     step: str
     seconds: float
@@ -174,7 +174,7 @@ def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> Proc
 def _outcome(lines: Sequence[Line]) -> str | None:
     """Return the outcome if the newest journal entry closes the procedure; else None.
 
-    An entry after the closing one means that a person cleared a step of a failed procedure: the procedure runs again.
+    A journal entry after the closing entry means that a person cleared a step of a failed procedure, which runs again.
     """
     closed = newest_fact(lines[-1:], ProcedureClosed)
     return None if closed is None else closed.outcome
@@ -233,7 +233,7 @@ def _step_text(state: str, lines: Sequence[Line]) -> str:
 
 
 def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> FenceClock | None:
-    """Return how long a procedure has fenced clients, and until when it may; None if it has not fenced them."""
+    """Return how long a procedure has fenced clients, and until when clients may be fenced; None if never fenced."""
     began = next((line.at for line in lines if (line.step, line.kind) == (Step.FENCE_PRODUCERS, Entry.INTENT)), None)
     rolled_back, returned = (
         _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME),

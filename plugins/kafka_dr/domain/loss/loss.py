@@ -14,7 +14,7 @@ from kafka_dr.procedure.entries import MissingRange
 
 
 def loss_of(*findings: Iterable[MissingRange]) -> list[dict[str, Any]]:
-    """Make rows of loss from the source ranges that the translation found missing on the target.
+    """Return rows of loss for the source ranges that the translation did not find on the target.
 
     Returns:
         Rows with `topic`, `partition`, `from_offset`, `certain_to`, `possible_to` (both exclusive), `records` and

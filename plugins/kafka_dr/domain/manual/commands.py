@@ -311,7 +311,7 @@ def log_ends(place: ToolAccess, partitions: str, ends_file: str) -> str:
 
 
 def tell_application(context: ManualContext, what: str) -> str:
-    """Return the command that requests `what` of the drain hook; if it fails, it prints what to do by hand."""
+    """Return the command that asks the drain hook to `drain` or `resume` (`what`); a failure prints the manual act."""
     body = json.dumps({"procedure_id": context.procedure_id})
     return (
         f"{post_to_hook(f'{context.drain}/{what}', body)} || echo 'the drain hook refused or did not answer:"

@@ -37,8 +37,8 @@ def rollback_commands(context: ManualContext) -> list[ManualStep]:
     ]
     says = (
         (
-            "These commands lift the fence exactly as it was set, tell the applications to resume, and resume"
-            " MirrorMaker 2, as far as the run changed them."
+            "These commands remove exactly the ACL entries that the run added on the source, ask the applications to"
+            " resume if the topology has a drain hook, and resume MirrorMaker 2 if the run stopped MirrorMaker 2."
         ),
         (
             "When Airflow runs again, clear return_to_source with its downstream tasks, which check the return and"
@@ -86,7 +86,7 @@ def _lift_fence_hook(context: ManualContext) -> list[str]:
 
 
 def _close_target(context: ManualContext) -> list[str]:
-    """Return commands that fence the target again and check that nothing was written; empty before open_target."""
+    """Return commands that fence the target again and check for new records on it; empty before open_target."""
     if Step.OPEN_TARGET not in context.begun_steps:
         return []
     return [

@@ -50,14 +50,15 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
                 "connectors_run",
                 f"Connect does not finish assigning {connector.name} to its workers",
                 _state_of(connector),
-                "Find out from the workers' logs why they rebalance. Start a new run when the connector runs.",
+                "Find out from the workers' logs why the workers rebalance. Start a new run when the connector runs.",
             )
         elif not connector.runs or (kind == "source" and not connector.tasks):
             yield Blocker(
                 "connectors_run",
                 f"Connector {connector.name} does not run",
                 _state_of(connector),
-                "Read `trace` in the connector's status, then restart the failed tasks.",
+                "Resume a paused or stopped connector. If a task has failed, read `trace` in the connector's status,"
+                " mend the cause, then restart the task.",
             )
 
 
@@ -159,7 +160,7 @@ def records_unchanged(o: Observation) -> Iterator[Blocker]:
 
 
 def fence_stays_local(o: Observation) -> Iterator[Blocker]:
-    """MirrorMaker 2's ACL sync is off: it would copy the source's fence to the target, and never remove it there."""
+    """MirrorMaker 2's ACL sync is off: the sync would copy the fence to the target, and never remove the copy."""
     config = o.flow.source_config
     if config and config.get("sync.topic.acls.enabled", "true") != "false":
         yield Blocker(
@@ -222,8 +223,8 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
                 "topics_match",
                 f"{topic} on the source and {name} on the target differ in partitions",
                 f"{source_partitions} on the source, {on_target.partitions} on the target",
-                "Make the numbers of partitions equal: otherwise new records of a key go to another partition after"
-                " the move.",
+                "Add partitions to the topic that has fewer: otherwise new records of a key go to another partition"
+                " after the move.",
             )
 
 
@@ -280,7 +281,7 @@ def durability_kept(o: Observation) -> Iterator[Blocker]:
 
 
 def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
-    """No group to be moved has members on the target: if it had, its positions could not be committed there."""
+    """No group to be moved has members on the target: positions of a group with members cannot be committed."""
     active = sorted(g for g in o.groups if g in o.target.groups and not o.target.groups[g].empty)
     if active:
         yield Blocker(

@@ -8,7 +8,6 @@ from kafka_dr.actions.fencing.open_transactions import transactions_can_be_ended
 from kafka_dr.actions.readiness.observe import observed_at_rest
 from kafka_dr.actions.readiness.plan import kept_for_forecast, records_per_second
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
-from kafka_dr.domain.plain_text import count_of
 from kafka_dr.domain.readiness.notes import list_notes
 from kafka_dr.domain.readiness.readiness import find_blockers, isolation_of
 from kafka_dr.errors import NotReady
@@ -33,7 +32,7 @@ class CheckReadiness(ProcedureStep):
             record_fact(procedure.authority, self.task_id, ReadinessBlocked(blockers=[b.as_dict() for b in blockers]))
             listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in blockers)
             raise NotReady(
-                f"{count_of(len(blockers), 'readiness check')} failed",
+                "1 readiness check failed" if len(blockers) == 1 else f"{len(blockers)} readiness checks failed",
                 listed,
                 " ".join(dict.fromkeys(f"{b.gate}: {b.next_step}" for b in blockers)),
             )
