@@ -100,7 +100,8 @@ class AcceptedRecords:
         accepted: receipt of the ranges, one per partition.
         may_have_written: principals with the right to write; no record names its writer.
         ends_at_fence: receipt of the log ends behind the fence.
-        known_ends_problem: why the inventory's log ends could not be read, so that all records count; else None.
+        known_ends_problem: why the inventory's log ends could not be read, in which case all records of the log count;
+            None if these log ends could be read.
     """
 
     accepted: Receipt
@@ -132,7 +133,7 @@ class SourceFencedByAcl(SourceFenced, AcceptedRecords, steps=(Step.FENCE_SOURCE,
 
 
 class SourceFencedByHook(SourceFenced, steps=(Step.FENCE_SOURCE,)):
-    """The source is fenced, as the fence hook says."""
+    """The source is fenced by the fence hook, as the hook's answer states."""
 
     fenced_at: str
 
@@ -151,7 +152,8 @@ class ReturnedClusterFenced(StepOutcome, steps=(Step.FENCE_RETURNED_CLUSTER,)):
     Attributes:
         stopped: states of the flows' parts that were asked to stop.
         disarmed: procedures whose armed fences of this cluster ended with this fence.
-        still_partitions: number of partitions with stable log ends; None if the flow back runs and writes to them.
+        still_partitions: number of partitions with stable log ends; None if the flow back runs, which writes to the
+            returned cluster.
     """
 
     returned_cluster: str
@@ -188,7 +190,7 @@ class LoopStopped(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
 
 
 class OldSourceProducers(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """By partition, producers that wrote to an old source after its clients had left, as far as brokers remember."""
+    """By partition, producers that wrote to an old source after its clients had left, from brokers' producer state."""
 
     producers: Mapping[str, Sequence[str]]
     producers_problem: OrAbsent[str] = None
@@ -206,7 +208,8 @@ class OldSourceFenced(OldMirrorMakerStopped, AcceptedRecords, steps=(Step.WATCH_
     """An old source answered again, and was fenced `window_seconds` later.
 
     Attributes:
-        ends_when_seen: receipt of the log ends when the fence was begun; None if the source did not tell them in time.
+        ends_when_seen: receipt of the log ends when the fence was begun; None if the source did not return its log ends
+            in time.
     """
 
     fenced: str

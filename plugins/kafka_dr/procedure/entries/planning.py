@@ -61,10 +61,11 @@ class FailoverForecast(MovePlanned, steps=(Step.FORECAST,)):
 
 @dataclass(frozen=True, kw_only=True)
 class LooksAtSource:
-    """What many looks at the source showed, and whether the run leaves the source although it is not lost.
+    """Results of many looks (requests to the source), and whether the run leaves the source although it is not lost.
 
     Attributes:
-        override: the reason in the param `override_source_lost`, else None; `overridden`: whether it was needed.
+        override: the reason in the param `override_source_lost`, else None; `overridden`: whether the run needs the
+            override.
         window_seconds: how long all looks together took.
         look_seconds: how long one look may take; an answer after more than `slow_seconds` is slow.
     """

@@ -36,9 +36,9 @@ class MirrorMakerStopped(StepOutcome, steps=(Step.STOP_MIRROR_MAKER,)):
     Attributes:
         replicated: receipt of the last replicated source offset by partition, as Connect stores it.
         stopped: connectors that are STOPPED without tasks.
-        states: in an unplanned failover, state by connector, or in dedicated mode by flow; `still_stopping`: those
-            that had not stopped yet.
-        worker_silent: why the worker did not answer the request to stop; None if it answered.
+        states: in an unplanned failover, state by connector, or in dedicated mode by flow; `still_stopping`: the
+            connectors or the flow that had not stopped yet.
+        worker_silent: why the worker did not answer the request to stop; None if the worker answered.
     """
 
     boundary: Receipt
@@ -73,7 +73,7 @@ class FlowBackSeeded(StepOutcome, steps=(Step.SEED_FLOW_BACK,)):
     Attributes:
         ran_before: whether the flow was started after an earlier seed.
         other_aliases: source aliases, other than the flow's, under which Connect stores offsets.
-        why_not: why a running flow was not seeded; None if it was seeded.
+        why_not: why a running flow was not seeded; None if the flow was seeded.
     """
 
     seeded: int
@@ -87,14 +87,14 @@ class FlowBackSeeded(StepOutcome, steps=(Step.SEED_FLOW_BACK,)):
 
 
 class EndsNoted(Note, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
-    """Receipt of log ends before a flow first wrote to these logs; `all_noted`: no log that existed is left out."""
+    """Receipt of log ends from before a flow first wrote to these logs; `all_noted`: every existing log is in it."""
 
     ends_before: Receipt
     all_noted: bool = False
 
 
 class FlowStarted(StepOutcome, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
-    """The flow runs, and its copies were checked unless `note` says why not; not `started`: nobody asked for it."""
+    """The flow runs, and its copies were checked unless `note` says why not; not `started` if not asked for."""
 
     started: bool
     connectors: OrAbsent[Sequence[str]] = None
@@ -109,7 +109,7 @@ class SourceEndsNoted(Note, steps=(Step.WAIT_FOR_CATCH_UP,)):
 
 
 class FlowBackCaughtUp(StepOutcome, steps=(Step.WAIT_FOR_CATCH_UP,)):
-    """The flow back has copied all that was on the new primary `behind_seconds` ago; and the allowed lag."""
+    """The flow back has copied all records that the new primary had `behind_seconds` ago; and the allowed lag."""
 
     partitions: int
     behind_seconds: float

@@ -58,7 +58,10 @@ class LeasePassed(Note, steps=(Step.OPEN_PROCEDURE,)):
 
 
 def continued_by(entries: Iterable[Line]) -> str | None:
-    """The procedure that continues the writer of these entries; None if none does, or the lease was given back."""
+    """Return the id of the procedure that continues the writer of these journal entries.
+
+    None if no procedure continues the writer, or if the writer got its lease back.
+    """
     passed = newest_fact(entries, LeasePassed)
     return None if passed is None else passed.continued_by
 
@@ -142,11 +145,11 @@ class SourceReturned(StepOutcome, steps=(Step.RETURN_TO_SOURCE,)):
 
     Attributes:
         touched: whether the run had changed anything on a cluster.
-        replication_left_stopped: why connectors could not be resumed; None if they were.
+        replication_left_stopped: why connectors could not be resumed; None if the connectors were resumed.
         probe_refused_by: brokers that still refused the probe's write, with their answers.
         records_written_since: records that clients wrote on the source after its fence was lifted;
-            `records_mirrored_since`: those mirrored to the target.
-        records_not_seen: why neither could be counted; None if they were.
+            `records_mirrored_since`: how many of these records were mirrored to the target.
+        records_not_seen: why these records could not be counted; None if the records were counted.
         left_on_returned_cluster: steps of a failback whose changes stay, whether or not the source was fenced.
     """
 

@@ -65,7 +65,7 @@ class TopicsPrepared(StepOutcome, steps=(Step.PREPARE_TOPICS,)):
 
     Attributes:
         prepared: receipt of the ids of all these topics on the returned cluster.
-        recreated: receipt of the ids of those that this procedure created.
+        recreated: receipt of the ids of the topics that this procedure created.
     """
 
     approval: Approval | None
@@ -87,7 +87,7 @@ class ReplayBegun(Note, steps=(Step.RECONCILE_STRANDED_RECORDS,)):
 
     Attributes:
         ends_before: log ends, before the first record is written, of the partitions that the replay writes to; without
-            those that an earlier note has.
+            partitions whose log ends an earlier note has.
     """
 
     replaying: str
@@ -98,10 +98,10 @@ class StrandedRecordsReconciled(StepOutcome, steps=(Step.RECONCILE_STRANDED_RECO
     """What became of the stranded records, in numbers of records.
 
     Attributes:
-        overwritten: compacted away, as a later record has their key.
-        overtaken: replayed above a client's record of the same key, whose value they undo.
-        uncommitted: left out, as their transaction was not committed.
-        keyless: left out, as they have no key.
+        overwritten: compacted away, because a later record has the same key.
+        overtaken: replayed above a client's record of the same key, whose value the replay undoes.
+        uncommitted: not replayed, because the transaction was not committed.
+        keyless: not replayed, because the record has no key.
         expired: replayed, and then deleted by retention.
         restamped: replayed with the time of the replay as timestamp.
     """
