@@ -113,7 +113,7 @@ class Positions:
 
         Args:
             held: all positions that the group has now, by topic and partition.
-            whole: return all of these positions, not only those that differ from the written ones.
+            whole: return all of these positions, not only positions that differ from the position written last.
         """
         written, self._known[group] = self._known.get(group, {}), held
         changed = {place: position for place, position in held.items() if whole or written.get(place) != position}

@@ -166,7 +166,7 @@ class Run:
         return other
 
     def now(self) -> str:
-        """The current time, ISO 8601 UTC."""
+        """Return the current time, ISO 8601 UTC."""
         return datetime.now(UTC).isoformat()
 
     def close(self) -> None:

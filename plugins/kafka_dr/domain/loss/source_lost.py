@@ -132,7 +132,7 @@ def verdict_of(looks: Iterable[Look], rounds: int) -> LossVerdict:
 
     Args:
         looks: looks of all views, in the order in which they were taken.
-        rounds: number of rounds planned, with those in which no view could look or that an answer made needless.
+        rounds: number of rounds planned, including rounds in which no request was made.
     """
     taken = sorted(looks, key=lambda look: look.round)
     return LossVerdict(_state(taken, rounds), rounds, _stories(taken))

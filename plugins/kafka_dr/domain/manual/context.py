@@ -107,7 +107,7 @@ class ManualContext:
 
     @property
     def given_up(self) -> bool:
-        """Whether the source was declared lost: only commands that remove ACL entries there then need the source."""
+        """Whether the source was declared lost: only commands that remove its ACL entries then need the source."""
         return not PROCEDURES[self.dag_id].needs_source
 
     @property

@@ -272,7 +272,7 @@ def _goes_one_way(item: Any, following: Any) -> bool:
 
 
 def _characters(op: Any, argument: Any) -> frozenset[int]:
-    """Return the ASCII codes of the characters that a parse tree's node matches; 128 stands for all others.
+    """Return the ASCII codes that a parse tree's node matches; the code 128 stands for all non-ASCII characters.
 
     Empty if the node does not match exactly one character.
 

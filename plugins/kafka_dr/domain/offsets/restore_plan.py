@@ -63,7 +63,7 @@ class RestorePlan:
 
 
 def restore_plan_of(plan_data: Mapping[str, Any]) -> RestorePlan:
-    """Rebuild a plan from the plain data that its `as_dict` returned."""
+    """Return the plan that `RestorePlan.as_dict` turned into this plain data."""
     return RestorePlan(**{**plan_data, "deletes": tuple(plan_data["deletes"])})
 
 

@@ -12,7 +12,7 @@ from kafka_dr.domain.readiness.observation import Observation
 
 
 def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
-    """Every right of clients on the source (write, read, commit, transactions) exists on the opened target, too."""
+    """Yield blockers for rights of clients on the source (write, read, commit, transactions) that the target lacks."""
     exempt = o.exempt[o.source.alias]
     for scope, renamed in _rights(o):
         lacking = _lost_rights(o, scope, renamed, client_principals(o.source.rules, scope, exempt))
@@ -60,7 +60,7 @@ def _lost_rights(
 
 
 def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
-    """Every SCRAM user of the source that is a client exists on the target; not checked if users cannot be listed."""
+    """Yield a blocker if a client's SCRAM user is missing on the target; nothing if users cannot be listed."""
     if o.source.users is None or o.target.users is None:
         return
     exempt = o.exempt[o.source.alias]

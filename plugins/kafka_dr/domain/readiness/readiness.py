@@ -36,7 +36,7 @@ def find_blockers(observation: Observation) -> list[Blocker]:
 
 
 def connectors_run(o: Observation) -> Iterator[Blocker]:
-    """The flow's source and checkpoint connectors exist and are RUNNING with all their tasks."""
+    """Yield a blocker if the source or checkpoint connector is missing, or is not RUNNING with all of its tasks."""
     for kind, connector in (("source", o.flow.source_connector), ("checkpoint", o.flow.checkpoint_connector)):
         if connector is None:
             yield Blocker(
@@ -76,9 +76,10 @@ def _state_of(connector: ConnectorView) -> str:
 
 
 def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
-    """The flow's Connect worker uses the target as its own cluster, because a source connector writes records there.
+    """Yield a blocker unless the flow's Connect worker uses the target as its own cluster.
 
-    The connector's `target.cluster.bootstrap.servers` does not decide where records go; a producer override does.
+    A source connector writes records to its worker's cluster. The connector's `target.cluster.bootstrap.servers` does
+    not decide where records go; a producer override does.
     """
     config = o.flow.source_config
     if o.flow.dedicated:
@@ -93,7 +94,7 @@ def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
 
 
 def versions_suffice(o: Observation) -> Iterator[Blocker]:
-    """The flow's Connect worker supports the state STOPPED and writing offsets by REST (Kafka 3.6 or later)."""
+    """Yield a blocker unless the Connect worker supports STOPPED and writing offsets by REST (Kafka 3.6 or later)."""
     if (kafka_version(o.flow.worker_version) or (0, 0)) < _OLDEST_CONNECT and not o.flow.dedicated:
         yield Blocker(
             "versions_suffice",
@@ -104,7 +105,7 @@ def versions_suffice(o: Observation) -> Iterator[Blocker]:
 
 
 def naming_agrees(o: Observation) -> Iterator[Blocker]:
-    """Cluster aliases, replication policy and separator of every connector are those of the topology."""
+    """Yield a blocker for each connector whose alias, replication policy or separator differs from the topology."""
     for flow in [f for f in (o.flow, o.reverse) if f is not None and not f.dedicated]:
         for connector in [c for c in (flow.source_connector, flow.checkpoint_connector) if c is not None]:
             yield from _naming_of(o, flow, connector)
@@ -130,7 +131,7 @@ def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iter
 
 
 def records_unchanged(o: Observation) -> Iterator[Blocker]:
-    """Records reach the target unchanged: byte array converters, no transforms, no skipped failures."""
+    """Yield a blocker for each setting of the source connector by which records could change, or be skipped."""
     config = o.flow.source_config
     for key in CONVERTERS if config else ():
         # A connector without this setting uses its worker's converter, which Connect's REST API does not show.
@@ -160,7 +161,7 @@ def records_unchanged(o: Observation) -> Iterator[Blocker]:
 
 
 def fence_stays_local(o: Observation) -> Iterator[Blocker]:
-    """MirrorMaker 2's ACL sync is off: the sync would copy the fence to the target, and never remove the copy."""
+    """Yield a blocker unless MirrorMaker 2's ACL sync is off, which would copy the fence to the target for good."""
     config = o.flow.source_config
     if config and config.get("sync.topic.acls.enabled", "true") != "false":
         yield Blocker(
@@ -172,7 +173,7 @@ def fence_stays_local(o: Observation) -> Iterator[Blocker]:
 
 
 def no_loop(o: Observation) -> Iterator[Blocker]:
-    """The reverse flow is STOPPED without tasks, unless default naming protects against loops."""
+    """Yield a blocker if the reverse flow is not STOPPED without tasks; under default naming that flow may run."""
     reverse = o.reverse.source_connector if o.reverse else None
     if reverse is not None and not reverse.stopped and o.naming_policy != "default":
         yield Blocker(
@@ -184,7 +185,7 @@ def no_loop(o: Observation) -> Iterator[Blocker]:
 
 
 def replication_moves(o: Observation) -> Iterator[Blocker]:
-    """Partitions that grew on the source grew on the target, too: a connector may be RUNNING and replicate nothing."""
+    """Yield a blocker if partitions grew on the source only: a connector may be RUNNING and replicate nothing."""
     stuck = standing_still(o.first, o.last)
     if stuck:
         yield Blocker(
@@ -202,7 +203,7 @@ def standing_still(first: Sample, last: Sample) -> list[TopicPartition]:
 
 
 def topics_match(o: Observation) -> Iterator[Blocker]:
-    """Every mirrored topic is on the target with as many partitions as on the source.
+    """Yield blockers for mirrored topics that the target lacks, or has with another number of partitions.
 
     The same number is required of a target topic with the source topic's own name, to which clients will write.
     """
@@ -229,7 +230,10 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
 
 
 def topics_not_recreated(o: Observation) -> Iterator[Blocker]:
-    """No source topic was recreated after the last procedure: offset syncs of its old log are wrong for the new log."""
+    """Yield a blocker for each source topic that was recreated after the last procedure.
+
+    Offset syncs of the old log are wrong for the recreated topic's log.
+    """
     for topic, known in sorted(o.known_topic_ids.items()):
         on_source = o.source.topics.get(topic)
         if on_source is not None and on_source.topic_id != known:
@@ -243,7 +247,7 @@ def topics_not_recreated(o: Observation) -> Iterator[Blocker]:
 
 
 def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
-    """The record that MirrorMaker 2 must replicate next is still in the source's log, in every partition."""
+    """Yield a blocker for each partition whose next record to replicate is no longer in the source's log."""
     for tp, start in sorted(o.source_starts.items()):
         replicated = o.flow.replicated.get(tp)
         # An empty log proves nothing: the deleted offsets may have held only a transaction's marker, no record.
@@ -258,7 +262,7 @@ def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
 
 
 def durability_kept(o: Observation) -> Iterator[Blocker]:
-    """Every mirrored topic has at least the source topic's replication factor and min.insync.replicas on the target."""
+    """Yield a blocker for each topic with fewer replicas or a lower min.insync.replicas on the target."""
     for topic, remote in sorted(o.scope.items()):
         on_source, on_target = o.source.topics[topic], o.target.topics.get(remote)
         if on_target is None:
@@ -281,7 +285,7 @@ def durability_kept(o: Observation) -> Iterator[Blocker]:
 
 
 def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
-    """No group to be moved has members on the target: positions of a group with members cannot be committed."""
+    """Yield a blocker if groups have members on the target: positions of such groups cannot be committed."""
     active = sorted(g for g in o.groups if g in o.target.groups and not o.target.groups[g].empty)
     if active:
         yield Blocker(
@@ -293,7 +297,7 @@ def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
 
 
 def fence_possible(o: Observation) -> Iterator[Blocker]:
-    """Clients' writes on the source can be denied by ACL, or at least a drain hook can ask the application to stop."""
+    """Yield a blocker if neither an authorizer nor a drain hook can stop clients' writes on the source."""
     if not o.source.rules.authorizer and not o.has_drain_hook:
         yield Blocker(
             "fence_possible",
@@ -304,7 +308,7 @@ def fence_possible(o: Observation) -> Iterator[Blocker]:
 
 
 def something_to_move(o: Observation) -> Iterator[Blocker]:
-    """The flow replicates at least one topic."""
+    """Yield a blocker if the flow replicates no topic."""
     if not o.scope:
         yield Blocker(
             "something_to_move",

@@ -87,7 +87,7 @@ class Fact:
             _SHAPES.append(cls)
 
     def payload(self) -> dict[str, Any]:
-        """The fact as the JSON object that the journal stores."""
+        """Return the fact as the JSON object that the journal stores."""
         payload: dict[str, Any] = _adapter(type(self)).dump_python(self, mode="json", warnings=False)
         return payload
 

@@ -18,7 +18,7 @@ class RestorePositions(ProcedureStep):
     """Write the approved positions, only to groups without members, and read every position back."""
 
     def act(self, procedure: Run, context: Any) -> PositionsRestored:
-        """Restore; skip positions restored already, and, unless the run overwrites, those changed after the plan."""
+        """Restore positions; skip restored ones and, unless the run overwrites, positions changed after the plan."""
         procedure.progress.outcome_entry(Step.APPROVE_RESTORE)
         plan, rows = planned_restore(procedure)
         approval = procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None
