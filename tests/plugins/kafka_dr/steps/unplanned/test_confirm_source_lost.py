@@ -80,7 +80,7 @@ def test_any_other_source_is_not_left(run: Callable[..., Any], verdict: LossVerd
     with pytest.raises(AirflowFailException, match=reason) as refused:
         run(verdict)
     assert advice in str(refused.value) and "override_source_lost" in str(refused.value)
-    assert "view here: " in str(refused.value)
+    assert "from here" in str(refused.value)
     assert run.bench.kinds(STEP) == [Entry.INTENT, Entry.NOTE, Entry.REFUSAL]
     assert figures_of(run.bench.procedure(), STEP) is None
     note, refusal = (entry.payload for entry in run.bench.entries(STEP)[1:])
