@@ -206,7 +206,7 @@ class Progress:
                     raise DeadlinePassed(
                         f"{what}: not within {seconds:.0f} s",
                         str(state),
-                        f"Read the section {step} of runbooks/stuck_procedure.md: it states what is safe to do.",
+                        f"Read the section {step} of runbooks/stuck_procedure.md, which states what is safe to do.",
                     ) from None
                 if time.monotonic() >= patience:
                     raise WaitLonger(f"{what}: {state}") from None

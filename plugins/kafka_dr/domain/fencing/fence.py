@@ -47,7 +47,7 @@ def granting_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str])
     """Return the ALLOW entries that give clients the scope's operation on at least one of its names, sorted.
 
     Args:
-        exempt: principals that are no clients, as MirrorMaker 2's and the orchestrator's.
+        exempt: principals that are no clients, such as MirrorMaker 2's and the orchestrator's.
     """
     return sorted(
         e

@@ -98,7 +98,7 @@ class AclRules:
 
     @cached_property
     def _by_type(self) -> dict[str, list[AclEntry]]:
-        """ACL entries by resource type, so that checks of ten thousand groups do not scan entries of other types."""
+        """ACL entries by resource type: checks of ten thousand groups need not read ACL entries of other types."""
         by_type: dict[str, list[AclEntry]] = {}
         for entry in self.entries:
             by_type.setdefault(entry.resource_type, []).append(entry)

@@ -8,7 +8,7 @@ Invariants
 3. A view that could not look counts neither for a lost source nor against it.
 4. Only with a lost source may the procedure continue without an override. If the source refuses writes, is slow,
    answers, or its state is undecided, a reason and a second person are needed: the source may recover at any moment,
-   and clients that still reach it would write there while others write on the target.
+   and clients that still reach the source would write on the source while other clients write on the target.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
 
 
 def decode_offset_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded[OffsetSync]:
-    """Decode whole columns of an offset-syncs topic; each distinct key is decoded once.
+    """Return the offset syncs in whole columns of an offset-syncs topic, and the malformed records.
 
     Args:
         keys: the records' keys, in the topic's order.
@@ -121,7 +121,7 @@ def decode_offset_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | N
 
 
 def decode_checkpoints(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded[Checkpoint]:
-    """Decode whole columns of a checkpoints topic; arguments as for `decode_offset_syncs`."""
+    """Return the checkpoints in whole columns of a checkpoints topic; arguments as for `decode_offset_syncs`."""
     return _bulk(_checkpoint_key, _checkpoint_value, Checkpoint, keys, values)
 
 
@@ -163,7 +163,7 @@ def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> 
 
 
 def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointColumns | None:
-    """Decode a million checkpoints quickly if all have exactly MirrorMaker 2's form; None if any has another form."""
+    """Return a million checkpoints, decoded quickly; None if any record has another form than MirrorMaker 2's."""
     keys, values = list(newest), list(newest.values())
     if not (_all_bytes(keys) and _all_bytes(values)) or set(map(len, values)) - {_BARE_CHECKPOINT}:
         return None
@@ -206,7 +206,7 @@ def _whole_head(key: bytes) -> tuple[str, str]:
 
 
 def _decode_clean_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[OffsetSync] | None:
-    """Decode millions of offset syncs quickly if all are well-formed; else None, and `_bulk` names the faults."""
+    """Return millions of offset syncs, decoded quickly; None if any is malformed: `_bulk` then reports the faults."""
     if len(keys) != len(values) or not _all_bytes(values) or set(map(len, values)) != {_SYNC_VALUE.size}:
         return None
     joined = b"".join(values)

@@ -1,6 +1,6 @@
 """MirrorMaker 2's replication policies: from a topic's name on the source to its name on the target, and back.
 
-A prefix counts as a source alias only if the topology knows the alias: if no cluster is called `ho`, `ho.orders-eu.v1`
+A prefix counts as a source alias only if the topology has the alias: if no cluster is called `ho`, `ho.orders-eu.v1`
 is an ordinary topic. MirrorMaker 2 itself takes everything before the first separator for an alias; docstrings say
 where this difference matters.
 """

@@ -6,9 +6,9 @@ Invariants
 2. The last records of source and target must have equal content. This alone proves nothing, because several records may
    have the same content: MirrorMaker 2's last replicated offset must have reached the source's last record, too, or the
    target must have all source records from a proven pair on, by content and number.
-3. If clients have written nothing on the source since they came to it, the last records may differ, because stranded
-   records stay on either cluster. The proof is then that the flow's seeded offset lies behind the source's last record,
-   and that the target's log end is not below its end when the flow was seeded.
+3. If clients have written nothing on the source since the last client move, the last records may differ, because
+   stranded records stay on either cluster. The proof is then that the flow's seeded offset lies behind the source's
+   last record, and that the target's log end is not below its end when the flow was seeded.
 """
 
 from __future__ import annotations
