@@ -1,7 +1,8 @@
 """The right to act, checked in the journal just before each act and again just after the act.
 
 A process that was paused between the first check and the act may act after losing the right. The process then undoes
-its act, unless another procedure has taken the pair of clusters meanwhile: that procedure may rely on the same change.
+its act if the procedure's rollback has begun, but not if a later procedure has taken the pair of clusters, because the
+later procedure may rely on the same change.
 """
 
 from __future__ import annotations
