@@ -1,1 +1,1 @@
-"""What steps do and read, by capability; no Airflow."""
+"""Acts and observations of which the steps consist, in one folder per capability; only spark_jobs uses Airflow."""

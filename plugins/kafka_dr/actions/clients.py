@@ -1,4 +1,4 @@
-"""Let clients in on the target: remove DENY entries, write a canary record, tell the application's drain hook."""
+"""Open the target to clients: remove DENY entries, write a canary record, call the application's drain hook."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from kafka_dr.vocabulary import CANARY_TOPIC, Entry
 
 
 def removed_entries(procedure: Run) -> list[AclEntry]:
-    """DENY entries on the target that this procedure removed or meant to remove, by its intents in the journal."""
+    """Return the DENY entries on the target that this procedure removed or meant to remove, by its intents."""
     return list(removed_acl_entries(procedure.progress.entries(Entry.INTENT)))
 
 
 def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[str]]]) -> list[AclEntry]:
-    """DENY entries to remove on the target, so that clients may act there.
+    """Return the DENY entries that must be removed from the target before clients can act on the target.
 
     Args:
-        scopes: per scope (operation and resources), the principals that may act in it.
+        scopes: pairs of a scope (operation and resources) and the principals of clients that act in that scope.
 
     Raises:
-        Refusal: the approved plan does not list one of these entries.
+        Refusal: the approved plan does not list one of these DENY entries.
     """
     denials = [e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)]
     unplanned = sorted({str(e) for e in denials} - set(procedure.progress.move().planned.opening))
@@ -54,10 +54,11 @@ def remove_denials(
     """Remove DENY entries from the target and read the ACLs back.
 
     Returns:
-        What is still refused to the principals of `scopes` (as of `plan_opening`), as text.
+        Operations and resources that the target still refuses to the principals of `scopes` (as of `plan_opening`), as
+        text; [] if none.
 
     Raises:
-        ReadBackFailed: one of the entries is still on the target.
+        ReadBackFailed: one of the DENY entries is still on the target.
     """
     with acting_under(procedure.authority, lambda: procedure.systems.target_acls.add(denials)):
         procedure.systems.target_acls.remove(denials)
@@ -69,17 +70,17 @@ def remove_denials(
         raise ReadBackFailed(
             "DENY entries are still on the target",
             first_few(denials),
-            "Find out which user or program restores these ACL entries. Wait for return_to_source; if return_to_source"
-            " fails because clients already wrote on the target, clear open_target.",
+            "Find out which user or program restores these ACL entries. Wait for return_to_source; then start a new"
+            " run. If return_to_source fails because clients already wrote on the target, clear open_target instead.",
         )
     return refused
 
 
 def write_canary(procedure: Run) -> dict[str, Any]:
-    """Write one record to the canary topic on the target and read it back; return its topic and offset.
+    """Write one record to the canary topic on the target and read the record back; return its topic and offset.
 
     Raises:
-        ReadBackFailed: the record was not accepted, or not read back.
+        ReadBackFailed: the target did not accept the record, or the record was not read back.
     """
     procedure.systems.target.create_topic(CANARY_TOPIC, partitions=1, configs={"retention.ms": "604800000"})
     answer = procedure.systems.writer(procedure.request.target).write(
@@ -89,8 +90,8 @@ def write_canary(procedure: Run) -> dict[str, Any]:
         raise ReadBackFailed(
             "The target did not accept the canary record",
             str(answer),
-            "Check the target's brokers. Wait for return_to_source; if return_to_source fails because clients already"
-            " wrote on the target, clear open_target.",
+            f"Read the logs of the brokers of {procedure.request.target}. Wait for return_to_source; then start a new"
+            " run. If return_to_source fails because clients already wrote on the target, clear open_target instead.",
         )
     tp = TopicPartition(CANARY_TOPIC, 0)
     read_back = procedure.systems.reader(procedure.request.target).range(tp, answer.offset, answer.offset + 1)
@@ -98,16 +99,17 @@ def write_canary(procedure: Run) -> dict[str, Any]:
         raise ReadBackFailed(
             "The canary record could not be read back",
             f"offset {answer.offset} of {CANARY_TOPIC}",
-            "Check the target's brokers. Wait for return_to_source; if return_to_source fails because clients already"
-            " wrote on the target, clear open_target.",
+            f"Read the logs of the brokers of {procedure.request.target}. Wait for return_to_source; then start a new"
+            " run. If return_to_source fails because clients already wrote on the target, clear open_target instead.",
         )
     return {"topic": CANARY_TOPIC, "offset": answer.offset}
 
 
 def tell_to_resume(procedure: Run) -> DrainHookAnswer:
-    """Tell the application's drain hook that clients may start again where the routing record sends them.
+    """Send the drain hook the request to start the application's clients again, and return the hook's answer.
 
-    A silent hook raises no error; the answer says so.
+    The clients start on the cluster that the routing record names. If the hook does not answer, no error is raised:
+    `answered` is then False, and `error` has the reason. `told` is True if the topology names a drain hook.
     """
     answer = drain_hook_answer(procedure, lambda hook: hook.tell_to_resume(procedure.id))
     return replace(answer, told=answer.answered is not None)
@@ -117,9 +119,10 @@ _STOP_GRACE_SECONDS = 5.0
 
 
 def ask_to_stop(procedure: Run) -> DrainHookAnswer:
-    """Ask the application's drain hook to stop clients, wait up to 5 s until no producer runs; return its answer.
+    """Ask the drain hook to stop the application's clients, and wait up to 5 s until no producer runs.
 
-    Writes of producers that still run are refused by the fence.
+    Returns:
+        The hook's last answer. Producers may still run: the fence refuses their writes.
     """
 
     def stopping(hook: ApplicationDrain) -> DrainState:
@@ -136,9 +139,9 @@ def ask_to_stop(procedure: Run) -> DrainHookAnswer:
 
 
 def drain_hook_answer(procedure: Run, send: Callable[[ApplicationDrain], DrainState]) -> DrainHookAnswer:
-    """Send a request to the drain hook and return its answer.
+    """Send a request to the drain hook and return the hook's answer.
 
-    `answered` is None without a drain hook, and False if it failed.
+    `answered` is None without a drain hook, and False if the hook did not answer; `error` then has the reason.
     """
     if procedure.systems.drain is None:
         return DrainHookAnswer()

@@ -1,4 +1,4 @@
-"""Run calls concurrently, or on a daemon thread that may be abandoned."""
+"""Run calls concurrently, or on a daemon thread for which no caller has to wait."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ T = TypeVar("T")
 
 @contextmanager
 def run_concurrently() -> Iterator[Callable[..., Future[Any]]]:
-    """Yield `submit` of a thread pool, for calls that wait for different systems; at the end all have ended.
+    """Yield a function that starts a call on a thread and returns its future; the block ends when all calls have.
 
-    `result()` of a submitted call returns its result or raises its error.
+    `result()` of a future returns the call's result or raises its error.
     """
     with ThreadPoolExecutor(8, thread_name_prefix="observe") as pool:
         yield pool.submit
 
 
 def run_in_background(call: Callable[[], T]) -> Future[T]:
-    """Run a call on a daemon thread and return its future; neither caller nor end of process must wait for it."""
+    """Run a call on a daemon thread, which the end of the process does not wait for; return the call's future."""
     future: Future[T] = Future()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Write the evidence of a procedure, whatever its outcome, and the journal entry that closes it."""
+"""Write the evidence of a procedure, whatever its outcome, and the journal entry that closes the procedure."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
     """Write a procedure's evidence files, and append the closing entry to the journal and return it.
 
     Args:
-        epoch: of the lease, 0 without a lease. If an unplanned run has continued `procedure`, a planned run, the epoch
-            is that of the unplanned run.
+        epoch: the lease's epoch; 0 without a lease. If an unplanned failover continues `procedure`, it is the epoch of
+            the unplanned failover.
     """
     closing_at = _closing_at(procedure, epoch)
     earlier_closings = [
@@ -51,9 +51,9 @@ def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
 
 
 def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
-    """Find or append the journal entry up to which evidence is assembled.
+    """Return the journal entry up to which evidence is assembled; append the entry if the journal has none.
 
-    Because it is found again, two closing processes write identical evidence.
+    Two processes that close the same procedure use the same entry, and so write identical evidence.
     """
     entries = procedure.journal.entries(procedure.id)
     last = max((entry.sequence for entry in entries if entry.step != Step.CLOSE_PROCEDURE), default=0)
@@ -69,10 +69,10 @@ def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
 
 
 def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest: str | None) -> dict[str, Any]:
-    """Assemble the evidence of a procedure from its journal entries before `closing_at`.
+    """Return the content of evidence.json, from the procedure's journal entries before `closing_at`.
 
     Args:
-        previous_digest: digest of the evidence that was closed before this one; None for the first.
+        previous_digest: digest of the evidence of the procedure that was closed before; None for the first procedure.
     """
     entries = [
         entry
@@ -117,9 +117,10 @@ def _offsets(procedure: Run, receipt: Receipt | None, problems: list[str]) -> li
 
 
 def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | None:
-    """The loss as known from journal entries before sequence number `until`.
+    """Return the loss by journal entries before sequence number `until`.
 
-    None if loss was not assessed, or its files cannot be read: then the evidence shows the approved loss.
+    None if loss was not assessed. None, too, if a file of the loss cannot be read: `problems` then gets the reason, and
+    the evidence shows the approved loss.
     """
     if procedure.progress.done(DataLossAssessed) is None:
         return None
@@ -133,10 +134,10 @@ def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | 
 
 
 def close_run_with_bad_params(context: Any, error: BadInput) -> str:
-    """Close a run that was refused because of its params, with evidence; return its outcome as text.
+    """Close a run that was refused because of its params, with evidence; return the run's outcome as text.
 
-    Nothing is written if the run had opened a procedure, is closed already, or if its id has evidence that this
-    journal does not explain.
+    Nothing is written if the run had opened a procedure, if the run is closed already, or if an evidence file exists
+    for the run although this journal has no refusal of the run.
     """
     procedure, refused = run_with_bad_params(context), f"{Outcome.REFUSED.value}: {Step.OPEN_PROCEDURE.value}: {error}"
     if procedure is None:
@@ -147,7 +148,7 @@ def close_run_with_bad_params(context: Any, error: BadInput) -> str:
     if journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
         return refused
     if journal.last(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL) is None:
-        # Evidence of which this journal knows nothing may be that of a run that did act: never overwrite it.
+        # An evidence file without entries in this journal may be the file of a run that did act: never overwrite it.
         if (procedure.artifacts.folder / "evidence.json").exists():
             return refused
         journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL, 0, not_done(error).payload())
@@ -161,7 +162,7 @@ def evidence_text(evidence: dict[str, Any]) -> str:
 
 
 def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
-    """Write evidence.json and evidence.html, each to a temporary file that is then renamed."""
+    """Write evidence.json and evidence.html to `folder`, each to a temporary file that is then renamed."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("evidence.json", evidence_text(evidence)), ("evidence.html", evidence_page(evidence))):
         aside = folder / f".{name}.{uuid.uuid4().hex}.writing"
@@ -170,5 +171,5 @@ def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
 
 
 def evidence_page(evidence: Mapping[str, Any]) -> str:
-    """Render the evidence as HTML; every value is escaped."""
+    """Return the evidence as an HTML page, in which every value is escaped."""
     return render_page("evidence.html.j2", e=evidence, story=summarise_evidence(evidence))

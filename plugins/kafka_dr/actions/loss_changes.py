@@ -1,4 +1,4 @@
-"""Loss after its assessment: the target's logs may have shrunk, an old source may have accepted more records."""
+"""Loss after its assessment: target logs may have become shorter, and the lost source may have accepted records."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from kafka_dr.vocabulary import Entry, Step
 
 
 def loss_beyond_approval(procedure: Run, until: int | None = None) -> list[LossIncrease]:
-    """Partitions with more loss than was approved, by journal entries that open_target could take into account.
+    """Return the partitions with more loss than was approved; [] unless the source is declared lost.
 
-    [] unless the source is declared lost.
+    Only journal entries before open_target's intent count, because later entries cannot stop open_target any more.
 
     Args:
-        until: sequence number from which on journal entries are ignored.
+        until: sequence number from which on journal entries are ignored, too; None: no further limit.
     """
     if not procedure.progress.without_source:
         return []
@@ -42,9 +42,9 @@ def loss_beyond_approval(procedure: Run, until: int | None = None) -> list[LossI
 
 
 def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]:
-    """The plan's rows of loss as they are now, by what the journal says before sequence number `until`.
+    """Return the plan's rows of loss, corrected by journal entries before sequence number `until` (None: by all).
 
-    Considered are MirrorMaker 2's stop and records that the source accepted; None for `until` considers all entries.
+    Considered are the target's log ends once MirrorMaker 2 has stopped, and records that the source accepted.
     """
     accepted_ends = _accepted_ends(procedure, until)
     stopped = procedure.progress.done(MirrorMakerStopped)
@@ -59,9 +59,9 @@ def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]
 def _evidence_of_stop(
     procedure: Run, stopped: MirrorMakerStopped, accepted: dict[TopicPartition, int]
 ) -> NewerEvidence:
-    """What is known once MirrorMaker 2 is stopped: target log ends at assessment and stop, replicated offsets.
+    """Return the target's log ends at assessment and at MirrorMaker 2's stop, replicated offsets, and accepted ends.
 
-    Replicated offsets of recreated topics are left out: they belong to another log.
+    Replicated offsets of recreated topics are left out, because these offsets belong to another log.
 
     Args:
         accepted: as of `_accepted_ends`.
@@ -85,9 +85,9 @@ def _evidence_of_stop(
 
 
 def _accepted_ends(procedure: Run, until: int | None) -> dict[TopicPartition, int]:
-    """Source partition -> log end behind the fence, where the source accepted records after the assessment.
+    """Return source partition -> log end behind the fence, where the source accepted records after the assessment.
 
-    From the newest outcome before sequence number `until` that lists such records; {} without one.
+    From the newest outcome before sequence number `until` that lists such records; {} without such an outcome.
     """
     outcomes = facts_of(procedure.journal.entries(procedure.id, kind=Entry.OUTCOME), StepOutcome)
     receipts = [
@@ -99,9 +99,9 @@ def _accepted_ends(procedure: Run, until: int | None) -> dict[TopicPartition, in
 
 
 def _opened_at(procedure: Run) -> int | None:
-    """Sequence number of the first journal entry that open_target did not take into account.
+    """Return the sequence number of the first journal entry that open_target did not take into account.
 
-    None before its intent. Findings of later entries undo no opening.
+    None if open_target has no intent yet. What later journal entries report does not close the target again.
     """
     intents = procedure.journal.entries(procedure.id, Step.OPEN_TARGET, Entry.INTENT)
     opening = next(facts_of(intents, TargetToOpen), None)

@@ -1,4 +1,4 @@
-"""Check again what was proven before a delay: while a person decided, a process was dead, a machine suspended."""
+"""Check earlier proofs again before the next act: people may decide slowly, and processes may be killed."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from kafka_dr.procedure.entries import ConsumersDrained, MirrorMakerStopped, Sou
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
-#: Timeout of a request to a worker that may have died with its source; if it is silent, the target's log ends show
-#: whether its tasks still mirror.
+#: Timeout, in seconds, of a request to a Connect worker that may run beside a lost source. If the worker does not
+#: answer, the log ends of the target show whether its tasks still mirror.
 _STATUS_SECONDS = 5.0
 
 
 def recheck_preconditions(procedure: Run) -> None:
-    """Refuse if something changed that the procedure has proven and relies on.
+    """Refuse if a proof on which the procedure relies no longer holds on one of the two clusters.
 
-    Checked are fence and log ends of the source, unless it is declared lost; and, once MirrorMaker 2 was stopped, that
-    it is still stopped and the target's log ends are still the boundary.
+    Checked are the fence and the log ends of the source, unless the source is declared lost. Once stop_mirror_maker is
+    done, MirrorMaker 2 must still be stopped, and the log ends of the target must still be the boundary.
     """
     if not procedure.progress.without_source:
         source_still_fenced(procedure)
@@ -48,15 +48,18 @@ def recheck_preconditions(procedure: Run) -> None:
 
 
 def source_reopened(procedure: Run) -> bool:
-    """Whether return_to_source has begun to let clients write on the source again, by its intent in the journal."""
+    """Whether the journal has the intent of return_to_source to let clients write on the source again."""
     return bool(procedure.progress.facts(SourceToReopen))
 
 
 def source_still_fenced(procedure: Run) -> None:
-    """Check the source's fence, by its ACL entries and by the probe's write. Nothing is checked without authorizer.
+    """Refuse unless the fence on the source still holds, by its ACL entries and by the probe's write.
+
+    Nothing is checked if the source has no authorizer.
 
     Raises:
-        FenceNotProven: a client may act (the error names its principal), or a broker did not refuse the probe.
+        FenceNotProven: a client has a right that the fence denies (the error names the client's principal), or a
+            broker did not refuse the probe's write with an authorization error.
     """
     rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
     if not rules.authorizer:
@@ -69,8 +72,8 @@ def source_still_fenced(procedure: Run) -> None:
         raise FenceNotProven(
             "The fence on the source no longer covers all clients",
             first_few(still_open),
-            "The procedure returns to the source by itself. Check the ACL entries of these principals on the source;"
-            " then start a new run.",
+            "The procedure returns to the source by itself. Find out which user or program removed DENY entries from"
+            " the source or gave these principals rights on the source; then start a new run.",
         )
     let_in = {
         broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)
@@ -79,16 +82,16 @@ def source_still_fenced(procedure: Run) -> None:
         raise FenceNotProven(
             "The source may accept writes again",
             f"brokers did not refuse the probe's write with an authorization error: {let_in}",
-            "The procedure returns to the source by itself. Check these brokers and the ACL entries of the probe's"
-            " topic; then start a new run.",
+            "The procedure returns to the source by itself. List the ACL entries of the topic __switchback_probe on the"
+            " source, and read the logs of these brokers; then start a new run.",
         )
 
 
 def source_ends_are_cut_off(procedure: Run) -> None:
-    """Refuse if the source has records from the cut-off on, or log ends below it.
+    """Refuse if the source has records from the cut-off on, or log ends below the cut-off.
 
-    Only log ends show what a super user writes, whom no ACL stops. The end marker of a transaction moves a log end,
-    too, but is no record.
+    Only log ends show the writes of a super user, because no ACL stops a super user. The end marker of a transaction
+    moves a log end, too, but is no record.
     """
     cut_off = cut_off_of(procedure)
     ends = procedure.systems.source.ends(partitions_of_plan(procedure))
@@ -111,10 +114,10 @@ def source_ends_are_cut_off(procedure: Run) -> None:
 
 
 def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
-    """Refuse if a group has members on these clusters, or other positions on the source than drain_consumers read.
+    """Refuse if a group has members on these clusters, or other positions on the source than drain_consumers saved.
 
     Returns:
-        How the positions were proven to be the same, as text.
+        Text for the journal that says how the positions were proven to be unchanged, as of `still_held`.
 
     Raises:
         FenceNotProven: a group has members, or a position has changed.
@@ -135,7 +138,7 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
     if proof is None:
         raise FenceNotProven(
             "Committed positions on the source changed after drain_consumers",
-            f"{len(frozen)} positions were frozen",
+            f"drain_consumers saved {len(frozen)} positions",
             "The procedure returns to the source by itself. Find out which client committed positions of these groups;"
             " then start a new run.",
         )
@@ -143,9 +146,9 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
 
 
 def mirror_maker_still_stopped(procedure: Run) -> None:
-    """Refuse if a connector of the flow is not STOPPED without tasks.
+    """Refuse if a connector of the flow source -> target is not STOPPED without tasks.
 
-    If the source is declared lost, it may still be stopping: no record can come from there.
+    If the source is declared lost, a connector that still stops is accepted, because no record comes from the source.
     """
     for name, status in connector_states(procedure):
         is_stopping = procedure.progress.without_source and (status.state == STOPPED or still_stopping(procedure, name))
@@ -154,7 +157,7 @@ def mirror_maker_still_stopped(procedure: Run) -> None:
 
 
 def running_again(status: ConnectorStatus) -> Refusal:
-    """Build the refusal for a connector that runs although it was STOPPED, or that nobody asked to stop."""
+    """Return the refusal for a connector that runs although it was STOPPED, or that this run did not ask to stop."""
     return Refusal(
         f"{status.name} runs again",
         f"{status.state} with {len(status.tasks)} tasks",
@@ -164,16 +167,19 @@ def running_again(status: ConnectorStatus) -> Refusal:
 
 
 def still_stopping(procedure: Run, part: str) -> bool:
-    """Whether a part (of `parts_of`) was asked to stop less than `stop_seconds` ago, and was not STOPPED yet.
+    """Whether a part (of `parts_of`) was asked to stop less than `stop_seconds` ago, and was not STOPPED since.
 
-    Connect takes a minute to close a task whose source is dead.
+    Connect takes a minute to close a task whose source does not answer.
     """
     since = stopping_since(procedure, part)
     return since is not None and time.time() < since + procedure.request.deadlines.stop_seconds
 
 
 def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
-    """(name, state) of each connector of the flow; if the source is declared lost, without those of a silent worker."""
+    """Return (name, status) of each connector of the flow source -> target, in dedicated mode of its processes.
+
+    If the source is declared lost, connectors are left out whose Connect worker or stop hook does not answer.
+    """
     names = parts_of(procedure.flow)
     if not procedure.progress.without_source:
         return [(name, procedure.mirror_maker(procedure.flow).status(name)) for name in names]
@@ -183,9 +189,10 @@ def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
 
 
 def connector_state(procedure: Run, name: str) -> ConnectorStatus | None:
-    """State of a connector whose source is declared lost; None if its worker or stop hook is silent.
+    """Return a connector's status as its Connect worker or the stop hook gives it now; None if that does not answer.
 
-    Its state may then stay unknown: any record that it still mirrored would move the target's log ends.
+    An unknown status is acceptable, because each record that the connector still mirrored would move a log end of the
+    target, and log ends of the target are compared with the boundary.
     """
     hook = procedure.systems.stop_hook(procedure.flow)
     if hook is not None:
@@ -197,7 +204,7 @@ def connector_state(procedure: Run, name: str) -> ConnectorStatus | None:
 
 
 def _processes_state(procedure: Run, hook: StopHook) -> ConnectorStatus | None:
-    """The flow's processes in dedicated mode, shown as a connector with one task each; None if the hook is silent."""
+    """Return a dedicated flow's status, with one task per process; None if the stop hook does not answer."""
     (name,) = parts_of(procedure.flow)
     try:
         running = hook.running(name, timeout=_STATUS_SECONDS)
@@ -207,7 +214,7 @@ def _processes_state(procedure: Run, hook: StopHook) -> ConnectorStatus | None:
 
 
 def target_ends_are_boundary(procedure: Run) -> None:
-    """Refuse if a log end of the target is no longer the one that the procedure has noted (`ends_left`)."""
+    """Refuse if a log end of the target differs from the one that this procedure has in its files (`ends_left`)."""
     moved = boundary_moved(procedure)
     if moved:
         raise Refusal(
@@ -219,10 +226,10 @@ def target_ends_are_boundary(procedure: Run) -> None:
 
 
 def group_sync_stopped(procedure: Run, step: str) -> None:
-    """Wait until the checkpoint connector stands still: its group sync could set back positions of groups in use.
+    """Wait until the checkpoint connector is STOPPED, because its group sync could overwrite groups' positions.
 
-    In dedicated mode, until the flow's processes do. If worker or stop hook is silent, it is taken to have died with
-    the source, and is not waited for.
+    In dedicated mode, wait until the flow's processes have ended. If the Connect worker or the stop hook does not
+    answer, do not wait: the connector or the processes then count as ended.
 
     Raises:
         Refusal: the connector runs without a stop request since it was last STOPPED.

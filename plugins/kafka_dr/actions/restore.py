@@ -34,10 +34,10 @@ _NAMED = 10
 
 
 def undone_procedure(procedure: Run) -> Run:
-    """Find the procedure whose commit is to be undone: the one named by param undo_procedure, else the last one.
+    """Return the procedure whose commit is to be undone: as param undo_procedure says, else the last with a commit.
 
     Raises:
-        NotReady: no procedure with this run's source and target (and of this name) began to commit positions.
+        NotReady: no procedure with this run's source and target (and with the id in undo_procedure) began to commit.
         Refusal: the named procedure has another source or target.
     """
     named, request = procedure.request.choices.get("undo_procedure"), procedure.request
@@ -63,18 +63,21 @@ def undone_procedure(procedure: Run) -> Run:
     raise NotReady(
         "No commit of positions was found to undo",
         f"no procedure{f' called {named}' if named else ''} from {request.source} to {request.target} began to commit",
-        "Find the procedure id in the evidence folder, and start a new run with this id as undo_procedure. A procedure"
-        " that ended before commit_groups changed no position.",
+        "List the evidence folder, in which each folder is named after a procedure id. Start a new run with the id of"
+        " the procedure to undo as undo_procedure. A procedure that ended before commit_groups changed no position.",
     )
 
 
 def snapshot_of(undone: Run) -> pd.DataFrame:
-    """Positions that the groups had on the target before the undone procedure's first commit."""
+    """Return the positions that the groups had on the target before the undone procedure's first commit."""
     return undone.artifacts.load(undone.progress.facts(SnapshotTaken)[0].snapshot)
 
 
 def committed_by(undone: Run) -> pd.DataFrame:
-    """Positions that the undone procedure committed on the target; if it died before the outcome, was to commit."""
+    """Return the positions that the undone procedure committed on the target.
+
+    If commit_groups was killed, some of the returned positions may not have been committed.
+    """
     done = undone.progress.done(GroupsCommitted)
     if done is not None and done.ledger is not None:
         return undone.artifacts.load(done.ledger)[[*PLACE, "wanted"]].set_axis(COLUMNS, axis=1).astype(TYPES)
@@ -82,9 +85,10 @@ def committed_by(undone: Run) -> pd.DataFrame:
 
 
 def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataFrame:
-    """One row per position on the target: group, topic, partition, before, wanted, now, action.
+    """Return one row per position on the target: group, topic, partition, before, wanted, now, action.
 
-    `before` and `wanted` are the values before and after the undone procedure's commit; null if there is no position.
+    `before` and `wanted` are the values before and after the undone procedure's commit, `now` is the current value;
+    null without a position. `action` is as of `choose_actions`.
     """
     before, wanted = snapshot_of(undone).astype(TYPES), committed_by(undone)
     groups = sorted({*before["group"], *wanted["group"]})
@@ -101,9 +105,10 @@ def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataF
 
 
 def choose_actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
-    """Choose per position what the restore does: SAME, WRITE, DELETE, LEFT or SINCE.
+    """Return per row what the restore does with the position: SAME, WRITE, DELETE, LEFT or SINCE.
 
-    With `overwrites`, a position that another writer changed is treated like one that the procedure committed.
+    With `overwrites`, a position that another writer changed is treated like a position that the undone procedure
+    committed.
     """
     same = rows["now"].eq(rows["before"]).fillna(rows["now"].isna() & rows["before"].isna())
     ours = rows["now"].eq(rows["wanted"]).fillna(False) | overwrites
@@ -119,27 +124,27 @@ def choose_actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
 
 
 def groups_with(rows: pd.DataFrame, action: str) -> list[str]:
-    """Groups with at least one position that has this action, sorted."""
+    """Return the groups with at least one position that has this action, sorted."""
     return sorted(set(rows.loc[rows["action"] == action, "group"]))
 
 
 def by_group_of(rows: pd.DataFrame, action: str) -> dict[str, int]:
-    """Group -> number of its positions with this action."""
+    """Return group -> number of its positions with this action."""
     return dict(sorted(Counter(rows.loc[rows["action"] == action, "group"].tolist()).items()))
 
 
 def changed_since(rows: pd.DataFrame) -> dict[str, int]:
-    """Group -> number of its positions that equal neither the snapshot nor the undone procedure's commit."""
+    """Return group -> number of its positions that equal neither the snapshot nor the undone procedure's commit."""
     return by_group_of(rows.assign(action=choose_actions(rows, overwrites=False)), SINCE)
 
 
 def changed_groups(rows: pd.DataFrame) -> list[str]:
-    """Groups whose positions will be written or that will be deleted."""
+    """Return the groups of which positions will be written, and the groups that will be deleted; sorted."""
     return sorted({*groups_with(rows, WRITE), *groups_with(rows, DELETE)})
 
 
 def digest_of_rows(rows: pd.DataFrame) -> str:
-    """Digest of all positions to write, with their values, and of all groups to delete; this is what is approved."""
+    """Return the digest, for the approval, of all positions to write, their values, and all groups to delete."""
     written = rows.loc[rows["action"] == WRITE, [*PLACE, "before"]]
     return digest_of(
         {
@@ -156,8 +161,8 @@ def refuse_living(procedure: Run, groups: list[str]) -> None:
         raise Refusal(
             f"Groups have members on {procedure.request.target}, so their positions cannot be restored",
             first_few(sorted(active)),
-            "Stop the consumers of these groups. Then clear restore_positions if this run has begun to write positions;"
-            " otherwise start a new run.",
+            "Stop the consumers of these groups. Then clear the Airflow task restore_positions if this run has begun to"
+            " write positions; otherwise (the outcome of this run is refused) start a new run.",
         )
 
 
@@ -172,7 +177,7 @@ def group_sync_runs(procedure: Run) -> bool | None:
 
 
 def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
-    """The planned restore and its rows (as of `compare_positions`), from the journal.
+    """Return the planned restore and its rows (as of `compare_positions`), from the journal and its file.
 
     Raises:
         Contradiction: plan or rows do not match the digest in the journal.
@@ -192,13 +197,14 @@ def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
 
 
 class RemainingRestore:
-    """What a planned restore still has to do.
+    """What a planned restore still has to write and delete on the target.
 
     Attributes:
-        wanted: positions that must be on the target at the end, and are then read back.
+        wanted: positions that must be on the target at the end, where they are read back.
         todo: rows of `wanted` that are not committed yet.
         doomed: groups to delete that still exist on the target.
-        since: group -> number of positions that changed after the plan was made; these are left alone.
+        since: group -> number of positions that another writer changed after the plan was made; the restore does not
+            change these positions.
     """
 
     def __init__(self, wanted: pd.DataFrame, todo: pd.DataFrame, doomed: list[str], since: dict[str, int]) -> None:
@@ -206,7 +212,10 @@ class RemainingRestore:
 
     @classmethod
     def of(cls, rows: pd.DataFrame, held: pd.DataFrame, overwrites: bool) -> RemainingRestore:
-        """Compare the plan's rows with the positions that the groups have on the target now (`held`)."""
+        """Compare the plan's rows with the positions that the groups have on the target now (`held`).
+
+        With `overwrites`, positions that another writer changed are restored, too.
+        """
         rows_now = with_held_position(rows.rename(columns={"now": "planned"}), held, "now")
         writes, deletes = (rows_now[rows_now["action"] == action] for action in (WRITE, DELETE))
         done, as_planned = (
@@ -230,7 +239,7 @@ class RemainingRestore:
 
 
 def new_groups(deletes: pd.DataFrame, held: pd.DataFrame) -> set[str]:
-    """Groups to be deleted that now have a position which the plan does not list."""
+    """Return the groups to be deleted that now have a position which the plan does not list."""
     planned_places = set(zip(*(deletes[name].tolist() for name in PLACE), strict=True))
     doomed = set(deletes["group"])
     return {
@@ -241,9 +250,11 @@ def new_groups(deletes: pd.DataFrame, held: pd.DataFrame) -> set[str]:
 
 
 def refuse_unlike(ledger: pd.DataFrame, doomed: list[str], after: pd.DataFrame, refused: dict[str, str]) -> None:
-    """Raise ReadBackFailed unless all positions were read back as wanted and groups to delete have none left.
+    """Raise ReadBackFailed unless all positions were read back as wanted, and all groups to delete are gone.
 
     Args:
+        ledger: as of `ledger_frame`.
+        doomed: groups to delete.
         after: positions on the target after the restore.
         refused: group that could not be deleted -> the broker's error.
     """
@@ -257,6 +268,7 @@ def refuse_unlike(ledger: pd.DataFrame, doomed: list[str], after: pd.DataFrame, 
         raise ReadBackFailed(
             f"{len(wrong)} positions and {len(remaining_groups)} groups were not read back as planned",
             details,
-            "Stop the consumers of these groups, then clear restore_positions. The ledger beside the evidence lists"
-            " every position.",
+            "Stop the consumers of these groups. Then clear the Airflow task restore_positions, which writes the"
+            " remaining positions. The newest file restored-*.parquet in the run's evidence folder lists every position"
+            " to restore, with the position that was read back and the broker's error.",
         )

@@ -1,4 +1,4 @@
-"""Submit Spark jobs, which read and write files; they get the clusters' logins by environment variables only."""
+"""Submit Spark jobs, which read and write files and get the clusters' logins by environment variables only."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from kafka_dr.errors import Contradiction, SparkFailed
 from kafka_dr.procedure.run import Run
 
 _INPUT_SECONDS = 300.0
-#: Name of the file that tells the job that no input will come.
+#: Name of the file on which the job ends, because no input will come.
 _FAILED = "failed"
 
 
 def run_spark_job(
     procedure: Run, context: Any, job: str, write: Callable[[Path], dict[str, Any]], failure_reason: str
 ) -> Path:
-    """Run one of `spark/jobs` and return its output folder; its input is written while Spark starts, to save time.
+    """Run one of `spark/jobs` and return its output folder; to save time, write the input while Spark starts.
 
     Args:
         job: the job's name, also the stem of its file.
-        write: writes all input files into a folder and returns the content of job.json, which is written last.
-        failure_reason: the error's reason if the job ends without a result.
+        write: function that writes all input files but job.json into a folder, and returns the content of job.json.
+        failure_reason: first sentence of the error message if the job ends without a result.
 
     Raises:
         SparkFailed: the job ended without a result.
     """
-    # Each try has folders of its own, named after its epoch: an orphaned job of an earlier try may still use its own.
+    # Each try has folders named after its epoch, because a job of an earlier try may still use the earlier folders.
     input_folder, output_folder = (
         procedure.artifacts.folder / f"{job}-{procedure.lease.epoch}{part}" for part in (".input", "")
     )
@@ -49,7 +49,7 @@ def run_spark_job(
         try:
             submit_job(procedure, context, job, input_folder, output_folder, failure_reason)
         except SparkFailed:
-            # If writing the input failed, the job only reports that it is missing: raise the error of the writing.
+            # If writing the input failed, the job only reports that input is missing: raise the error of the writing.
             if inputs.done() or (input_folder / _FAILED).exists():
                 inputs.result()
             raise
@@ -57,7 +57,7 @@ def run_spark_job(
 
 
 def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
-    """Write a frame as the input file `name`.parquet; an empty frame's text columns, which have no type, get one.
+    """Write a frame as the input file `name`.parquet; an empty frame's text columns get the type string.
 
     Raises:
         Contradiction: a topic's name is illegal in Kafka.
@@ -81,16 +81,16 @@ def _refuse_illegal_topics(frame: pd.DataFrame) -> None:
 
 
 def contract_frame(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
-    """Cast a frame of archived rows to the types that the Spark jobs expect.
+    """Return a frame of archived rows with the column types that the Spark jobs expect.
 
     Args:
-        never_null: columns of integers without null.
+        never_null: integer columns that have no null.
     """
     return frame.astype({"topic": object, "partition": "int32", **dict.fromkeys(never_null, "int64")})
 
 
 def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
-    """Write a job's input, job.json last; if that fails, create the file that tells the job that none will come."""
+    """Write a job's input, job.json last; if writing fails, create the file `failed`, on which the job ends."""
     try:
         (folder / "writing").write_text(json.dumps(write(folder)), encoding="utf-8")
         (folder / "writing").replace(folder / "job.json")
@@ -103,10 +103,10 @@ def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
 def submit_job(
     procedure: Run, context: Any, job: str, input_folder: Path, output_folder: Path, failure_reason: str
 ) -> None:
-    """Submit a job and wait for its end.
+    """Submit a job to Spark and wait until the job has ended.
 
     Raises:
-        SparkFailed: the job failed, or was killed after `spark_seconds`.
+        SparkFailed: the job failed, or was killed after the deadline `spark_seconds`.
     """
     procedure.systems.connections.check_spark(procedure.topology.spark.connection)
     home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))
@@ -141,20 +141,20 @@ def submit_job(
             raise SparkFailed(
                 failure_reason,
                 f"the Spark job had not ended after {limit:.0f} s, and was killed",
-                "Read in the task's log what Spark waited for; if the Spark job was still working, raise"
-                " `spark_seconds`.",
+                "Read in the log of this Airflow task what Spark waited for. If the Spark job was still working, raise"
+                " the deadline `spark_seconds`.",
             ) from None
         # The error of spark-submit holds the whole command line: show only the exit code.
         code = re.search(r"Error code is: (-?\d+)", str(error))
         exit_text = f"spark-submit ended with {code.group(1)}" if code else str(error)[:200]
-        raise SparkFailed(failure_reason, exit_text, "Read the ERROR lines in the task's log.") from None
+        raise SparkFailed(failure_reason, exit_text, "Read the ERROR lines in the log of this Airflow task.") from None
 
 
 @contextmanager
 def killed_after(seconds: float, submission: SparkSubmitOperator) -> Iterator[Event]:
-    """Kill the job after `seconds` and set the event that this yields, unless the `with` block has ended before.
+    """Yield an event; after `seconds`, kill the job and set the event, unless the `with` block has ended before.
 
-    By a timer thread, because signals reach only the main thread.
+    A timer thread does this, because signals reach only the main thread.
     """
     killed = Event()
 
@@ -172,6 +172,6 @@ def killed_after(seconds: float, submission: SparkSubmitOperator) -> Iterator[Ev
 
 
 def _input_seconds(procedure: Run) -> float:
-    """How many seconds the job waits for its input: at most until the fence's deadline, when its result is useless."""
+    """Return how many seconds the job waits for its input: at most until the deadline that ends the fence."""
     deadline = procedure.progress.fence_deadline()
     return _INPUT_SECONDS if deadline is None else max(1.0, min(_INPUT_SECONDS, deadline - time.time()))

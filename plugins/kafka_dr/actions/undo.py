@@ -1,4 +1,4 @@
-"""Parts of a rollback: close the target, lift the source's fence, resume replication, count records afterwards."""
+"""Parts of a rollback: fence the target, lift the source's fence, resume replication, count records afterwards."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import Undo, left_to_undo
 from kafka_dr.vocabulary import Entry, Step
 
-#: Longest wait for a first record written by a client and a first mirrored record; if none comes, 0 is reported.
+#: Longest wait, in seconds, for a first record of a client and a first mirrored record; then 0 is reported.
 _FIRST_RECORD_SECONDS = 10.0
 _POLL_SECONDS = 0.2
-#: How long a connector whose source may be dead has to run again.
+#: How long, in seconds, to wait until a connector runs again if its source may not answer.
 _LOST_SOURCE_SECONDS = 20.0
 _ON_RETURNED_CLUSTER = (
     Step.FENCE_RETURNED_CLUSTER,
@@ -38,17 +38,19 @@ _ON_RETURNED_CLUSTER = (
 
 
 def left_on_returned_cluster(procedure: Run) -> list[str] | None:
-    """Begun steps of a failback whose changes to the returned cluster are not undone; None if none was begun.
+    """Return the begun steps of a failback whose changes to the returned cluster remain; None if none has begun.
 
-    Its fence stays above all: while clients work on the new primary, none may write on the returned cluster.
+    The fence on the returned cluster remains, too: while clients work on the new primary, no client may write on the
+    returned cluster.
     """
     return [step.value for step in _ON_RETURNED_CLUSTER if procedure.progress.began(step) is not None] or None
 
 
 def probe_refused_by(procedure: Run) -> dict[str, str]:
-    """Broker -> its answer, of those that still refuse the probe's write after the fence was lifted; {} if none.
+    """Wait up to 10 s until no broker of the source refuses the probe's write after the fence was lifted.
 
-    Waits up to 10 s until no broker refuses.
+    Returns:
+        Broker id -> answer, of the brokers that still refuse; {} if none refuses, or without a probe or an authorizer.
     """
     ends_at = time.monotonic() + min(_FIRST_RECORD_SECONDS, procedure.request.deadlines.fence_seconds)
     while True:
@@ -65,10 +67,11 @@ def count_mirrored_records(procedure: Run, drain_answer: DrainHookAnswer) -> dic
     """Count the records that clients write on the source after the rollback, and those that are mirrored.
 
     Args:
-        drain_answer: the drain hook's answer; if producers run, first records are waited for up to 10 s.
+        drain_answer: the drain hook's answer; if producers run, wait up to 10 s for first records.
 
     Returns:
-        Fields of SourceReturned: both counts, or why they failed. {} without a forecast: the topics are unknown.
+        Fields of SourceReturned: both counts (numbers of offsets), or why records could not be counted. {} without a
+        forecast, because the topics are then unknown.
     """
     if procedure.progress.done(FailoverForecast) is None:
         return {}
@@ -95,7 +98,7 @@ def _count_new_records(procedure: Run, drain_answer: DrainHookAnswer) -> dict[st
 
 
 def _sum_log_ends(procedure: Run, remote: dict[TopicPartition, TopicPartition]) -> tuple[int, int]:
-    """Sum of all log ends on the source, and on the target.
+    """Return the sum of all log ends on the source, and the sum of all log ends on the target.
 
     Args:
         remote: source partition -> target partition.
@@ -106,9 +109,9 @@ def _sum_log_ends(procedure: Run, remote: dict[TopicPartition, TopicPartition]) 
 
 
 def list_undos(procedure: Run) -> list[Undo]:
-    """What a rollback has to undo, in order, by the intents of the run's steps and of the watcher for this run.
+    """Return what a rollback has to undo, in order, by the intents of this run and of the watcher for this run.
 
-    What an earlier try of the rollback has done does not count: a repeated rollback undoes everything again.
+    A repeated rollback undoes everything again, also what an earlier try of return_to_source has undone.
     """
     progress = procedure.progress
     intents, parts = progress.entries(Entry.INTENT), parts_of(procedure.flow)
@@ -116,18 +119,19 @@ def list_undos(procedure: Run) -> list[Undo]:
 
 
 def close_target(procedure: Run, denials: list[AclEntry]) -> None:
-    """Fence the target again: add the DENY entries that were removed to let clients in.
+    """Fence the target again: add the DENY entries that open_target removed from the target.
 
     Raises:
-        ReadBackFailed: an entry is missing afterwards.
-        Refusal: open_target is done, or clients have written on the target; then there is no rollback.
+        ReadBackFailed: a DENY entry is missing afterwards.
+        Refusal: open_target is done, or clients have written on the target; then no rollback is possible.
     """
     if procedure.progress.done(TargetOpened) is not None:
         raise Refusal(
             "The target is open",
-            "open_target is done",
-            "Do not clear return_to_source: clear the failed step after open_target, or move clients back later with"
-            " failback.",
+            f"open_target is done: clients may write on {procedure.request.target}. This try of return_to_source"
+            " changed nothing",
+            "Do not clear return_to_source: clear the failed step after open_target with its downstream tasks. To move"
+            " clients back later, run failback.",
         )
     procedure.authority.hold()
     procedure.systems.target_acls.add(denials)
@@ -145,18 +149,20 @@ def close_target(procedure: Run, denials: list[AclEntry]) -> None:
         raise Refusal(
             "Clients already wrote on the target",
             first_few(moved),
-            "Clear open_target, so that the procedure continues to the target: a return would strand these records.",
+            "The target is fenced again. Clear open_target with its downstream tasks: the procedure then continues to"
+            " the target. A return to the source would strand these records.",
         )
 
 
 def resume_replication(procedure: Run, names: list[str]) -> dict[str, Any]:
-    """Resume the connectors that this run stopped; return the fields of SourceReturned about them.
+    """Resume the connectors that this run stopped; return the fields of SourceReturned about the connectors.
 
-    If the source is declared lost, in a failback, or in dedicated mode, resuming may be impossible: then the fields
-    say why, and no error is raised. A run that only listed the records of a source that clients have left resumes
-    nothing: the flow would copy stranded records into topics in which clients work.
+    If the source is declared lost, in a failback, or in dedicated mode, connectors may be impossible to resume: the
+    field `replication_left_stopped` then has the reason, and no error is raised. A run that only listed the
+    records of a source that clients have left resumes nothing: the flow would copy stranded records into topics in
+    which clients work.
     """
-    # In a failback the returned cluster may fail again: as it has no clients, it must not block rollback and lease.
+    # In a failback the returned cluster, which has no clients, may fail again: the rollback must not depend on it.
     flows_back = procedure.progress.began(Step.FENCE_RETURNED_CLUSTER) is not None
     if not procedure.progress.without_source and not flows_back and procedure.flow.connect:
         return {"connectors_resumed": _resume_connectors(procedure, names, procedure.request.deadlines.stop_seconds)}
@@ -180,7 +186,7 @@ def _resume_connectors(procedure: Run, names: list[str], seconds: float) -> list
     worker = procedure.mirror_maker(procedure.flow)
     for name in names:
         procedure.authority.hold()
-        # A checkpoint connector without groups has no tasks; nor has a source connector whose source is dead.
+        # A checkpoint connector without groups has no tasks; nor has a source connector whose source does not answer.
         worker.resume(
             name,
             deadline=seconds,
@@ -190,10 +196,10 @@ def _resume_connectors(procedure: Run, names: list[str], seconds: float) -> list
 
 
 def lift_source_fence(procedure: Run, step: str, fence: list[AclEntry]) -> int:
-    """Remove the fence's ACL entries from the source and read the ACLs back; return the number of these entries.
+    """Remove the fence's ACL entries from the source and read the ACLs back; return the number of these ACL entries.
 
     Raises:
-        ReadBackFailed: an entry is still on the source.
+        ReadBackFailed: an ACL entry of the fence is still on the source.
     """
     if not fence:
         return 0

@@ -22,13 +22,13 @@ from kafka_dr.vocabulary import PROBE_TOPIC, Entry
 
 
 def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
-    """Add the scope's missing DENY entries on the source and read the ACLs back.
+    """Add the DENY entries of the scope that are missing on the source, and read the ACLs back.
 
     Returns:
-        All ACL entries that this procedure has added on the source; [] without an authorizer.
+        All ACL entries that this procedure has added on the source; [] if the source has no authorizer.
 
     Raises:
-        FenceNotProven: by the ACLs read back some client may still act.
+        FenceNotProven: by the ACLs read back, a client still has a right of the scope.
     """
     rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
     if not rules.authorizer:
@@ -46,8 +46,8 @@ def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
         raise FenceNotProven(
             "Clients may still act on the source",
             first_few(still_open),
-            "Check the ACL entries of these principals: the DENY entries of the fence do not cover all rights. Then"
-            " start a new run.",
+            "List the ACL entries of these principals on the source, and find out which user or program adds rights or"
+            " removes DENY entries. Then start a new run.",
         )
     return added_entries(procedure)
 
@@ -58,7 +58,7 @@ class WriteFence:
 
     Attributes:
         added: number of all ACL entries that the procedure has added on the source.
-        refusing: ids of the brokers that refused the probe's write; None without a probe or an authorizer.
+        refusing: ids of the source's brokers that refused the probe's write; None without a probe or an authorizer.
         authorizer: whether the source has an authorizer; without one no ACL entry was added.
     """
 
@@ -73,11 +73,11 @@ class WriteFence:
 
 
 def fence_writes(procedure: Run, step: str, topics: Iterable[str]) -> WriteFence:
-    """Deny clients' writes to these topics of the source by ACL, and prove the denial on every broker.
+    """Deny clients' writes to these topics of the source by ACL, and prove the denial on every broker of the source.
 
     Raises:
-        FenceNotProven: by the ACLs some client may still write.
-        DeadlinePassed: some broker did not refuse the probe's write in time.
+        FenceNotProven: by the ACLs a client still has the right to write.
+        DeadlinePassed: a broker did not refuse the probe's write within `fence_seconds`.
     """
     added = add_fence(procedure, step, FenceScope.writes([*topics, PROBE_TOPIC]))
     refusing = refused_on_every_broker(procedure, step)
@@ -85,9 +85,10 @@ def fence_writes(procedure: Run, step: str, topics: Iterable[str]) -> WriteFence
 
 
 def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
-    """Wait until all brokers of the source refuse the probe's write for lack of rights; return the brokers' ids.
+    """Wait until all brokers of the source refuse the probe's write with an authorization error.
 
-    None without a probe or an authorizer.
+    Returns:
+        The brokers' ids, sorted; None, without waiting, if the source has no probe or no authorizer.
     """
 
     def refused() -> list[int] | None:
@@ -103,12 +104,15 @@ def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
 
 
 def added_entries(procedure: Run) -> list[AclEntry]:
-    """ACL entries on the source that this procedure, or the watcher on its behalf, added or meant to add."""
+    """Return the ACL entries that this procedure, or the watcher for it, added or meant to add on the source."""
     return list(added_acl_entries(procedure.progress.entries(Entry.INTENT), procedure.request.source))
 
 
 def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
-    """Broker id of the source -> its answer to the probe's write; None without a probe or an authorizer."""
+    """Let the probe write to every broker of the source; return broker id -> answer.
+
+    None if the topology names no probe for the source, or if the source has no authorizer.
+    """
     probe = procedure.systems.probe(procedure.request.source)
     if probe is None or not source_rules(procedure).authorizer:
         return None
@@ -119,15 +123,15 @@ def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
 
 
 def refused_by_rights(answer: WriteResult) -> bool:
-    """Whether a write was refused for lack of rights: only such a refusal proves a fence."""
+    """Whether a broker refused a write with an authorization error: only such a refusal proves a fence."""
     return isinstance(answer, WriteRefused) and answer.by_authorization
 
 
 def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
-    """Broker id -> a partition of the probe's topic that the broker leads; the topic is created if it is missing.
+    """Return broker id -> a partition of the probe's topic that the broker leads; create the topic if it is missing.
 
     Raises:
-        FenceNotProven: a broker leads no partition, so that the fence cannot be proven on it.
+        FenceNotProven: a broker leads no partition, and so the fence cannot be proven on that broker.
     """
     brokers = sorted(broker.id for broker in cluster.brokers())
     if PROBE_TOPIC not in cluster.topics([PROBE_TOPIC]):
@@ -138,15 +142,20 @@ def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
     if unproven:
         raise FenceNotProven(
             "Some brokers lead no partition of the probe's topic",
-            f"brokers {unproven}",
-            f"Delete the topic {PROBE_TOPIC} on {cluster.alias}; then start a new run, or clear return_to_source if"
-            " that step failed. The topic is created again with a partition on each broker.",
+            f"brokers {unproven} of {cluster.alias}",
+            f"Delete the topic {PROBE_TOPIC} on {cluster.alias}. Then clear return_to_source if that step failed;"
+            f" otherwise start a new run. Switchback creates {PROBE_TOPIC} again, with a partition on each broker.",
         )
     return led
 
 
 def make_probe_topic(cluster: KafkaCluster, brokers: Sequence[int], **limits: Any) -> None:
-    """Create the probe's topic with one partition on each of these brokers; `limits` are passed to create_topic."""
+    """Create the probe's topic with one partition on each broker.
+
+    Args:
+        brokers: ids of the cluster's brokers.
+        limits: further arguments of `create_topic`, such as its timeout.
+    """
     cluster.create_topic(
         PROBE_TOPIC,
         len(brokers),

@@ -1,4 +1,4 @@
-"""Fence by the site's fence hook, which keeps clients away from a cluster (firewall, proxy, DNS)."""
+"""Fence the source by the site's fence hook, which keeps clients away from a cluster (firewall, proxy, DNS)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kafka_dr.procedure.run import Run
 
 
 def ask_fence_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
-    """Ask the fence hook to fence the source, and read its state back; None without a fence hook.
+    """Ask the fence hook to fence the source, and read the hook's state back; return the hook's answer.
 
-    If the hook is silent, the answer says "not fenced" and holds the error.
+    None if the topology names no fence hook. If the hook does not answer, `fenced` is False and `error` has the reason.
     """
     hook, source = procedure.systems.fence_hook, procedure.request.source
     if hook is None:
@@ -26,14 +26,14 @@ def ask_fence_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
 
 
 def asked_fence_hook(procedure: Run) -> bool:
-    """Whether this procedure asked, or meant to ask, the fence hook to fence the source, by its intents."""
+    """Whether this procedure asked, or meant to ask, the fence hook to fence the source, by intents in the journal."""
     return bool(procedure.progress.facts(FenceHookToAsk))
 
 
 def lift_fence_hook(procedure: Run) -> FenceHookAnswer | None:
-    """Have the fence hook lift the fence that this procedure asked for; return its state after that.
+    """Have the fence hook lift the fence on the source that this procedure asked for; return the hook's new state.
 
-    None without a fence hook, or if this procedure did not ask for a fence.
+    None if the topology names no fence hook, or if this procedure did not ask for a fence.
 
     Raises:
         HookUnavailable: the hook does not answer.
@@ -49,6 +49,7 @@ def lift_fence_hook(procedure: Run) -> FenceHookAnswer | None:
         raise ReadBackFailed(
             "The fence hook still reports the source as fenced",
             answer.by,
-            "Repair the fence hook, or lift its fence on the source manually; then clear return_to_source.",
+            "Clients still cannot use the source. Read the log of the fence hook's server, or lift the hook's fence on"
+            " the source manually; then clear return_to_source.",
         )
     return FenceHookAnswer(**vars(answer))

@@ -22,10 +22,11 @@ from kafka_dr.procedure.entries import TransactionsOpen, TransactionsToAbort, fa
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
 
-#: Kafka's tool is asked about a transaction only after this time: most end sooner, and a call takes a second or two.
+#: Seconds after a transaction's first description until Kafka's transaction tool is asked: most transactions end
+#: sooner, and a call of the tool takes a second or two.
 ASK_AFTER_SECONDS = 3.0
-#: How long application and broker have to end a transaction, from its first description in the journal on, before the
-#: procedure may abort it.
+#: Seconds that application and broker have to end a transaction, from its first description in the journal on, before
+#: the procedure aborts it.
 END_AFTER_SECONDS = 5.0
 _MOST_NAMED_PER_LOOK = 10
 _MOST_NOTED_PER_LOOK = 200
@@ -34,7 +35,7 @@ Key = tuple[str, int, int]
 
 
 def transaction_tool(procedure: Run) -> TransactionTool | None:
-    """Kafka's own transaction tool, connected to the source; None if the topology states no `kafka_tools`."""
+    """Return Kafka's own transaction tool for the source; None if the topology states no `kafka_tools`."""
     jars, alias = procedure.topology.kafka_tools, procedure.request.source
     return (
         TransactionTool(jars, procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection), alias)
@@ -44,7 +45,10 @@ def transaction_tool(procedure: Run) -> TransactionTool | None:
 
 
 class OpenTransactions:
-    """Open transactions on the fenced source; described in the journal, so that a resumed step continues the wait."""
+    """Describes open transactions on the fenced source in the journal, and aborts them if the plan says so.
+
+    A resumed step reads the descriptions from the journal and continues the wait.
+    """
 
     def __init__(self, procedure: Run, step: str) -> None:
         self._procedure, self._step = procedure, step
@@ -52,14 +56,16 @@ class OpenTransactions:
         self._reports: list[str] = []
 
     def look(self, waiting: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> str:
-        """Describe open transactions in the journal, and abort them if the plan allows it and it is time.
+        """Describe open transactions in the journal; abort transactions that are open for END_AFTER_SECONDS.
+
+        Transactions are aborted only if the plan has `abort_open_transactions`.
 
         Args:
-            waiting: partition -> last stable offset, of partitions where it lies below the log end.
-            ends: partition -> log end, of at least these partitions.
+            waiting: source partition -> last stable offset, of partitions with a log end above the last stable offset.
+            ends: source partition -> log end, of at least these partitions.
 
         Returns:
-            One line about the transactions that are open, and what could not be done.
+            One line of text: the open transactions, and why some could not be described or aborted.
         """
         self._reports = []
         named = self._first_namings()
@@ -110,10 +116,10 @@ class OpenTransactions:
         ]
 
     def _describe_by_log(self, spans: Mapping[TopicPartition, OffsetSpan]) -> list[OpenTransaction]:
-        """Each partition's oldest open transaction: its start offset, and the timestamp of its first record.
+        """Return each partition's oldest open transaction, with start offset and timestamp of the first record.
 
         Args:
-            spans: partition -> offsets from its last stable offset to its log end.
+            spans: source partition -> offsets from its last stable offset to its log end.
         """
         if not spans:
             return []
@@ -133,7 +139,7 @@ class OpenTransactions:
         ]
 
     def _first_namings(self) -> dict[Key, tuple[float, OpenTransaction]]:
-        """Transaction key -> time of its first description (seconds since 1970), and its newest description."""
+        """Return transaction key -> time of its first description (seconds since 1970), and newest description."""
         named: dict[Key, tuple[float, OpenTransaction]] = {}
         notes = self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)
         for entry, note in facts_of(notes, TransactionsOpen):
@@ -143,9 +149,9 @@ class OpenTransactions:
         return named
 
     def _still_open(self, waiting: Mapping[TopicPartition, int]) -> list[tuple[float, OpenTransaction]]:
-        """Described transactions that are still open, each with the time of its first description.
+        """Return described transactions that are still open, each after the time of its first description.
 
-        A transaction that began below the last stable offset has ended.
+        A transaction that began below its partition's last stable offset has ended.
         """
         named = sorted(self._first_namings().items())
         return [
@@ -174,8 +180,8 @@ class OpenTransactions:
             return
         if not sees_all and any(transaction.transactional_id is None for transaction in due):
             self._reports.append(
-                "a transaction that no coordinator lists is aborted only if the orchestrator may DESCRIBE every"
-                " transactional id"
+                "a transaction that no coordinator lists is aborted only if the orchestrator's principal has the right"
+                " DESCRIBE on every transactional id of the source"
             )
 
     def _record_intent(self, to_abort: list[OpenTransaction]) -> None:
@@ -217,7 +223,7 @@ def _key(transaction: OpenTransaction) -> Key:
 
 
 def named_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
-    """Every transaction that `step` described as open, in the order of their first descriptions."""
+    """Return every transaction that `step` described as open, in the order of the first descriptions."""
     return _unique(
         transaction
         for note in procedure.progress.facts(TransactionsOpen, step)
@@ -226,7 +232,7 @@ def named_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
 
 
 def aborted_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
-    """Every transaction that `step` aborted or meant to abort, by its intents in the journal."""
+    """Return every transaction that `step` aborted or meant to abort, by the intents of `step` in the journal."""
     return _unique(
         transaction
         for intent in procedure.progress.facts(TransactionsToAbort, step)
@@ -239,10 +245,10 @@ def _unique(transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
 
 
 def transactions_can_be_ended(procedure: Run) -> None:
-    """If the run may abort open transactions, prove before any fence that Kafka's tool can do it.
+    """If param abort_open_transactions is set, prove, before any fence, that Kafka's tool can abort transactions.
 
     Raises:
-        NotReady: it cannot.
+        NotReady: the tool cannot list or abort transactions on the source.
     """
     tool = transaction_tool(procedure) if procedure.request.abort_open_transactions else None
     try:
@@ -252,6 +258,7 @@ def transactions_can_be_ended(procedure: Run) -> None:
         raise NotReady(
             "Kafka's transaction tool cannot abort open transactions",
             str(error),
-            "Repair what the message names and start a new run, or start a new run without abort_open_transactions:"
-            " that run waits until open transactions end.",
+            f"No fence was set. Correct what this error names (on {procedure.request.source}, or `kafka_tools` in the"
+            " topology) and start a new run; or start a new run without abort_open_transactions, which waits until open"
+            " transactions end.",
         ) from None

@@ -8,12 +8,12 @@ from kafka_dr.procedure.run import Run
 
 
 def source_rules(procedure: Run) -> AclRules:
-    """What the source's current ACL entries allow; `authorizer` is False if the source has no authorizer."""
+    """Read the source's current ACL entries; `authorizer` is False if the source has no authorizer."""
     return _rules(procedure, procedure.systems.source_acls, procedure.request.source)
 
 
 def target_rules(procedure: Run) -> AclRules:
-    """What the target's current ACL entries allow; `authorizer` is False if the target has no authorizer."""
+    """Read the target's current ACL entries; `authorizer` is False if the target has no authorizer."""
     return _rules(procedure, procedure.systems.target_acls, procedure.request.target)
 
 

@@ -1,4 +1,4 @@
-"""Stable log ends: the last proof of a fence, because a super user passes every ACL."""
+"""Wait for stable log ends, the last proof of a fence, because ACLs do not stop the writes of a super user."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from kafka_dr.procedure.run import Run
 def wait_for_stable_ends(
     procedure: Run, step: str, partitions: list[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], float]:
-    """Wait until no log end of the source moves and no transaction is open.
+    """Wait until no log end of these source partitions moves and no transaction is open.
 
     Returns:
-        The log ends (the cut-off), and the seconds since the step began.
+        Source partition -> log end (the cut-off), and the number of seconds since the step began.
 
     Raises:
-        FenceNotProven: records still arrive, or transactions are still open, at their deadline; the error names them.
+        FenceNotProven: records still arrived `fence_seconds` after the fence was begun, or transactions were still open
+            after `transaction_seconds`; the error names the newest records, or the transactions.
     """
     ends = StableLogEnds(procedure, step, partitions)
     deadlines = procedure.request.deadlines
@@ -45,11 +46,11 @@ class StableLogEnds:
         self._transactions = OpenTransactions(procedure, step)
 
     def look(self) -> dict[TopicPartition, int]:
-        """Return the log ends if none moved within `stable_seconds` and no transaction is open.
+        """Return source partition -> log end if no log end moved within `stable_seconds` and no transaction is open.
 
         Raises:
-            NotYet: a log end moved, or a transaction is open.
-            FenceNotProven: the same, and the deadline is over.
+            NotYet: a log end moved, or a transaction is open, and the deadline is not over.
+            FenceNotProven: records arrived, or a transaction is open, and the deadline is over.
         """
         source, deadlines = self._procedure.systems.source, self._procedure.request.deadlines
         before = source.ends(self._partitions)
@@ -93,9 +94,12 @@ _TRANSACTION_REMEDIES = (
 
 
 def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list[str]:
-    """Describe the newest record of each source partition that has records from these log ends on; [] if none has.
+    """Return, as text, the newest record of each source partition that has records from its offset in `moving` on.
 
-    The end marker of a transaction moves a log end, too, but is no record.
+    [] if no partition has such records. The end marker of a transaction moves a log end, too, but is no record.
+
+    Args:
+        moving: source partition -> an earlier log end, which the partition's log has passed.
     """
     if not moving:
         return []
@@ -111,9 +115,9 @@ def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list
 
 
 def describe_record(record: Record) -> str:
-    """Describe a record so that its writer can be found: offset, time, size, and the key's hash.
+    """Return text about a record by which its writer can be found: offset, time, the key's hash, and size.
 
-    The key itself is not shown: it may be personal data.
+    The text does not contain the key, because a key may be personal data.
     """
     at = (
         "no timestamp"

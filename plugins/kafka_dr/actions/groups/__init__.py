@@ -1,1 +1,1 @@
-"""Consumer groups: which groups move, and the proof that they are at rest."""
+"""Consumer groups: which groups move, and the proof that no consumer of these groups commits."""

@@ -1,4 +1,4 @@
-"""Wait until groups have no members, and read committed positions while no consumer commits."""
+"""Wait until groups on the source have no members, read their positions, and prove that no position changes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import COMMITS_TOPIC
 
 _COMMITS_SECONDS = 5.0
-#: Up to this number positions are read again, which takes a second; of more, an unchanged __consumer_offsets is proof.
+#: Up to this number, positions are read again as proof, which takes a second. For more, unchanged log ends of
+#: __consumer_offsets are the proof.
 READ_AGAIN_UP_TO = 50_000
 
 
 def excluded_now(procedure: Run) -> list[ExcludedNow]:
-    """The excluded groups, each with its current number of members on the source."""
+    """Return the groups that the plan excludes, each with its current number of members on the source."""
     excluded = excluded_groups(procedure)
     active = active_groups(procedure.systems.source, [exclusion.group for exclusion in excluded])
     members = {name: len(info.members) for name, info in active.items()}
@@ -36,7 +37,7 @@ def excluded_now(procedure: Run) -> list[ExcludedNow]:
 
 
 def active_groups(cluster: KafkaCluster, groups: list[str]) -> dict[str, GroupInfo]:
-    """Name -> description of those of these groups that have members on the cluster now."""
+    """Return name -> description of the given groups that have members on the cluster now."""
     descriptions = cluster.groups()
     return {name: descriptions[name] for name in groups if name in descriptions and not descriptions[name].empty}
 
@@ -45,7 +46,7 @@ def wait_until_empty(procedure: Run, step: str, groups: list[str]) -> None:
     """Wait until none of these groups has a member on the source.
 
     Raises:
-        DeadlinePassed: groups still have members; the error names them and says what to do.
+        DeadlinePassed: groups still have members; the error names these groups and says what to do.
     """
     remaining: list[str] = []
 
@@ -80,10 +81,10 @@ def _remedy(remaining: list[str]) -> str:
 
 
 def commits_end(procedure: Run) -> dict[str, int]:
-    """Partition (as text) of the source's topic __consumer_offsets -> log end.
+    """Return partition number (as text) of the source's topic __consumer_offsets -> log end.
 
-    While no log end moves, no position changes; commits of other groups move them, too. {} if the topic is not
-    visible, as on some hosted clusters.
+    While none of these log ends moves, no group's position changes. {} if the topic is not visible, as on some hosted
+    clusters.
     """
     try:
         topics = procedure.systems.source.topics([COMMITS_TOPIC], timeout=_COMMITS_SECONDS)
@@ -97,13 +98,14 @@ def commits_end(procedure: Run) -> dict[str, int]:
 
 
 def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since: Mapping[str, int]) -> str | None:
-    """How the groups' positions on the source were proven to be unchanged, as text; None if one has changed.
+    """Prove that the groups' positions on the source are unchanged; return the kind of proof, None if one changed.
 
-    A topic __consumer_offsets without any record is no proof: such a source must store its commits elsewhere.
+    If no partition of __consumer_offsets has records, its log ends are no proof, because the source must then store
+    positions elsewhere.
 
     Args:
-        positions: as of `positions_frame`.
-        since: as of `commits_end`, read before `positions`.
+        positions: the groups' earlier positions, as of `positions_frame`.
+        since: log ends of __consumer_offsets before `positions` were read, as of `commits_end`.
     """
     if len(positions) > READ_AGAIN_UP_TO and any(since.values()) and commits_end(procedure) == since:
         return "no commit since drain_consumers"
@@ -116,9 +118,10 @@ def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since
 
 
 def positions_frame(procedure: Run, groups: list[str]) -> pd.DataFrame:
-    """Committed positions of these groups on the plan's topics of the source; pending transactions are waited for.
+    """Return these groups' positions on the plan's source topics; wait for transactions that commit positions.
 
-    One row per group, topic and partition, sorted; `position_at` is the time of reading, in ms since 1970.
+    One row per group, topic and partition, sorted: group, topic, partition, position, position_at (time of reading, in
+    milliseconds since 1970), policy (of the group).
     """
     read_at = int(time.time() * 1000)
     committed = positions_of(procedure.systems.source, groups)

@@ -1,4 +1,4 @@
-"""Groups that the group filter of a flow's checkpoint connector selects, and their positions."""
+"""Groups that the group filter of a flow's checkpoint connector selects, and the positions of these groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOVED_TYPES = ("classic", "consumer")
 
 
 def group_views(cluster: KafkaCluster) -> dict[str, GroupView]:
-    """Name -> state, type and members of every group of a cluster."""
+    """Return name -> state, type and members of every group of a cluster."""
     return {
         group.name: GroupView(
             group.state,
@@ -32,10 +32,13 @@ def group_views(cluster: KafkaCluster) -> dict[str, GroupView]:
 def held_in_scope(
     procedure: Run, groups: Mapping[str, GroupView], scope: Iterable[str], config: Mapping[str, str]
 ) -> pd.DataFrame:
-    """Committed positions on the source's topics in `scope`, of the groups that the flow's group filter selects.
+    """Return the positions on source topics in `scope` of all groups that the flow's group filter selects.
+
+    One row per position: group, topic, partition, position.
 
     Args:
         groups: all groups of the source.
+        scope: source topics.
         config: the checkpoint connector's configuration, which has the group filter.
     """
     selects = group_filter_of(config)
@@ -45,7 +48,7 @@ def held_in_scope(
 
 
 def groups_now(procedure: Run) -> list[str]:
-    """The plan's groups, and all groups that would be in a plan made now; without the groups that the plan excludes."""
+    """Return the plan's groups and all groups that a plan made now would have, without excluded groups; sorted."""
     worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
     positions = held_in_scope(
         procedure, group_views(procedure.systems.source), topics_with_positions(procedure), worker.config(name)

@@ -1,1 +1,1 @@
-"""What earlier procedures of the pair did, by the journal."""
+"""Read from the journal how earlier procedures moved clients between the pair's clusters and seeded the flows."""

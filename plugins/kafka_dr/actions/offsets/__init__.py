@@ -1,1 +1,1 @@
-"""Translate and commit groups' positions."""
+"""Translate groups' positions from the source to the target, and commit them on the target."""

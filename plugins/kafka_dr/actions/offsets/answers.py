@@ -1,4 +1,4 @@
-"""Check that the translation job answered every position, and sum up re-reads by group."""
+"""Check that the translation has a row for every position, and sum up re-reads by group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = ["group", "topic", "partition", "position"]
 
 
 def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
-    """Raise Contradiction unless every committed position has exactly one translated row."""
+    """Raise Contradiction unless `rows` has exactly one row for each of the source's `positions`."""
     if len(positions) == len(rows) and _same_rows(positions[KEY], rows[KEY]):
         return
     asked, answered = (set(map(tuple, frame[KEY].to_numpy())) for frame in (positions, rows))
@@ -24,12 +24,13 @@ def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
         raise Contradiction(
             "The translation does not have exactly one row for every position",
             f"{len(asked)} positions, {len(rows)} rows; positions without a row: {missing}",
-            "The procedure returns to the source by itself. Read the log of the task, then start a new run.",
+            "The procedure returns to the source by itself. Read the log of the Airflow task translate_offsets; then"
+            " start a new run.",
         )
 
 
 def _same_rows(first: pd.DataFrame, second: pd.DataFrame) -> bool:
-    """Whether two frames have the same rows in any order, by 64-bit hashes, because comparing tuples takes seconds."""
+    """Whether two frames have the same rows in any order, by 64-bit hashes: comparing tuples would take seconds."""
     normalised = [
         frame.astype({"group": object, "topic": object, "partition": "int64", "position": "int64"})
         for frame in (first, second)
@@ -44,10 +45,11 @@ _GROUPS_NAMED = 20
 
 
 def rereads_by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Groups that would re-read most records from MirrorMaker 2's checkpoints, with this translation's bound.
+    """Return the groups that would re-read most records if they began at MirrorMaker 2's checkpoints, most first.
 
-    Both figures are sums over the group's partitions. `bound` is null if any position of the group has no bound;
-    `mirror_maker` counts only positions with a checkpoint. Groups without such re-reads are left out.
+    At most 20 rows: `group`; `mirror_maker` (these re-reads, of positions with a checkpoint); `bound` (the bound of
+    re-reads by this translation; null if a position of the group has no bound). Both numbers are sums over the group's
+    partitions.
     """
     codes, names = rank_names(rows["group"])
     by_group = rows.groupby(codes)

@@ -1,4 +1,4 @@
-"""Topics on the target that clients will write to and that MirrorMaker 2 has not filled."""
+"""Find and create topics that clients will write to on the target and that MirrorMaker 2 did not mirror."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from kafka_dr.vocabulary import Step
 
 
 def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, int]]:
-    """Target topic that clients will write to and that is not mirrored -> log start of each partition.
+    """Return topic of `not_mirrored` -> log start of each of its partitions on the target.
 
-    0 for the partitions of a topic that does not exist yet. {} if all clients' topics are mirrored under their names.
+    0 for the partitions of a topic that the target does not have. {} if all clients' topics are mirrored under their
+    names.
     """
     topics = not_mirrored(procedure)
     if not topics:
@@ -26,7 +27,7 @@ def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, i
 
 
 def missing_topics(procedure: Run) -> dict[str, int]:
-    """Topic that clients will write to and that the target lacks -> number of partitions, by the plan."""
+    """Return topic that clients will write to and that the target lacks -> number of partitions, by the plan."""
     topics = not_mirrored(procedure)
     existing = procedure.systems.target.topics(topics) if topics else {}
     planned = procedure.progress.move().planned.topics
@@ -34,7 +35,10 @@ def missing_topics(procedure: Run) -> dict[str, int]:
 
 
 def create_missing_topics(procedure: Run) -> None:
-    """Create on the target the topics of `missing_topics`, with partitions and configs of the source's topics."""
+    """Create on the target the topics of `missing_topics`, with as many partitions as the source's topics.
+
+    Settings are those of `configs_of_clients_topics`, without settings that depend on the cluster.
+    """
     missing = missing_topics(procedure)
     if not missing:
         return
@@ -46,7 +50,7 @@ def create_missing_topics(procedure: Run) -> None:
 
 
 def not_mirrored(procedure: Run) -> list[str]:
-    """Clients' topics whose copy on the target has another name, or did not exist when MirrorMaker 2 was stopped."""
+    """Return clients' topics whose copy has another name, or did not exist when MirrorMaker 2 was stopped."""
     plan, stopped = procedure.progress.move().planned, procedure.progress.done(MirrorMakerStopped)
     boundary = None if stopped is None else procedure.artifacts.load(stopped.boundary)
     mirrored = {planned.remote for planned in plan.topics} if boundary is None else set(boundary["topic"])
@@ -56,17 +60,17 @@ def not_mirrored(procedure: Run) -> list[str]:
 
 
 def configs_of_clients_topics(procedure: Run, topics: list[str]) -> dict[str, Settings]:
-    """Topic -> its configs on the source; if the source is lost, those of its copy, which MirrorMaker 2 sets alike."""
+    """Return topic -> its settings on the source; if the source is declared lost, settings of the target's copy."""
     if not procedure.progress.without_source:
         return procedure.systems.source.configs(topics)
     remote = {topic: procedure.naming.remote(procedure.flow.source, topic) for topic in topics}
     copy_configs = procedure.systems.target.configs(list(remote.values()))
-    # A topic that was never mirrored has no copy: it is created with the target's default configs.
+    # A topic that was never mirrored has no copy, and is created with the default settings of the target.
     return {topic: copy_configs.get(name, Settings({})) for topic, name in remote.items()}
 
 
 def local_partitions(procedure: Run) -> list[TopicPartition]:
-    """Partitions of the topics of `not_mirrored` that exist on the target."""
+    """Return the partitions that topics of `not_mirrored` have on the target."""
     topics = not_mirrored(procedure)
     infos = procedure.systems.target.topics(topics) if topics else {}
     return [TopicPartition(topic, p) for topic, info in sorted(infos.items()) for p in info.partitions]

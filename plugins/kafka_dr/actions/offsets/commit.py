@@ -1,4 +1,8 @@
-"""Compute groups' positions on the target, commit them to groups without members, and list them in a ledger."""
+"""Compute groups' positions on the target, commit them to groups without members, and list them in a ledger.
+
+The *ledger* is the file with one row per group and target partition that says which position was to be committed, and
+which position was read back.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +23,15 @@ from kafka_dr.vocabulary import TranslationClass
 
 
 def snapshot_taken(procedure: Run) -> Receipt | None:
-    """Receipt of the positions that groups had on the target before the procedure's first commit.
+    """Return the receipt of the positions that groups had on the target before the procedure's first commit.
 
-    None if that snapshot was not taken yet.
+    None if the journal has no receipt of this snapshot.
     """
     return next((note.snapshot for note in procedure.progress.facts(SnapshotTaken)), None)
 
 
 class ToCommit:
-    """Every position that commit_groups writes on the target; to compute them changes nothing on the clusters.
+    """Computes the positions that commit_groups writes on the target; changes nothing on the clusters.
 
     Attributes:
         groups: groups with a position to write, or with a position whose translation is `REFUSED`.
@@ -39,7 +43,7 @@ class ToCommit:
         self.groups = list(dict.fromkeys([*self._wanted["group"].tolist(), *self._refused["group"].tolist()]))
 
     def rows(self, held: pd.DataFrame) -> pd.DataFrame:
-        """Return the positions to write on the target, in order.
+        """Return the positions to write on the target, sorted: group, topic, partition, position.
 
         Args:
             held: the groups' positions on the target before the procedure's first commit.
@@ -48,29 +52,29 @@ class ToCommit:
 
 
 def positions_to_commit(procedure: Run) -> pd.DataFrame:
-    """Positions that commit_groups would write on the target now, as `ToCommit.rows`."""
+    """Return the positions that commit_groups would write on the target now, as of `ToCommit.rows`."""
     to_commit, receipt = ToCommit(procedure), snapshot_taken(procedure)
     held = held_positions(procedure, to_commit.groups) if receipt is None else procedure.artifacts.load(receipt)
     return to_commit.rows(held)
 
 
 def translation_of(procedure: Run) -> pd.DataFrame:
-    """The translation that translate_offsets saved: one row per position."""
+    """Return the translation that translate_offsets saved: one row per group and source partition."""
     return procedure.artifacts.load(procedure.progress.require(OffsetsTranslated).translation)
 
 
 def translated_positions(procedure: Run) -> pd.DataFrame:
-    """Positions on the target from the translation, without those of class `REFUSED`."""
+    """Return the target positions of the translation, without positions of class `REFUSED`."""
     rows = translation_of(procedure)
     translated = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
     return translated[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
 
 
 def wanted_positions(procedure: Run) -> pd.DataFrame:
-    """Positions to write on the target, in order: translated ones, those of excluded groups, those in new topics.
+    """Return, sorted, the target positions of the translation, of excluded groups, and in topics not mirrored.
 
-    In topics that clients will write to and that MirrorMaker 2 did not mirror, groups start at the beginning. Refused
-    and untranslated positions are left out; review_translation has shown them.
+    In topics that clients will write to and that MirrorMaker 2 did not mirror, groups start at the beginning. Positions
+    that are refused or not translated are left out; review_translation has shown these positions to the approver.
     """
     wanted = translated_positions(procedure)
     left_alone = excluded_positions(procedure)
@@ -95,7 +99,7 @@ def wanted_positions(procedure: Run) -> pd.DataFrame:
 
 
 def refused_places(procedure: Run) -> pd.DataFrame:
-    """Group, target topic and partition of every position whose translation is `REFUSED`."""
+    """Return group, target topic and partition of every position whose translation is `REFUSED`."""
     rows = translation_of(procedure)
     refused = rows[(rows["class"] == TranslationClass.REFUSED.value) & rows["target_topic"].notna()]
     return (
@@ -108,11 +112,13 @@ def refused_places(procedure: Run) -> pd.DataFrame:
 def with_resets_for_refused(
     procedure: Run, wanted: pd.DataFrame, refused: pd.DataFrame, held: pd.DataFrame
 ) -> pd.DataFrame:
-    """The wanted positions, and the target's log start wherever a refused position would leave a later one in place.
+    """Return the wanted positions, plus the target's log start in place of old positions that were refused.
 
-    Danger: on a cluster that clients return to, a group's old position may lie beyond records that it has not read.
+    On a cluster to which clients return, a group may still have an old position, which may lie beyond records that the
+    group has not read. Such a position is set to the log start if it lies above the log start.
 
     Args:
+        wanted: as of `wanted_positions`.
         refused: as of `refused_places`.
         held: the groups' positions on the target before the procedure's first commit.
     """
@@ -129,7 +135,10 @@ def with_resets_for_refused(
 
 
 def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], int]:
-    """(excluded group, source topic, target partition) -> position by the group's policy; none for policy `fail`."""
+    """Return (excluded group, source topic, target partition) -> target position by the group's policy.
+
+    Groups with the policy `fail` are left out, because no position is committed for them.
+    """
     policies = {excluded.group: excluded.policy for excluded in excluded_groups(procedure) if excluded.policy != "fail"}
     if not policies:
         return {}
@@ -150,7 +159,7 @@ def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], 
 
 
 def held_positions(procedure: Run, groups: list[str]) -> pd.DataFrame:
-    """Positions that these groups have on the target now; no rows for groups that do not exist there."""
+    """Return the positions that these groups have on the target now; no rows for groups that the target lacks."""
     existing = procedure.systems.target.groups()
     return positions_of(
         procedure.systems.target, [group for group in groups if group in existing], require_stable=False
@@ -158,15 +167,15 @@ def held_positions(procedure: Run, groups: list[str]) -> pd.DataFrame:
 
 
 def changed_positions(wanted: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
-    """The wanted positions that differ from what the groups hold, or that they do not hold at all."""
+    """Return the wanted positions that differ from the positions in `held`, or that `held` does not have."""
     compared = with_held_position(wanted, held, "held")
     return wanted[compared["held"].ne(compared["position"]).fillna(True).to_numpy(dtype=bool)]
 
 
 def with_held_position(rows: pd.DataFrame, held: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The rows in their order, with an added column `name`: the position in `held` of the same group and partition.
+    """Return the rows with an added column `name`: the position in `held` of the same group and partition.
 
-    Null if `held` has none.
+    Null if `held` has no such position. The order of the rows does not change.
     """
     # Nullable integers: pandas would turn missing values into floats and round large offsets.
     return rows.merge(held.rename(columns={"position": name}).astype({name: "Int64"}), on=PLACE, how="left")
@@ -185,7 +194,13 @@ def commit_positions(procedure: Run, todo: pd.DataFrame) -> dict[tuple[str, Topi
 def ledger_frame(
     wanted: pd.DataFrame, before: pd.DataFrame, after: pd.DataFrame, errors: Mapping[tuple[str, TopicPartition], str]
 ) -> pd.DataFrame:
-    """One row per group and target partition: position before, wanted, read back, and the broker's error if any."""
+    """Return the ledger: position before, wanted and read back, and the broker's error, null without an error.
+
+    Args:
+        wanted: positions to commit on the target.
+        before, after: the groups' positions on the target before and after the commit.
+        errors: (group, target partition) -> the broker's error.
+    """
     refused = pd.DataFrame(
         [(group, *tp, error) for (group, tp), error in errors.items()], columns=[*PLACE, "error"]
     ).astype({"group": object, "topic": object, "partition": "int32"})

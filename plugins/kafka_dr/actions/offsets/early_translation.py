@@ -1,7 +1,8 @@
-"""Translate positions within the job that assesses loss (early translation), to save a second start of Spark.
+"""Early translation: translate positions in the Spark job that assesses loss, to save a second start of Spark.
 
-Invariant: the same input gives the same rows. Of the input of a translation without the source, only the target's
-logs can change after the assessment; if their log starts and log ends are unchanged, the early rows are reused.
+Invariant: the same input gives the same rows. If the source is not read, only the target's logs can change after the
+assessment; if their log starts and log ends are unchanged, translate_offsets uses the rows of the early translation.
+Frames named `floors`, `pairs` and `syncs` are as of `recorder.history.Recorded`, `bounds` as of `bounds_of`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
-#: Limits of an early translation, which delays the approver of the loss: number of positions, and seconds of reading
-#: (in translate_offsets the job may read for ten minutes).
+#: Limits of an early translation, because the approver of the loss waits for it: number of positions, and seconds of
+#: reading (in translate_offsets the job has ten minutes).
 MOST_POSITIONS, _MOST_READ_SECONDS = 200_000, 60
 _SUMMARY_FIELDS = ("digest", "classes", "records_read", "repeats", "holes", "cut")
 
@@ -41,7 +42,10 @@ def write_ahead(
     bounds: pd.DataFrame,
     flowed_back: bool,
 ) -> None:
-    """Write the early translation's input into the assessment's folder, unless there are no or too many positions."""
+    """Write the early translation's input to a subfolder of `assessment`, the input folder of the assessment job.
+
+    Nothing is written if there is no position, or if there are more than MOST_POSITIONS positions.
+    """
     if not 0 < len(positions) <= MOST_POSITIONS:
         return
     folder = assessment / Step.TRANSLATE_OFFSETS
@@ -76,7 +80,7 @@ def write_translation(
 
 
 def early_result(procedure: Run, assessment: Path) -> EarlyTranslation | None:
-    """Save the early translation; return its receipt and figures, None if the assessment job made none.
+    """Save the early translation; return its receipt and figures; None if the assessment job wrote no translation.
 
     Args:
         assessment: output folder of the assessment job.
@@ -97,7 +101,7 @@ def early_result(procedure: Run, assessment: Path) -> EarlyTranslation | None:
 def reuse_if_target_unchanged(
     procedure: Run, early: EarlyTranslation | None, bounds: pd.DataFrame, positions: pd.DataFrame
 ) -> tuple[pd.DataFrame, dict[str, Any]] | None:
-    """Rows and summary of the early translation; None if there is none, or if a log of the target has changed.
+    """Return rows and summary of the early translation; None without one, or if a log of the target has changed.
 
     Args:
         early: as of `early_result`.
@@ -113,15 +117,18 @@ def reuse_if_target_unchanged(
 
 
 def bounds_at_boundary(procedure: Run, bounds: pd.DataFrame) -> pd.DataFrame:
-    """The loss assessment's bounds with the boundary and the target's current log starts; does not read the source."""
+    """Return the loss assessment's bounds with the boundary and the target's current log starts.
+
+    Does not read the source.
+    """
     boundary = boundary_of(procedure)
-    # Retention deletes records while people decide: from a position below the log start, a group's consumers would
-    # jump to where auto.offset.reset says.
+    # Retention deletes records while people decide. From a position below the log start, consumers would continue at
+    # the offset that auto.offset.reset chooses.
     return _with_target_offsets(bounds, boundary, procedure.systems.target.starts(list(boundary)))
 
 
 def bounds_as_assessed(bounds: pd.DataFrame) -> pd.DataFrame:
-    """The loss assessment's bounds as a translation uses them, with the target's log starts and ends of that time."""
+    """Return the loss assessment's bounds as a translation uses them, with the target's log starts and ends then."""
     return _with_target_offsets(bounds, *(_offsets_on_target(bounds, name) for name in ("boundary", "target_start")))
 
 
@@ -139,8 +146,8 @@ def _with_target_offsets(
     current = with_partition_column(
         with_partition_column(by_remote, boundary, "boundary"), starts, "target_start"
     ).rename(columns={"topic": "target_topic", "source_topic": "topic"})
-    # Cut-off and boundary are an offset pair only if the target's log still ends where the continued planned run left
-    # it; otherwise the cut-off proves nothing about the target's records.
+    # The cut-off corresponds to the boundary only if the target's log still ends at the boundary that the continued
+    # planned run proved; otherwise the cut-off proves nothing about the target's records.
     drained = bounds["drained"] & current["boundary"].eq(bounds["boundary"].astype("Int64")).fillna(False).astype(bool)
     return current[bounds.columns].assign(
         cut_off=bounds["cut_off"].astype("Int64").where(drained), drained=drained, complete=drained
@@ -148,10 +155,13 @@ def _with_target_offsets(
 
 
 def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """Offset syncs about target records older than the flight recorder's first sample, then content pairs.
+    """Return offset syncs about target records older than the flight recorder's first sample, then content pairs.
 
-    An offset sync is an unchecked statement. From the first sample on none is needed: between content pairs the
-    target's records are counted.
+    From the first sample on offset syncs are left out, because MirrorMaker 2's statements are unchecked and the job
+    counts the target's records between content pairs instead.
+
+    Returns:
+        One row per offset pair: topic, partition, upstream, downstream, sequence (order of the rows).
 
     Args:
         pairs: content pairs.
@@ -163,7 +173,8 @@ def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame
         older_syncs["recorded_from"].isna() | (older_syncs["downstream"] < older_syncs["recorded_from"])
     ]
     names = [*PARTITION, "upstream", "downstream"]
-    # Offset syncs keep their own order, which reveals a rewound target; content pairs follow in the order of sampling.
+    # Offset syncs stay in the order written, which shows whether records were mirrored a second time; content pairs
+    # follow in the order of sampling.
     ordered = pd.concat(
         [older_syncs.sort_values("sequence")[names], pairs.sort_values("sampled_at")[names]], ignore_index=True
     )

@@ -1,4 +1,4 @@
-"""The `bounds` input of every Spark job: log start and end of each partition on source and target."""
+"""Build the `bounds` input of every Spark job: log start and log end of each partition on source and target."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ def bounds_of(
     restamped: Collection[str] = (),
     recreated: Collection[str] = (),
 ) -> pd.DataFrame:
-    """One row of log bounds per source partition; an offset that its mapping lacks is null.
+    """Return one row of log bounds per source partition; an offset that the mapping lacks is null.
 
     Args:
         remote: source partition -> target partition.
         source_start, cut_off: source partition -> log start, log end.
         target_start, boundary: target partition -> log start, log end.
-        source_configs: topic -> configs; None if the source is not read: then the target's, as MirrorMaker 2 copied.
+        source_configs: source topic -> settings; None if the source is not read: a source topic then counts as
+            compacted if its target topic is.
+        target_configs: target topic -> settings.
         drained: source partitions whose records below the cut-off are all on the target.
-        other_writer: target topics that others than MirrorMaker 2 may write to.
+        other_writer: target topics to which clients may write.
         restamped: source topics whose records have other timestamps on the source than on the target.
         recreated: source topics that were recreated, so that recorded offsets belong to an older log.
     """

@@ -29,9 +29,9 @@ from kafka_dr.procedure.run import Run
 def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
     """Return `bounds` with a row per copy added; write the job's inputs `segments` and `syncs_back` to the folder.
 
-    A group that has read a copy to its end continues in the original before the records stranded there. Segments are
-    also written for clients' own topics with kept stranded records, which no target has: without segments these
-    records would count as missing.
+    A group that has read a copy to its end continues in the original before the original's stranded records. Segments
+    are also written for clients' own topics with stranded records that a failback left in place, because these records
+    are on no target and would otherwise count as missing.
     """
     originals, history = (
         originals_of(procedure),
@@ -58,7 +58,7 @@ def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) ->
 
 
 def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
-    """As `write_prefixed_copies`, but without reading the source: log ends of the copies come from the journal.
+    """Do the same as `write_prefixed_copies` without reading the source: copies' log ends come from the journal.
 
     Args:
         copies: as of `bounds_of_lost_copies`; a copy whose log end the journal lacks has no cut-off and no segments.
@@ -83,7 +83,7 @@ def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies:
 
 
 def segments_around_stranded(history: History, bounds: pd.DataFrame) -> dict[TopicPartition, tuple[CopiedSegment, ...]]:
-    """Source partition of `bounds` with kept stranded records -> the segments around these records."""
+    """Return source partition with stranded records left in place -> the segments around these records."""
     by_partition = {}
     columns = ["topic", "partition", "target_topic", "cut_off", "boundary"]
     for topic, partition, name, cut_off, boundary in bounds[columns].itertuples(index=False):
@@ -111,7 +111,7 @@ def _write_copy_inputs(
 
 
 def originals_of(procedure: Run) -> dict[TopicPartition, TopicPartition]:
-    """Copy on the source, by the plan -> its original on the target; only partitions that exist on both clusters."""
+    """Return copy on the source, by the plan -> original on the target; only partitions that both clusters have."""
     copies = procedure.progress.move().planned.copies
     source_topics, target_topics = (
         cluster.topics(sorted(names))
@@ -137,9 +137,9 @@ def originals_of(procedure: Run) -> dict[TopicPartition, TopicPartition]:
 def segments_of_copy(
     history: History | None, copy: TopicPartition, original: TopicPartition, end: int, original_end: int
 ) -> tuple[CopiedSegment, ...]:
-    """A copy's segments around kept stranded records, then an open segment from both log ends on.
+    """Return a copy's segments around stranded records left in place, then an open segment from both log ends on.
 
-    Only the open segment if the journal does not say up to where the original was copied.
+    Return only the open segment if the journal does not say up to which offset the original was copied.
 
     Args:
         end: log end of the copy.
@@ -160,7 +160,7 @@ def segments_of_copy(
 
 
 def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartition]) -> pd.DataFrame:
-    """Log bounds of copy and original as of `bounds_of`, one row per copy; neither log grows any more."""
+    """Return log bounds of copy and original as of `bounds_of`, one row per copy; neither log grows any more."""
     copies, target_partitions = list(originals), list(originals.values())
     source, target = procedure.systems.source, procedure.systems.target
     configs = source.configs(sorted({tp.topic for tp in copies}))
@@ -178,10 +178,10 @@ def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartit
 
 
 def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame:
-    """As `bounds_of_copies`, but without reading the source: the copies' log ends are those in the journal.
+    """Return the same as `bounds_of_copies` without reading the source: copies' log ends come from the journal.
 
-    They still hold: clients write to the originals only while they work on the target, so that nothing was copied
-    after they last left it.
+    Log ends in the journal are still valid, because clients write to the originals only while they work on the target,
+    and so no record was copied after clients last left the target.
 
     Args:
         topics: source topics; those that are no copies are left out.
@@ -214,7 +214,7 @@ def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame
 
 
 def ends_of_copies(procedure: Run, bounds: pd.DataFrame) -> list[list[Any]]:
-    """Rows of `bounds` that are about copies: [topic, partition, copy's end, original's start, original's end]."""
+    """Return per copy in `bounds`: [topic, partition, log end of the copy, log start and log end of the original]."""
     copies = copies_of_target(procedure, bounds["topic"].unique())
     rows = bounds.loc[bounds["topic"].isin(copies), ["topic", "partition", "cut_off", "target_start", "boundary"]]
     return [

@@ -1,4 +1,4 @@
-"""When a second person must approve the translation, and whether a valid approval is there."""
+"""Decide whether a second person must approve the translation, and require a valid approval."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kafka_dr.vocabulary import Step
 
 
 def require_reviewed(procedure: Run) -> None:
-    """Require a valid approval of the plan and, if `digest_to_review` gives a digest, of that one.
+    """Require a valid approval of the plan and, if `digest_to_review` returns a digest, of that digest, too.
 
-    Airflow is asked for the approvals; the gate's outcome in the journal does not suffice.
+    Airflow is asked for the approvals, because the gate's outcome in the journal is no proof of an approval.
 
     Raises:
         ApprovalMissing: an approval is missing or invalid.
@@ -40,10 +40,10 @@ def require_reviewed(procedure: Run) -> None:
 
 
 def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None:
-    """Digest of the translation and of the loss in `more`; None if no person must approve them.
+    """Return the digest of translation and loss that a second person must approve; None if no approval is needed.
 
-    A person must approve if more is lost than was approved, a position is not exact, records are missing on the
-    target, or groups move that the plan does not name.
+    An approval is needed if more is lost than was approved, a position is not exact, records are missing on the target,
+    or groups move that the plan does not name.
 
     Args:
         more: as of `loss_beyond_approval`.
@@ -60,15 +60,15 @@ def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None
 
 
 def groups_created_later(procedure: Run) -> list[str]:
-    """Groups that move but are not in the plan, because they were created after it; [] without the source."""
+    """Return groups that move and were created after the plan; [] if the source is declared lost."""
     progress = procedure.progress
     return [] if progress.without_source else list(progress.require(ConsumersDrained).groups_since_forecast)
 
 
 def require_opened(procedure: Run) -> None:
-    """Require that the target is open and, unless it was opened manually, that the approvals are valid.
+    """Require that open_target is done and, unless the target was opened manually, that the approvals are valid.
 
-    After a manual opening a missing approval could no longer prevent anything.
+    Once the target was opened manually, a missing approval could no longer prevent the opening.
     """
     if procedure.progress.require(TargetOpened).by_hand is None:
         require_reviewed(procedure)

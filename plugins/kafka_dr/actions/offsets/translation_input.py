@@ -1,4 +1,4 @@
-"""The `bounds` input of translate_offsets: log start and end of each partition on source and target."""
+"""Build the `bounds` input of translate_offsets: log start and log end per partition on source and target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_dr.procedure.run import Run
 
 
 def bounds_frame(procedure: Run) -> pd.DataFrame:
-    """The translation's `bounds`, as of `bounds_of`: one row per source partition that has a cut-off."""
+    """Return the translation's `bounds`, as of `bounds_of`: one row per source partition that has a cut-off."""
     cut_off, source, target = cut_off_of(procedure), procedure.systems.source, procedure.systems.target
     remote = remote_partitions(procedure, sorted(cut_off))
     topics, names = {tp.topic for tp in cut_off}, {tp.topic for tp in remote.values()}
@@ -34,9 +34,9 @@ def bounds_frame(procedure: Run) -> pd.DataFrame:
 
 
 def append_time_topics(procedure: Run, topics: set[str]) -> set[str]:
-    """Source topics with LogAppendTime: records that the reverse flow copied to them got new timestamps there.
+    """Return source topics with LogAppendTime: records that the reverse flow copied to them got new timestamps.
 
-    Empty if no procedure has moved clients yet, or if each direction of replication writes to topics of its own.
+    Empty if no procedure has moved clients yet, or if the two flows write to topics of different names.
     """
     if names_separate_directions(procedure) or not completed_moves(procedure):
         return set()
@@ -44,7 +44,10 @@ def append_time_topics(procedure: Run, topics: set[str]) -> set[str]:
 
 
 def open_to_clients(procedure: Run, topics: set[str]) -> set[str]:
-    """Those of these target topics that clients may write to: their logs may hold records that were not mirrored."""
+    """Return the target topics, of those given, that clients have the right to write to, by the target's ACLs.
+
+    The logs of these topics may have records that were not mirrored.
+    """
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     allowed = still_allowed(rules, FenceScope.writes(topics), exempt)
     return {topic for topic in topics if any(entry.endswith(f": {topic}") for entry in allowed)}

@@ -28,12 +28,12 @@ _MOST_SAMPLES = 15
 def observe_pair(
     procedure: Run, known_topic_ids: Mapping[str, str], apart: float = 1.0, held: pd.DataFrame | None = None
 ) -> Observation:
-    """Read the state of both clusters and the flow, with two samples of the log ends.
+    """Read the state of both clusters and of both flows, with two samples of the log ends.
 
     Args:
         known_topic_ids: as of `topic_ids.known_topic_ids`.
-        apart: seconds between the two samples; 0: take only one.
-        held: committed positions in scope that were read a moment ago; None: read them now.
+        apart: seconds between the two samples; 0: take only one sample, which then counts as first and second.
+        held: groups' positions on the source that were read a moment ago, as of `held_in_scope`; None: read positions.
     """
     with run_concurrently() as start:
         reverse_view = start(flow_view, procedure, procedure.reverse_flow) if procedure.reverse_flow else None
@@ -81,9 +81,10 @@ def observe_pair(
 def two_samples(
     procedure: Run, partitions: list[TopicPartition], target: ClusterView, apart: float
 ) -> tuple[Sample, Sample]:
-    """Two samples of the log ends; the second is repeated while some partition grows on the source only.
+    """Take two samples of the log ends on source and target, and return both.
 
-    A partition may be healthy all the same: after a restart MirrorMaker 2 may need some seconds to write to it.
+    The second sample is taken again, up to 15 times, while a partition grows on the source only: after a restart
+    MirrorMaker 2 may need some seconds before it writes to a partition that it mirrors well.
     """
     first = last = sample_ends(procedure, partitions, target)
     for _ in range(_MOST_SAMPLES if apart else 0):
@@ -95,7 +96,7 @@ def two_samples(
 
 
 def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[str]) -> ClusterView:
-    """Read a cluster's state: brokers, topics, groups, users; topic configs only of the topics in `configured`.
+    """Read a cluster's state: brokers, topics, groups, users; settings only of the topics in `configured`.
 
     Args:
         rules: the cluster's ACL rules, which become part of the result.
@@ -146,7 +147,7 @@ def connector_view(worker: MirrorMaker | DedicatedMirrorMaker, name: str) -> Con
 
 
 def sample_ends(procedure: Run, partitions: list[TopicPartition], target: ClusterView) -> Sample:
-    """Read the log ends of these source partitions, and of their target partitions if these exist."""
+    """Read the log ends of these source partitions, and of their target partitions as far as the target has them."""
     remote = remote_partitions(procedure, partitions)
     existing = [
         tp for tp in remote.values() if tp.topic in target.topics and tp.partition < target.topics[tp.topic].partitions
@@ -166,7 +167,7 @@ _SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 20.0, 0.5
 
 
 def observed_at_rest(procedure: Run, known_topic_ids: dict[str, str]) -> Observation:
-    """As `observe_pair`; repeated for up to 20 s while Connect rebalances."""
+    """Return an observation of `observe_pair`; observe again, for up to 20 s, while Connect rebalances."""
     ends_at = time.monotonic() + _SETTLED_SECONDS
     while is_settling(observation := observe_pair(procedure, known_topic_ids)) and time.monotonic() < ends_at:
         time.sleep(_LOOK_AGAIN_SECONDS)

@@ -22,9 +22,9 @@ _FRESH_SECONDS = 60.0
 
 
 def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> dict[str, Any]:
-    """Save many positions for the forecast that follows: field `positions` with their receipt, and `read_at`.
+    """Save the source's positions for the forecast, and return their receipt (`positions`) and the time (`read_at`).
 
-    {} for up to READ_AGAIN_UP_TO positions: the forecast reads these again.
+    Returns {} and saves nothing for at most READ_AGAIN_UP_TO positions, because the forecast reads these again.
     """
     return (
         {"positions": procedure.artifacts.save("positions_at_readiness", positions), "read_at": read_at}
@@ -34,9 +34,9 @@ def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> 
 
 
 def positions_read_just_now(procedure: Run) -> pd.DataFrame | None:
-    """Positions that check_readiness saved, if they are less than a minute old; else None.
+    """Return the positions on the source that check_readiness saved less than a minute ago; else None.
 
-    They are reused because to read ten thousand groups again takes long.
+    Saved positions are reused, because reading ten thousand groups again takes long.
     """
     ready = procedure.progress.require(ReadinessChecked)
     if ready.read_at is None or ready.positions is None:
@@ -46,7 +46,7 @@ def positions_read_just_now(procedure: Run) -> pd.DataFrame | None:
 
 
 def refuse_unknown_groups(procedure: Run, observation: Observation) -> None:
-    """Refuse if the param exclude_groups names a group that would not move: the operator must have meant another."""
+    """Refuse if param exclude_groups names a group that does not move, because the name may be misspelt."""
     unknown = unknown_groups(procedure.request.exclude_groups, observation.groups)
     if unknown:
         raise Refusal(
@@ -57,7 +57,7 @@ def refuse_unknown_groups(procedure: Run, observation: Observation) -> None:
 
 
 def target_opening(observation: Observation) -> list[Any]:
-    """DENY entries that open_target will remove on the target, for clients that have the rights on the source."""
+    """Return the DENY entries that open_target will remove on the target, for clients with rights on the source."""
     exempt = observation.exempt[observation.source.alias]
     return [
         entry
@@ -69,7 +69,7 @@ def target_opening(observation: Observation) -> list[Any]:
 
 
 def lag_of(observation: Observation) -> int:
-    """Upper bound of the number of source records not replicated yet; offsets without a record count, too."""
+    """Return an upper bound of the number of source records that are not replicated; empty offsets count, too."""
     replicated = {tp: -1 if last is None else last for tp, last in observation.flow.replicated.items()}
     return sum(
         max(0, end - 1 - max(replicated.get(tp, -1), observation.source_starts[tp] - 1))
@@ -78,7 +78,7 @@ def lag_of(observation: Observation) -> int:
 
 
 def records_per_second(observation: Observation) -> float:
-    """Growth of the target's logs between the two samples, in records per second; 0 if there is only one sample."""
+    """Return the target logs' growth between the two samples, in offsets per second; 0 if there is only one sample."""
     grown = sum(observation.last.target_ends.values()) - sum(observation.first.target_ends.values())
     return (
         round(grown / (observation.last.at - observation.first.at), 1)
@@ -88,12 +88,13 @@ def records_per_second(observation: Observation) -> float:
 
 
 def compared_positions(observation: Observation, checkpoints: pd.DataFrame, syncs: pd.DataFrame) -> pd.DataFrame:
-    """Positions in scope with lag, expected translation class, and re-reads from MirrorMaker 2's checkpoints.
+    """Return the groups' positions on the source with lag, expected translation class, and MirrorMaker 2's re-reads.
 
     Returns:
-        One row per position. Columns group, topic, partition, position, others, and: lag (number of offsets to the
-        source's log end); class; mirror_maker_rereads (number of offsets from the checkpoint to the target's log end,
-        minus lag: an estimate as long as the partition is not drained; null without a checkpoint).
+        One row per position. Columns: group, topic, partition, position; lag (number of offsets from the position to
+        the source's log end); class (the expected translation class); mirror_maker_rereads (re-reads if the group began
+        at its checkpoint: number of offsets from the checkpoint to the target's log end, minus lag; an estimate as long
+        as the partition is not drained; null without a checkpoint); and columns that only lead to these.
     """
     rows = with_partition_column(
         with_partition_column(observation.positions, observation.last.source_ends, "end"),
@@ -123,7 +124,11 @@ def compared_positions(observation: Observation, checkpoints: pd.DataFrame, sync
 
 
 def forecast_of(procedure: Run, observation: Observation, rows: pd.DataFrame) -> tuple[GroupForecast, ...]:
-    """Forecast of each group in scope, sorted by name."""
+    """Return the forecast of each group that would move, sorted by the group's name.
+
+    Args:
+        rows: as of `compared_positions`.
+    """
     codes, names = rank_names(rows["group"])
     by_group = rows.groupby(codes)
     figures = pd.DataFrame(

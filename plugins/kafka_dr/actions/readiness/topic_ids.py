@@ -1,4 +1,4 @@
-"""Topic ids that are known from the last readiness check, and from failbacks that recreated topics after it."""
+"""Topic ids recorded by the last readiness check, and by failbacks that recreated topics after that check."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from kafka_dr.vocabulary import Step
 
 
 def known_topic_ids(procedure: Run) -> dict[str, str]:
-    """Source topic -> its id at the last readiness check with this source and target; {} without such a check.
+    """Return source topic -> its id at the last readiness check of this source and target; {} without a check.
 
-    Of topics that a failback recreated after that check, the id that they got from the failback.
+    A topic that a failback recreated on the source after that check has the id that it got from the failback.
     """
     request = procedure.request
     checked = [*facts_of(procedure.journal.entries(step=Step.CHECK_READINESS), ReadinessChecked)]
@@ -22,10 +22,12 @@ def known_topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def recreated_by_failbacks(procedure: Run, sequence: int) -> dict[str, str]:
-    """Source topic that a failback recreated -> its new id; what MirrorMaker 2 kept about the old topic is deleted.
+    """Return source topic that a failback recreated -> its new id.
+
+    The failback also deleted MirrorMaker 2's offset syncs, checkpoints and offsets of the old topic.
 
     Args:
-        sequence: journal sequence before which failbacks are ignored.
+        sequence: number of a journal entry; topics recreated before this entry are left out.
     """
     ids: dict[str, str] = {}
     for entry, prepared in facts_of(procedure.journal.entries(step=Step.PREPARE_TOPICS), TopicsPrepared):

@@ -1,1 +1,1 @@
-"""Drain and stop MirrorMaker 2, and start the reverse flow."""
+"""Prove that partitions are drained, stop MirrorMaker 2, and check the reverse flow."""

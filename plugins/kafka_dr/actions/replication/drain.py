@@ -22,7 +22,7 @@ _MOST_RECORDS_READ = 200_000
 
 
 class Drain:
-    """Compares the last records on source and target, for every partition that is not proven to be drained yet."""
+    """Proves that partitions are drained: compares the last records of each partition on source and target."""
 
     def __init__(self, procedure: Run) -> None:
         self.procedure = procedure
@@ -37,10 +37,10 @@ class Drain:
         self._seeds = seeded_offsets(procedure)
 
     def look(self) -> dict[TopicPartition, Proof]:
-        """Return source partition -> proof, once every partition has one.
+        """Return source partition -> proof that the partition is drained, once every partition has a proof.
 
         Raises:
-            NotYet: partitions lack a proof; the error says why.
+            NotYet: partitions lack a proof; the error gives the reasons.
         """
         pending = [tp for tp in self.cut_off if tp not in self.proofs]
         views = self._views(pending)
@@ -83,9 +83,9 @@ class Drain:
         return None if last is None else (last.offset, last.fingerprint(self.compare_timestamps[tp.topic]))
 
     def _with_shared(self, views: list[TailView]) -> list[TailView]:
-        """The same views with `shared`: whether clients wrote no record to the partition since they came to the source.
+        """Return the views with `shared` set: whether clients wrote no record since they came to the source.
 
-        Then all its records came from the target, or were seeded as copied.
+        All records of such a partition came from the target, or were seeded as copied.
         """
         seeds = {
             view.partition: self._seeds[view.partition]
@@ -104,7 +104,7 @@ class Drain:
         return [replace(view, shared=view.partition in shared) for view in views]
 
     def _with_records_since_sync(self, views: list[TailView]) -> list[TailView]:
-        """The same views with fingerprints of the records from the last offset sync on, on source and target."""
+        """Return the views with fingerprints of the records from the last offset sync on, on source and target."""
         if not views:
             return []
         syncs = offset_syncs_of(self.procedure).groupby(["topic", "partition"]).last()

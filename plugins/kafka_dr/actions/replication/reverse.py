@@ -1,4 +1,9 @@
-"""Log ends and proofs for the reverse flow: does it copy only records that clients wrote after open_target?"""
+"""Prove that a flow from target to source copies only records that clients wrote after they came to the target.
+
+A failover passes its own run, and the flow is its reverse flow. A failback passes its reversed run, and the flow is
+the flow back: the *target* in this module is then the new primary, and the *source* the returned cluster. A *copy* is
+the source partition to which the flow copies a target partition.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +27,10 @@ _LOST_WORKER_SECONDS = 5.0
 
 
 def ends_at_opening(procedure: Run) -> dict[TopicPartition, int]:
-    """Log ends of clients' topics on the target before clients wrote there, by partition.
+    """Return target partition of clients' topics -> log end before clients wrote on the target.
 
-    Under identity naming these are the boundary; under prefixed naming the log ends of the topics without prefix.
+    Under identity naming these log ends are the boundary; under prefixed naming they are the log ends of the topics
+    without prefix.
     """
     procedure.progress.require(GroupsCommitted)
     names = set(topics_of(procedure))
@@ -32,7 +38,10 @@ def ends_at_opening(procedure: Run) -> dict[TopicPartition, int]:
 
 
 def refuse_loop(procedure: Run) -> None:
-    """Refuse to resume the flow source -> target unless the reverse flow is STOPPED, or prefixes prevent loops."""
+    """Refuse to resume the flow source -> target while the reverse flow runs, because records would loop.
+
+    With the naming policy `default`, prefixes prevent loops, and nothing is checked.
+    """
     flow = procedure.reverse_flow
     if flow is None or procedure.topology.naming.policy == "default":
         return
@@ -48,59 +57,66 @@ def refuse_loop(procedure: Run) -> None:
         raise Refusal(
             f"{flow.connectors.source} is not STOPPED",
             str(status),
-            f"Stop {flow.connectors.source}: two flows in opposite directions copy records in a circle. Then clear"
-            " return_to_source if that step failed, or start a new run.",
+            f"The flow {flow.target}->{flow.source} was not resumed, because two flows in opposite directions copy"
+            f" records in a circle. Stop {flow.connectors.source} in Connect. Then clear return_to_source if that step"
+            " failed; otherwise start a new run.",
         )
 
 
 def mirrored_ends(procedure: Run, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Source log ends, by partition, of all topics that the flow mirrors and of `copies`; 0 for missing partitions."""
+    """Return source partition -> log end, of all topics that the flow mirrors and of `copies`.
+
+    0 for partitions of `copies` that the source does not have.
+    """
     infos = procedure.systems.source.topics()
     mirrored = {TopicPartition(topic, p) for topic in mirrored_of(procedure, infos) for p in infos[topic].partitions}
     return existing_ends(procedure, sorted({*mirrored, *copies}))
 
 
 def ends_are_noted(procedure: Run, step: str) -> bool:
-    """Whether `step` has noted the log ends before the reverse flow first wrote to these logs."""
+    """Whether `step` has recorded in the journal the source's log ends before the reverse flow first ran."""
     return bool(procedure.progress.facts(EndsNoted, step))
 
 
 def note_ends(procedure: Run, step: str, ends: dict[TopicPartition, int]) -> None:
-    """Note in the journal the log ends before the reverse flow first runs: of all partitions that it may write to.
+    """Record in the journal the source's log ends before the reverse flow first runs.
 
-    A partition that is not in the note was created later.
+    A partition that `ends` does not list was created later.
+
+    Args:
+        ends: source partition -> log end, of all partitions that the reverse flow may write to.
     """
     receipt = procedure.artifacts.save("ends_before_flow", partitions_frame(ends, "offset"))
     record_fact(procedure.authority, step, EndsNoted(ends_before=receipt, all_noted=True))
 
 
 def noted_ends(procedure: Run, step: str, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Log ends of `copies` as `step` first noted them; 0 for partitions that did not exist at that time."""
+    """Return copy -> log end that `step` first recorded; 0 for source partitions that did not exist at that time."""
     receipt = procedure.progress.facts(EndsNoted, step)[0].ends_before
     ends = frame_partitions(procedure.artifacts.load(receipt), "offset")
     return {copy: ends.get(copy, 0) for copy in copies}
 
 
 def copy_of(procedure: Run, flow: Flow, tp: TopicPartition) -> TopicPartition:
-    """Partition of the old primary to which the reverse flow `flow` copies the new primary's partition `tp`."""
+    """Return the source partition to which the reverse flow `flow` copies the target partition `tp`."""
     return TopicPartition(procedure.naming.remote(flow.source, tp.topic), tp.partition)
 
 
 def existing_ends(procedure: Run, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Log ends of `copies` on the procedure's source; 0 for partitions that MirrorMaker 2 has not created yet."""
+    """Return copy -> log end on the procedure's source; 0 for partitions that MirrorMaker 2 has not created yet."""
     topics = procedure.systems.source.topics({tp.topic for tp in copies})
     existing = [tp for tp in copies if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
     return dict.fromkeys(copies, 0) | (procedure.systems.source.ends(existing) if existing else {})
 
 
 class ReverseCopies:
-    """Partitions that clients write to on the target (new primary), compared with their copies on the source.
+    """Compares the first new record of each target partition with the first record that the reverse flow copied.
 
     Args:
         flow: the reverse flow, target -> source.
-        before: partition of the source -> log end before the reverse flow ran.
-        since: partition of the target -> first offset to be copied; None: `ends_at_opening`. If given, first records
-            may have been deleted or compacted after they were copied; these are not compared.
+        before: source partition -> log end before the reverse flow ran.
+        since: target partition -> first offset to be copied; None: the log ends of `ends_at_opening`. If `since` is
+            given, a partition is not compared if its first new record may have been deleted or compacted since.
     """
 
     def __init__(
@@ -118,13 +134,14 @@ class ReverseCopies:
         self._copies = procedure.systems.reader(procedure.request.source)
 
     def flowing(self) -> int:
-        """Count the partitions with new records, if the first new record of each is the first that was copied.
+        """Return the number of target partitions with new records, once the first new record of each is copied.
 
         Raises:
-            NotYet: a partition's first new record has no copy yet.
-            Contradiction: the first copy is another record, or clients wrote nothing that could be copied.
+            NotYet: a partition's first new record is not on the source yet.
+            Contradiction: the first record copied to the source is another record than the first new record, or the
+                target partition has no new record.
         """
-        # The copies are read before the originals: what is already copied is certainly in the original.
+        # The copies are read before the target partitions: each record that was already copied is then on the target.
         copied = existing_ends(self._procedure, list(self._copy.values()))
         first_copies = first_records(
             self._copies, {tp: OffsetSpan(start, copied[tp]) for tp, start in self._before.items()}
@@ -142,8 +159,9 @@ class ReverseCopies:
             raise Contradiction(
                 "The reverse flow copies records other than those that clients wrote after open_target",
                 first_few(wrong),
-                "The source connector of the reverse flow was stopped again. Check the connector's offsets in Connect"
-                " before you resume the connector.",
+                "The step stopped the source connector of this flow again. Clients still work on"
+                f" {self._procedure.request.target}. Compare the connector's offsets in Connect with the offsets that"
+                " this run seeded, before you resume the connector.",
             )
         waiting = [str(tp) for tp in firsts if self._copy[tp] not in first_copies]
         if waiting:
@@ -151,7 +169,7 @@ class ReverseCopies:
         return len(firsts)
 
     def _cleaned_partitions(self, partitions: list[TopicPartition]) -> set[TopicPartition]:
-        """Those of these target partitions whose first new record may be deleted or compacted by now."""
+        """Return the target partitions, of those given, whose first new record may be deleted or compacted by now."""
         if not self._may_be_cleaned:
             return set()
         cluster = self._procedure.systems.target
@@ -160,5 +178,5 @@ class ReverseCopies:
 
 
 def first_records(reader: RecordReader, spans: dict[TopicPartition, OffsetSpan]) -> dict[TopicPartition, str]:
-    """Partition -> fingerprint of the first record in its span; spans without records are left out."""
+    """Return partition -> fingerprint of the first record in its span; spans without records are left out."""
     return {tp: records[0].fingerprint() for tp, records in reader.ranges(spans, limit=1).items() if records}

@@ -32,9 +32,9 @@ _POLL_SECONDS = 0.2
 
 
 def parts_of(flow: Flow) -> tuple[str, ...]:
-    """Names of the flow's parts that can be stopped, as in the journal.
+    """Return the names, as in the journal, of the flow's parts that can be stopped.
 
-    The source connector and the checkpoint connector; in dedicated mode one part, `source->target`.
+    The parts are the source connector and the checkpoint connector; in dedicated mode one part, `source->target`.
     """
     return (
         (f"{flow.source}->{flow.target}",)
@@ -48,20 +48,21 @@ def stop_flow(
 ) -> dict[str, str]:
     """Ask all parts of a flow to stop, and wait; a part that is stopped already gets no request and no intent.
 
-    What a worker or stop hook answers does not prove that writing has ended; the target's stable log ends do.
+    The answer of a Connect worker or stop hook does not prove that the flow writes no more; stable log ends of the
+    flow's target do.
 
     Args:
         ask_seconds: timeout of each status request and of each stop request.
         stop_seconds: how long to wait for all connectors together after the requests; 0: do not wait.
-        trusted: whether a worker's answer STOPPED is believed. False for a worker that may have been frozen: it answers
-            with its state before the freeze and then executes older requests. All its connectors are therefore asked,
-            so that the request to stop is the last.
+        trusted: whether connectors that the worker reports as STOPPED get no request. False for a worker that may have
+            been frozen, because such a worker reports states from before the freeze and then executes older requests.
+            A request to stop is then sent for every connector, and is the last request that the worker executes.
 
     Returns:
-        Part (connector, or flow in dedicated mode) -> `STOPPED`, or the last state seen.
+        Part (connector, or flow in dedicated mode) -> `STOPPED`, or the last state that was read.
 
     Raises:
-        SystemUnavailable: the worker or the hook does not answer; the request may have arrived all the same.
+        SystemUnavailable: the worker or the hook does not answer; it may have got the request to stop all the same.
     """
     hook = procedure.systems.stop_hook(flow)
     if hook is not None:
@@ -90,8 +91,8 @@ def _ask_connectors(
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
 
     with acting_under(procedure.authority, undo), run_concurrently() as start:
-        # Connect ends the connectors' tasks one after the other, and a dead source delays each by a minute: ask all
-        # connectors at once, so that no request waits for another.
+        # Connect ends the connectors' tasks one after the other, and a source that does not answer delays each by a
+        # minute. All connectors are asked at once, because no request must wait for another.
         requests = [start(worker.ask_to_stop, name, timeout=seconds) for name in names]
         for request in requests:
             request.result()
@@ -108,9 +109,9 @@ def _wait_for_states(worker: MirrorMaker, names: list[str], ask_seconds: float, 
 
 
 def stopping_since(procedure: Run, part: str) -> float | None:
-    """When a part (of `parts_of`) was asked to stop, in seconds since 1970, by the journal.
+    """Return when this run asked a part (of `parts_of`) to stop, in seconds since 1970, by the journal.
 
-    None if it was never asked, or was STOPPED after it was asked.
+    None if the run did not ask, or if the part was STOPPED after that.
     """
     entries = [
         entry
@@ -142,7 +143,9 @@ def _end_processes(procedure: Run, step: str, hook: StopHook, flow: Flow, second
 def wait_for_stable_target_ends(
     procedure: Run, step: str, remote: Sequence[TopicPartition] | None = None
 ) -> dict[TopicPartition, int]:
-    """Wait until no log end of the target moves for `stable_seconds`, and return the log ends: the boundary.
+    """Wait until no log end of the target moves for `stable_seconds`; return target partition -> log end.
+
+    Once MirrorMaker 2 is stopped, these log ends are the boundary.
 
     Args:
         remote: target partitions to watch; None: those to which the plan's partitions are mirrored.

@@ -1,1 +1,1 @@
-"""What a run is about: its topics, groups and positions, and MirrorMaker 2's internal topics."""
+"""Find the topics, groups and positions that a run moves, and read MirrorMaker 2's internal topics."""

@@ -1,4 +1,4 @@
-"""Which topics a flow replicates, and which target partition has a source partition's records."""
+"""Find the topics that a flow replicates, and the target partition that has a source partition's records."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kafka_dr.procedure.run import Run
 
 
 def scope_now(procedure: Run, topics: Iterable[str], **timeout: float) -> dict[str, str]:
-    """As `scope_of`, with the configuration and version that the flow's Connect worker has now."""
+    """Return the result of `scope_of` for the configuration and version that the flow's Connect worker has now."""
     worker = procedure.mirror_maker(procedure.flow)
     config = worker.config(procedure.flow.connectors.source, **timeout)
     return scope_of(procedure, topics, config, worker.worker(**timeout).version)
 
 
 def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], version: str = "") -> dict[str, str]:
-    """Source topic that the flow replicates -> its name on the target; topics with heartbeats are left out.
+    """Return source topic that the flow replicates -> its name on the target; without topics of heartbeats.
 
     Args:
         topics: topics of the source to choose from.
@@ -35,7 +35,7 @@ def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], v
 
 
 def copies_of_target(procedure: Run, topics: Iterable[str]) -> dict[str, str]:
-    """Source topic that is a prefixed copy of a target topic -> that target topic (the original).
+    """Return source topic that is a prefixed copy of a target topic -> that target topic (the original).
 
     Groups that an earlier failover moved from the target to the source read older records in the copies; on the target
     the same records are in the originals.
@@ -50,20 +50,21 @@ def copies_of_target(procedure: Run, topics: Iterable[str]) -> dict[str, str]:
 
 
 def existing_originals(copies: Mapping[str, str], there: Iterable[str]) -> dict[str, str]:
-    """The copies whose original still exists on the target.
+    """Return those of the copies whose original exists on the target: copy on the source -> original.
 
     Args:
         copies: as of `copies_of_target`.
-        there: topics of the target.
+        there: all topics of the target.
     """
     existing = set(there)
     return {copy: topic for copy, topic in copies.items() if topic in existing}
 
 
 def remote_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
-    """Source partition -> target partition with the same records.
+    """Return source partition -> target partition with the same records; the target may lack that partition.
 
-    That is its copy or, if the source partition itself is a prefixed copy of a target topic, its original.
+    The target partition is the copy of the source partition or, if the source partition itself is a prefixed copy of a
+    target topic, the original.
     """
     alias, partitions = procedure.flow.source, list(partitions)
     topics = {tp.topic for tp in partitions}
@@ -72,7 +73,7 @@ def remote_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> d
 
 
 def names_separate_directions(procedure: Run) -> bool:
-    """Whether each direction of replication writes to topics of its own, so that no start offset must be seeded."""
+    """Whether the two flows of the pair write to topics of different names, so no start offset must be seeded."""
     return procedure.topology.naming.policy != "identity"
 
 
@@ -80,12 +81,15 @@ _CONFIG_SECONDS = 2.0
 
 
 def mirrored_now(procedure: Run) -> set[str]:
-    """Topics that the source has now and that the flow mirrors."""
+    """Return the topics that the source has now and that the flow mirrors."""
     return mirrored_of(procedure, procedure.systems.source.topics())
 
 
 def mirrored_of(procedure: Run, topics: Iterable[str]) -> set[str]:
-    """Those of the given source topics that the flow mirrors, by its Connect worker, else by the topology file."""
+    """Return the given source topics that the flow mirrors.
+
+    The topic filter is that of the flow's Connect worker; if the worker does not answer, that of the topology file.
+    """
     topics = list(topics)
     try:
         return set(scope_now(procedure, topics, timeout=_CONFIG_SECONDS))

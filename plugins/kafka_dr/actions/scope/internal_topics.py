@@ -21,20 +21,21 @@ from kafka_dr.hooks.brokers.record import key_and_value, record_of
 from kafka_dr.procedure.run import Run
 
 _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
-#: If a larger share of an internal topic's records is unreadable, the readable ones are not trusted either.
+#: If a larger share of an internal topic's records cannot be decoded, the step refuses to use the topic.
 _FOREIGN = 0.001
 
 
 def offset_syncs_of(procedure: Run) -> pd.DataFrame:
-    """All offset syncs of the flow, in the order written: topic, partition, upstream, downstream, sequence.
+    """Return all offset syncs of the flow, one row each: topic, partition, upstream, downstream, sequence.
 
-    `topic` is the source's; upstream is the source offset, downstream the target offset.
+    `topic` is the name on the source, `upstream` the source offset, `downstream` the target offset, and `sequence` the
+    row's place in the order in which the offset syncs were written.
     """
     return _syncs_in(procedure, *syncs_place(procedure, procedure.flow))
 
 
 def syncs_place(procedure: Run, flow: Flow) -> tuple[str, str]:
-    """Cluster alias and topic of a flow's offset syncs, by its worker's configuration."""
+    """Return cluster alias and topic of a flow's offset syncs, by the configuration of the flow's source connector."""
     return _syncs_topic(
         procedure, flow, procedure.mirror_maker(flow).config(flow.connectors.source).get(_LOCATION, "source")
     )
@@ -50,15 +51,16 @@ def _syncs_topic(procedure: Run, flow: Flow, location: str) -> tuple[str, str]:
 
 
 def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
-    """Offset syncs of the flow, as of `offset_syncs_of`, if MirrorMaker 2 stores them on the target; else empty.
+    """Return the flow's offset syncs, as of `offset_syncs_of`, if they are stored on the target; else no rows.
 
-    The target may have a topic of that name all the same, with the offset syncs of the opposite flow.
+    If MirrorMaker 2 stores the flow's offset syncs on the source, a target topic of the same name is not read, because
+    it has the offset syncs of the opposite flow.
 
     Args:
-        missing: list to which a line with the number of unreadable records is added, if there are any.
+        missing: list to which a line with the number of undecodable records is added, if any record is undecodable.
 
     Raises:
-        Contradiction: too many records are unreadable.
+        Contradiction: too many records cannot be decoded.
     """
     flow = procedure.flow
     topic = procedure.naming.offset_syncs_topic(flow.source)
@@ -67,10 +69,10 @@ def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
 
 
 def syncs_of_the_other_flow(procedure: Run) -> pd.DataFrame:
-    """Offset syncs of the flow target -> source, as of `offset_syncs_of`; upstream is the target's offset.
+    """Return the offset syncs of the flow target -> source, as of `offset_syncs_of`; `upstream` is a target offset.
 
-    Empty if there is no such flow, if it is unknown where it stores its offset syncs, if they are on a source that is
-    declared lost, or if the flow source -> target stores its own in the same topic.
+    No rows if the pair has no such flow, if the cluster of its offset syncs is unknown or is a source that is declared
+    lost, if the topic does not exist, or if the flow source -> target stores its own offset syncs in the same topic.
     """
     reverse, nothing = procedure.reverse_flow, _syncs_frame([], [])
     if reverse is None:
@@ -88,9 +90,9 @@ def syncs_of_the_other_flow(procedure: Run) -> pd.DataFrame:
 
 
 def syncs_location(procedure: Run) -> str | None:
-    """Cluster on which the flow stores offset syncs, "source" or "target"; None if it is unknown.
+    """Return the cluster on which the flow stores offset syncs, "source" or "target"; None if it is unknown.
 
-    By its Connect worker; if that does not answer, by the topology file.
+    The answer comes from the flow's Connect worker; if the worker does not answer, from the topology file.
     """
     flow = procedure.flow
     try:
@@ -127,7 +129,7 @@ def tell_foreign(topic: str, foreign: int, read: int, missing: list[str]) -> Non
         raise Contradiction(
             f"{topic} holds too many records that MirrorMaker 2 did not write",
             f"{foreign} of {read} records cannot be decoded; at most {_FOREIGN:.1%} are accepted",
-            f"Find out which client writes to {topic}, and have these records deleted. Then start a new run.",
+            f"Find out which client writes to {topic}, stop that client, and delete its records. Then start a new run.",
         )
     if foreign:
         missing.append(
@@ -143,17 +145,21 @@ def _syncs_frame(syncs: list[OffsetSync], sequence: list[int]) -> pd.DataFrame:
 
 
 def checkpoints_of(procedure: Run) -> pd.DataFrame:
-    """Newest checkpoints, one row per group and target partition: group, topic, partition, mirror_maker_position."""
+    """Return the newest checkpoint per group and target partition.
+
+    Columns: group, topic (of the target), partition, mirror_maker_position (the target offset).
+    """
     return checkpoints_frame(_newest_checkpoints(procedure, None, {}))
 
 
 def checkpoints_with_origin(
     procedure: Run, missing: list[str] | None, read_to: Mapping[RowPlace, int] | None = None
 ) -> pd.DataFrame:
-    """Source positions that the newest checkpoints state: group, topic (of the source), partition, position.
+    """Return the source positions in the newest checkpoints: group, topic (of the source), partition, position.
 
     Args, Raises: as of `syncs_on_target`, and:
-        read_to: partition of the checkpoints topic -> first offset to read; the flight recorder has read those below.
+        read_to: partition of the checkpoints topic -> first offset to read; the flight recorder has read the records
+            below; None: read from the beginning.
     """
     checkpoints = _newest_checkpoints(procedure, missing, read_to or {})
     frame = position_rows((checkpoints.group, checkpoints.topic, checkpoints.partition, checkpoints.upstream))
@@ -168,7 +174,7 @@ def checkpoints_with_origin(
 
 
 def origin_of(procedure: Run, topic: str) -> str | None:
-    """Name on the source of a target topic; None if the flow does not write it, like the target's own topics."""
+    """Return the name on the source of a target topic; None if the flow does not write to the target topic."""
     naming, source = procedure.naming, procedure.flow.source
     upstream = naming.upstream(topic)
     return upstream if upstream is not None and naming.remote(source, upstream) == topic else None
@@ -177,7 +183,7 @@ def origin_of(procedure: Run, topic: str) -> str | None:
 def _newest_checkpoints(
     procedure: Run, missing: list[str] | None, read_to: Mapping[RowPlace, int]
 ) -> CheckpointColumns:
-    """Newest checkpoint of each group and target partition; empty if the checkpoints topic does not exist."""
+    """Return the newest checkpoint per group and target partition; none if the checkpoints topic does not exist."""
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
     info = procedure.systems.target.topics([topic]).get(topic)
     if info is None:
@@ -191,6 +197,6 @@ def _newest_checkpoints(
 
 
 def checkpoints_frame(checkpoints: CheckpointColumns) -> pd.DataFrame:
-    """Checkpoints as a frame: group, target topic, partition, mirror_maker_position (the target offset)."""
+    """Return checkpoints as a frame: group, topic (of the target), partition, mirror_maker_position."""
     frame = position_rows((checkpoints.group, checkpoints.topic, checkpoints.partition, checkpoints.downstream))
     return frame.rename(columns={"position": "mirror_maker_position"}).astype({"mirror_maker_position": "Int64"})

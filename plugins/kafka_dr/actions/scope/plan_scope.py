@@ -1,4 +1,4 @@
-"""What the approved plan moves: topics, partitions, groups, cut-off and boundary."""
+"""Topics, partitions and groups of the approved plan, and the cut-off and the boundary that steps saved."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ from kafka_dr.procedure.run import Run
 
 
 def topics_of(procedure: Run) -> list[str]:
-    """The plan's topics, by their names on the source."""
+    """Return the plan's topics, by their names on the source."""
     return [planned.topic for planned in procedure.progress.move().planned.topics]
 
 
 def topics_with_positions(procedure: Run) -> set[str]:
-    """Source topics whose positions are translated: the plan's topics, and prefixed copies of the target's topics."""
+    """Return the source topics whose positions are translated: the plan's, and prefixed copies of target topics."""
     return {*topics_of(procedure), *procedure.progress.move().planned.copies}
 
 
 def cut_off_of(procedure: Run) -> dict[TopicPartition, int]:
-    """The cut-off that fence_producers saved: source partition -> stable log end behind the fence."""
+    """Return the cut-off that fence_producers saved: source partition -> stable log end behind the fence."""
     return frame_partitions(procedure.artifacts.load(procedure.progress.require(ProducersFenced).cut_off), "offset")
 
 
 def boundary_of(procedure: Run) -> dict[TopicPartition, int]:
-    """The boundary that stop_mirror_maker saved: target partition -> log end after MirrorMaker 2 stopped."""
+    """Return the boundary that stop_mirror_maker saved: target partition -> log end after MirrorMaker 2 stopped."""
     return frame_partitions(procedure.artifacts.load(procedure.progress.require(MirrorMakerStopped).boundary), "offset")
 
 
 def ends_left(procedure: Run) -> dict[TopicPartition, int]:
-    """Target partition -> log end at which clients find it: the boundary, and from commit_groups on also local ends.
+    """Return target partition -> log end before any client writes there: the boundary, and the local ends.
 
-    Local ends are log ends of topics that clients will write to and that MirrorMaker 2 does not mirror.
+    Local ends, which commit_groups saves, are the log ends of topics that clients will write to on the target and that
+    MirrorMaker 2 does not mirror.
     """
     committed = procedure.progress.done(GroupsCommitted)
     local = None if committed is None else procedure.artifacts.load(committed.local_ends)
@@ -50,33 +51,33 @@ def ends_left(procedure: Run) -> dict[TopicPartition, int]:
 
 
 def boundary_moved(procedure: Run) -> list[str]:
-    """Target partitions whose log ends are no longer those of `ends_left`, as text; [] if none moved."""
+    """Return, as text, the target partitions whose log ends differ from those of `ends_left`; [] if none does."""
     noted = ends_left(procedure)
     ends = procedure.systems.target.ends(list(noted))
     return [f"{tp}: {noted[tp]} -> {ends[tp]}" for tp in sorted(noted) if ends[tp] != noted[tp]]
 
 
 def groups_of(procedure: Run) -> list[str]:
-    """Groups that move: the plan's; once drain_consumers is done, also those created after the plan.
+    """Return the groups that move: the plan's and, once drain_consumers is done, also groups created after the plan.
 
-    Without the groups that the plan excludes.
+    Groups that the plan excludes are left out.
     """
     frozen = procedure.progress.done(ConsumersDrained)
     return list(frozen.groups) if frozen else planned_groups(procedure)
 
 
 def planned_groups(procedure: Run) -> list[str]:
-    """The plan's groups, as the approver saw them."""
+    """Return the plan's groups, which the approver approved."""
     return [planned.group for planned in procedure.progress.move().planned.groups]
 
 
 def excluded_groups(procedure: Run) -> Sequence[PlannedExclusion]:
-    """The groups that the plan excludes: they are fenced, but the procedure does not wait for them."""
+    """Return the excluded groups of the plan: they are fenced, but the procedure does not wait for their members."""
     return procedure.progress.move().planned.excluded
 
 
 def fenced_groups(procedure: Run) -> list[str]:
-    """All groups whose reads are fenced on the source: those that move, and excluded ones."""
+    """Return all groups whose reads are fenced on the source: the groups that move, and the excluded groups."""
     return sorted({*groups_of(procedure), *(exclusion.group for exclusion in excluded_groups(procedure))})
 
 
@@ -91,12 +92,12 @@ def refuse_changed_topics(procedure: Run) -> None:
             "Topics changed since the forecast",
             "created, deleted, recreated, with more partitions, or selected otherwise by the flow:"
             f" {first_few(changed)}",
-            "The procedure returns to the source by itself. Then start a new run, so that a second person approves the"
-            " new plan.",
+            "The procedure returns to the source by itself. Then start a new run, whose plan has the changed topics; a"
+            " second person must approve the new plan.",
         )
 
 
 def partitions_of_plan(procedure: Run) -> list[TopicPartition]:
-    """All partitions of the plan's topics on the source."""
+    """Return all partitions that the plan's topics have on the source, by the plan."""
     topics = procedure.progress.move().planned.topics
     return [TopicPartition(planned.topic, p) for planned in topics for p in range(planned.partitions)]

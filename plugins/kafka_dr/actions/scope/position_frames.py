@@ -1,4 +1,4 @@
-"""Committed positions as frames, for speed: a million positions of ten thousand groups are read in the downtime."""
+"""Committed positions as frames, for speed: a million positions may have to be read while clients are fenced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TYPES: dict[str, str | type] = {"group": object, "topic": object, "partition": "
 
 
 def positions_of(cluster: KafkaCluster, groups: Iterable[str], require_stable: bool = True) -> pd.DataFrame:
-    """All committed positions of these groups on a cluster, one row each, sorted: group, topic, partition, position.
+    """Return these groups' positions on a cluster, one row each, sorted: group, topic, partition, position.
 
     Args:
         require_stable: wait for transactions that commit positions.
@@ -27,23 +27,24 @@ def positions_of(cluster: KafkaCluster, groups: Iterable[str], require_stable: b
 
 
 def position_rows(columns: Iterable[Sequence[Any]]) -> pd.DataFrame:
-    """Build a frame from four columns: group, topic, partition, position."""
+    """Return a frame of four columns: group, topic, partition, position."""
     return pd.DataFrame({name: np.array(column, TYPES[name]) for name, column in zip(COLUMNS, columns, strict=True)})
 
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Sort rows by group, topic and partition.
+    """Return the rows sorted by group, topic and partition.
 
-    Ranks of the names are compared, because to compare a million names takes seconds.
+    Ranks of the names are compared, because comparing a million names takes seconds.
     """
     groups, topics = (rank_names(frame[name])[0] for name in ("group", "topic"))
     return frame.iloc[np.lexsort((frame["partition"].to_numpy(), topics, groups))].reset_index(drop=True)
 
 
 def rank_names(names: pd.Series) -> tuple[np.ndarray, list[str]]:
-    """Each name's rank among the distinct names, and the distinct names, sorted.
+    """Return each name's rank among the distinct names, and the distinct names, sorted.
 
-    Does not use pandas' factorize, groupby or drop_duplicates, which treat names as equal that are equal up to a NUL.
+    pandas' factorize, groupby and drop_duplicates are not used, because they treat names as equal that are equal up to
+    a NUL character.
     """
     listed = names.tolist()
     distinct = sorted(set(listed))
@@ -52,7 +53,7 @@ def rank_names(names: pd.Series) -> tuple[np.ndarray, list[str]]:
 
 
 def with_partition_column(frame: pd.DataFrame, values: Mapping[TopicPartition, int | None], name: str) -> pd.DataFrame:
-    """The frame with an added column `name` (Int64): the value of the row's partition; null if it has none."""
+    """Return the frame with an added column `name` (Int64): the row's partition's value; null without a value."""
     column = pd.DataFrame([(*tp, value) for tp, value in values.items()], columns=["topic", "partition", name]).astype(
         {"topic": object, "partition": "int32", name: "Int64"}
     )
@@ -60,7 +61,7 @@ def with_partition_column(frame: pd.DataFrame, values: Mapping[TopicPartition, i
 
 
 def by_group(frame: pd.DataFrame) -> Iterator[tuple[str, dict[TopicPartition, int]]]:
-    """Yield (group, its positions by partition) for each group of a frame that is sorted by group."""
+    """Yield each group of a frame that is sorted by group, with its positions by partition."""
     groups, topics, numbers, offsets = (frame[name].tolist() for name in COLUMNS)
     # The same few partitions occur in many groups: one object per partition suffices.
     places = {pair: TopicPartition._make(pair) for pair in set(zip(topics, numbers, strict=True))}
@@ -79,7 +80,7 @@ def by_group(frame: pd.DataFrame) -> Iterator[tuple[str, dict[TopicPartition, in
 
 
 def partitions_frame(ends: Mapping[TopicPartition, int], column: str) -> pd.DataFrame:
-    """Offsets by partition as a frame of topic, partition and the named column, sorted."""
+    """Return offsets by partition as a frame of topic, partition and the named column, sorted."""
     rows = sorted((tp.topic, tp.partition, offset) for tp, offset in ends.items())
     return pd.DataFrame(rows, columns=["topic", "partition", column]).astype(
         {"topic": str, "partition": "int32", column: "int64"}
@@ -87,7 +88,7 @@ def partitions_frame(ends: Mapping[TopicPartition, int], column: str) -> pd.Data
 
 
 def frame_partitions(frame: pd.DataFrame, column: str) -> dict[TopicPartition, int]:
-    """The values of a frame's column by partition; the reverse of `partitions_frame`."""
+    """Return the values of a frame's column by partition; the inverse of `partitions_frame`."""
     return {
         TopicPartition(t, int(p)): int(o)
         for t, p, o in zip(frame["topic"], frame["partition"], frame[column], strict=True)

@@ -1,4 +1,4 @@
-"""Topic settings that matter for mirroring: compaction, timestamps, and which settings hold on another cluster."""
+"""Topic settings that matter for mirroring: compaction, timestamps, and settings that another cluster can have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_dr.procedure.run import Run
 
 
 def timestamps_comparable(procedure: Run) -> dict[str, bool]:
-    """Source topic of the plan -> whether copies keep the records' timestamps: the target topic uses CreateTime."""
+    """Return source topic of the plan -> whether copies have the same timestamps, as the target uses CreateTime."""
     topics = topics_of(procedure)
     names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
     append_time = append_time_in(procedure.systems.target.configs(list(names.values())))
@@ -18,7 +18,7 @@ def timestamps_comparable(procedure: Run) -> dict[str, bool]:
 
 
 def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Those of these topics that are compacted.
+    """Return the compacted topics among these topics.
 
     Args:
         configs: topic -> settings.
@@ -27,7 +27,7 @@ def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
 
 
 def append_time_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Those of these topics that use LogAppendTime, so that records copied to them get new timestamps.
+    """Return the topics among these topics that use LogAppendTime: records copied to them get new timestamps.
 
     Args:
         configs: topic -> settings.
@@ -44,7 +44,7 @@ _NOT_PORTABLE = ("replicas", "min.insync.replicas", "unclean.leader.election.ena
 
 
 def portable_configs(configs: Settings) -> dict[str, str]:
-    """Settings that were set on the topic itself, without those that depend on the cluster (replicas and the like)."""
+    """Return settings that were set on the topic itself, without settings for the cluster (replicas and the like)."""
     return {
         k: v
         for k, v in configs.items()
