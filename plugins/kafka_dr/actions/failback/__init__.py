@@ -1,1 +1,1 @@
-"""Failback: find and replay stranded records, and mirror the new primary's records to the returned cluster."""
+"""Failback: find, export and replay stranded records, and mirror the new primary to the returned cluster."""

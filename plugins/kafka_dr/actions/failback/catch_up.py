@@ -1,4 +1,4 @@
-"""How far the flow back is behind the new primary's log ends."""
+"""Wait until the flow back (new primary -> returned cluster) has copied up to the new primary's log ends."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
 
-#: Shortest time between two readings of the last records on the new primary.
+#: Shortest time, in seconds, between two readings of the last records on the new primary.
 _TAILS_SECONDS = 3.0
 
 
 class CatchUp:
-    """Measures how far the flow back is behind log ends of the new primary that were noted in the journal.
+    """Measures how far the flow back is behind log ends of the new primary that are recorded in the journal.
 
-    It compares them with Connect's committed offsets, which are up to one flush old: possibly too low, never too high.
-    That suffices while clients are working; once the new primary is fenced, it is proven that all records were copied.
+    The log ends are compared with Connect's committed offsets, which are up to one flush old, and so never too high.
+    This comparison suffices while clients work; wait_for_zero_lag proves later that all records were copied.
     """
 
     def __init__(self, procedure: Run, step: str) -> None:
@@ -37,10 +37,10 @@ class CatchUp:
         self._allowed = procedure.request.deadlines.zero_lag_seconds / 2
 
     def look(self) -> FlowBackCaughtUp:
-        """Return the figures if all records below the noted log ends are copied, and these were noted recently.
+        """Return the figures once all records below the recorded log ends are copied and these log ends are recent.
 
         Raises:
-            NotYet: partitions are behind (the worst are named), or the noted log ends are too old.
+            NotYet: partitions are behind (the error names the worst), or the recorded log ends are too old.
             NotReady: the flow back is stopped, or its connector or a task has failed.
         """
         self._refuse_stopped()
@@ -68,12 +68,12 @@ class CatchUp:
             raise NotReady(
                 f"Connector {status.name} is stopped or failed, or a task has failed",
                 str(status),
-                "Read the log of the Connect worker, and restart a connector or task that failed. Then start a new"
-                " run, which resumes a stopped connector.",
+                "Read the log of the Connect worker, and restart a failed connector or task in Connect. Then start a"
+                " new run, which resumes a stopped connector.",
             )
 
     def _noted_ends(self) -> tuple[float, dict[TopicPartition, int]]:
-        """Time (seconds since 1970) and log ends of the newest note of this wait; notes current ends if none is."""
+        """Return time (seconds since 1970) and log ends that this wait recorded last; record them if it has none."""
         began = self._procedure.progress.clock(self._step)
         notes = [row for row in self._notes() if row[0].at.timestamp() >= began]
         entry, note = notes[-1] if notes else self._note()
@@ -94,7 +94,7 @@ class CatchUp:
         return self._notes()[-1]
 
     def _behind(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Partition of the new primary with records not known to be copied -> offsets that the copy is behind."""
+        """Return partition of the new primary that is behind, by Connect's offsets -> number of offsets behind."""
         flow = self._procedure.flow
         worker = self._procedure.mirror_maker(flow)
         replicated = worker.offsets(flow.connectors.source).of(flow.source)
@@ -110,7 +110,7 @@ class CatchUp:
     def _with_records(
         self, behind: dict[TopicPartition, int], ends: dict[TopicPartition, int], isolation: str
     ) -> dict[TopicPartition, int]:
-        """Leave out partitions that have no readable record after the last copied offset, only markers or nothing."""
+        """Return `behind` without partitions that have no record after the last copied offset, but only markers."""
         if behind and time.monotonic() >= self._tails_until:
             self._tails, self._tails_until = (
                 last_offsets(self._procedure, behind, isolation),
@@ -125,7 +125,7 @@ def _last_copied(replicated: int | None) -> int:
 
 
 def last_offsets(procedure: Run, partitions: Iterable[TopicPartition], isolation: str) -> dict[TopicPartition, int]:
-    """Partition of the new primary -> offset of its last record; empty and missing partitions are left out.
+    """Return partition of the new primary -> offset of its last record; empty and missing partitions are left out.
 
     Args:
         isolation: isolation.level of the flow back's consumer.

@@ -1,4 +1,4 @@
-"""How much a failback deletes and copies, for the approver of the decision on stranded records."""
+"""Estimate how much a failback deletes and copies, for the approver of the decision on stranded records."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from kafka_dr.procedure.run import Run
 
 
 def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dict[str, Any]:
-    """Estimate the records to copy to the returned cluster; in mode recreate also bytes to copy and to delete.
+    """Return `records_to_copy` to the returned cluster; in mode recreate also bytes to copy and to delete.
 
-    A figure is None if it is unknown; `bytes_unknown` says why.
+    `bytes_there` are the bytes to delete on the returned cluster. An unknown number is None, and `bytes_unknown` then
+    has the reason.
 
     Args:
         gone: topics of the returned cluster whose old log an earlier run has deleted.
@@ -35,9 +36,9 @@ def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dic
 
 
 def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gone: Collection[str]) -> int | None:
-    """Number of the new primary's offsets to copy, including markers and compacted ones; None if it is unknown.
+    """Return how many offsets to copy from the new primary, markers and compacted records included.
 
-    It is unknown if Connect does not answer in mode append.
+    None, in mode append only, if Connect does not answer.
 
     Args:
         scope: topic of the new primary -> its name on the returned cluster.

@@ -1,8 +1,8 @@
 """Replay stranded records to the new primary as decided: write each once, and prove this by reading them back.
 
-Each transaction holds stranded records and one progress record. If this process is killed, its child process (the
-writer) still ends the last transaction; the next process fences that writer and continues after the last committed
-progress record.
+A *place* is the partition of the new primary to which a partition's stranded records are written. Each transaction
+holds stranded records and one progress record. If this process is killed, its child process (the writer) still ends
+the last transaction; the next process fences that writer and continues after the last committed progress record.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound, StrandedRecordsReconciled
 from kafka_dr.procedure.run import Run
 
-#: Attempts to write; an older process that woke up late may have fenced this process's writer.
+#: Attempts to write, because an older process that continues late may have fenced this process's writer.
 _ATTEMPTS = 3
 _LOG_EVERY_SECONDS = 5.0
 #: Number of partitions read back at the same time; of each partition, some exported records are in memory.
@@ -54,7 +54,7 @@ _NAMED = 10
 
 
 class ReplayProof(NamedTuple):
-    """What reading one part back from the new primary showed, and how many records were left out, by fate."""
+    """Result of reading one part back from the new primary, and the number of records left out, by reason (`Fate`)."""
 
     part: ReplayPart
     comparison: Found
@@ -62,7 +62,7 @@ class ReplayProof(NamedTuple):
 
 
 class Replay:
-    """Writes an export's stranded records to their places on the new primary, and proves that they are there."""
+    """Writes an export's stranded records to their places on the new primary, and proves that each was written."""
 
     def __init__(self, procedure: Run, parts: list[ReplayPart], step: str, log: Callable[[str], None]) -> None:
         self._procedure, self._parts, self._step, self._log = procedure, parts, step, log
@@ -96,7 +96,7 @@ class Replay:
                 self._writer.close()
 
     def _note_begun(self) -> None:
-        """Note in the journal, before the first record, that this process replays, and the log ends of new places."""
+        """Record in the journal, before the first write, that this process replays, and the log ends of new places."""
         self._make_topics()
         noted = self._ends_noted()
         new = {place: end for place, end in self._ends().items() if place not in noted}
@@ -104,7 +104,7 @@ class Replay:
         record_fact(self._procedure.authority, self._step, ReplayBegun(replaying=self._export_id, ends_before=receipt))
 
     def _make_topics(self) -> None:
-        """Create the progress topic and the quarantine topics."""
+        """Create the progress topic and the quarantine topics on the new primary."""
         source = self._procedure.systems.source
         source.create_topic(PROGRESS_TOPIC, 1, configs=KEPT_FOR_EVER)
         # Sorted, so that the last part of a topic has the topic's largest partition.
@@ -125,7 +125,7 @@ class Replay:
         return self._procedure.systems.source.ends([part.place for part in self._parts])
 
     def _ends_noted(self) -> dict[TopicPartition, int]:
-        """Log end of each place before the first record was replayed to it; of several notes the oldest counts."""
+        """Return place -> log end before the first record was replayed to the place, by the oldest journal entry."""
         noted: dict[TopicPartition, int] = {}
         writers = Writers.of(self._procedure)
         for writer in writers.procedures:
@@ -138,7 +138,7 @@ class Replay:
 
     def _write_all(self) -> None:
         self._writer.fence()
-        # The lease is checked after the fence, so that an older process that woke up late writes nothing.
+        # The lease is checked after the fence, because an older process that continues late must write nothing.
         self._procedure.authority.hold()
         self._note_begun()
         done = self.progress()
@@ -152,7 +152,7 @@ class Replay:
                 self._write_parts([part], done, later.look)
 
     def progress(self) -> dict[TopicPartition, int]:
-        """Partition of the returned cluster -> its first offset not yet replayed, by committed progress records."""
+        """Return partition of the returned cluster -> first offset not yet replayed, by committed progress records."""
         return written_of(self._committed, self._exports)
 
     def _write_parts(
@@ -209,7 +209,7 @@ class Replay:
             )
 
     def _clients_since(self, place: TopicPartition) -> int:
-        """Offset in the new primary's log from which on clients have written since the failover, or the log start."""
+        """Return the offset of `place` from which on clients have written since the failover, or the log start."""
         after = self._procedure.progress.require(StrandedRecordsFound).after
         failover = self._procedure.other(after)
         if failover is None:
@@ -223,12 +223,12 @@ class Replay:
     # -- proof ---------------------------------------------------------------------------------------------------
 
     def prove(self) -> list[ReplayProof]:
-        """Read the committed records of all places and compare them with the export; return one proof per part."""
+        """Compare the committed records of all places with the export; return one proof per part, with mismatches."""
         spans = self._spans()
         return [proof for parts in in_batches(self._parts, _AT_ONCE) for proof in self._prove_parts(parts, spans)]
 
     def _spans(self) -> dict[TopicPartition, OffsetSpan]:
-        """Offsets to read back, by place: from the noted end (compacted: `_clients_since`) to the current log end."""
+        """Return place -> offsets to read back: from the recorded end (compacted: `_clients_since`) to the log end."""
         noted, ends = self._ends_noted(), self._ends()
         starts = self._procedure.systems.source.starts(list(ends))
         begin = {
@@ -250,7 +250,7 @@ class Replay:
         return [ReplayProof(part, by_origin[part.origin].end(), left_out[part.origin]) for part in parts]
 
     def _committed_in(self, spans: dict[TopicPartition, OffsetSpan]) -> Iterator[Record]:
-        """Committed records of the new primary in these spans; waits for open transactions to end."""
+        """Yield the committed records of the new primary in these spans; wait for open transactions to end."""
         return self._committed.scan(spans, _reading_seconds(spans))
 
     def _assign(
@@ -267,9 +267,9 @@ class Replay:
             by_origin[origin.topic_partition].replayed(_as_seen(record, origin, headers))
 
     def aborted(self) -> dict[TopicPartition, int]:
-        """Place -> number of replayed records in aborted transactions, which only read_uncommitted readers get.
+        """Return place -> number of replayed records in aborted transactions, which only read_uncommitted readers get.
 
-        {} without reading the logs if one process wrote all records at its first attempt.
+        {}, without reading the logs, if one process wrote all records at its first attempt.
         """
         begun = self._procedure.progress.facts(ReplayBegun)
         if len(begun) < 2 and not self._interrupted and self._exports == (self._procedure.id,):
@@ -286,7 +286,7 @@ class Replay:
 
 
 class LaterKeys:
-    """Which keys of a compacted partition's stranded records clients wrote on the new primary since the failover."""
+    """Finds keys of stranded records (one compacted partition) that clients wrote again since the failover."""
 
     def __init__(
         self, procedure: Run, reader: RecordReader, part: ReplayPart, exports: Collection[str], begin: int
@@ -296,7 +296,7 @@ class LaterKeys:
         self._written_later: set[bytes | None] = set()
 
     def look(self) -> set[bytes | None]:
-        """Marks of the keys that clients wrote below the current log end; waits for open transactions to end."""
+        """Return marks (of `mark_of`) of the keys that clients wrote; wait for open transactions to end."""
         end = self._procedure.systems.source.ends([self._place])[self._place]
         if end > self._read_to:
             spans = {self._place: OffsetSpan(self._read_to, end)}
@@ -326,7 +326,7 @@ def _reading_seconds(spans: Mapping[TopicPartition, OffsetSpan]) -> float:
 
 
 def _expected(part: ReplayPart, left_out: Counter[Fate]) -> Iterator[Expected]:
-    """Yield the part's records that must be on the new primary; count its other records in `left_out`, by fate."""
+    """Yield the part's records that must be on the new primary; count all other records in `left_out`, by fate."""
     for record in part.stranded.records():
         fate = part.fate(record)
         if fate is Fate.WRITTEN:
@@ -355,8 +355,8 @@ def refuse_unproven(procedure: Run, proven: Iterable[ReplayProof]) -> None:
         raise Contradiction(
             f"Replayed records on {procedure.request.source} do not match the export",
             " | ".join(wrong[:_NAMED]),
-            "Find out which client wrote records to these topics or deleted records from these topics. The export"
-            " still holds all records. Then start a new run, which reads the replayed records back again.",
+            "The export still holds all records. Find out which client wrote records to these topics or deleted records"
+            " from these topics. Then start a new run, which reads the replayed records back again.",
         )
 
 

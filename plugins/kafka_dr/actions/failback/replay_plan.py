@@ -1,4 +1,7 @@
-"""Which stranded records are replayed or quarantined, and which partition of the new primary receives them."""
+"""Choose the stranded records to replay or quarantine, and the new primary's partitions that receive them.
+
+A *place* is such a partition: of the topic with the same name (replay), or of a quarantine topic.
+"""
 
 from __future__ import annotations
 
@@ -60,13 +63,13 @@ class ReplayPart:
         return self.stranded.topic_partition
 
     def fate(self, record: Record, written_later: Any = frozenset()) -> Fate:
-        """What becomes of a record: `Fate.WRITTEN`, or the reason why it is not written."""
+        """Return `Fate.WRITTEN` for a record to write, else the reason why the record is not written."""
         return fate_of(record.offset, record.key, self.stranded.uncommitted, self.needs_key, written_later)
 
     def stamp(self, record: Record) -> int | None:
-        """Timestamp to write, in milliseconds since 1970; None if the record has none, or 0.
+        """Return the timestamp to write, in milliseconds since 1970; None if the record has no timestamp, or 0.
 
-        The Kafka client takes a timestamp of 0 for none.
+        The Kafka client treats a timestamp of 0 as no timestamp.
         """
         return record.timestamp if record.timestamp is not None and record.timestamp > 0 else None
 
@@ -81,9 +84,9 @@ class ReplayPart:
 
 
 def decided_on(procedure: Run) -> list[tuple[ExportedPartition, Decision]]:
-    """Partitions with records to replay or quarantine, each with its decision; [] if there are none.
+    """Return the exported partitions with records to replay or quarantine, each with its decision; [] if none has.
 
-    Their files are verified against the journal's digests.
+    The files of these partitions are verified against the digests in the journal.
     """
     decisions = planned_return(procedure).decisions
     writing = {
@@ -98,14 +101,14 @@ def decided_on(procedure: Run) -> list[tuple[ExportedPartition, Decision]]:
 
 
 def place_of(exported: ExportedPartition, decision: Decision) -> TopicPartition:
-    """Partition of the new primary to write to: of the topic with the same name, or of its quarantine topic."""
+    """Return the new primary's partition to write to: of the topic of the same name, or of its quarantine topic."""
     return TopicPartition(
         exported.topic if decision is Decision.REPLAY else exported.topic + _QUARANTINE, exported.partition
     )
 
 
 def parts_of(procedure: Run) -> list[ReplayPart]:
-    """Parts to write, by partition, with the current settings of the new primary's topics; [] if there are none.
+    """Return one part per partition to write, with the new primary's current topic settings; [] if there are none.
 
     Raises:
         NotReady: a topic or partition to replay to does not exist on the new primary, or a quarantine topic has an
@@ -129,7 +132,7 @@ def parts_of(procedure: Run) -> list[ReplayPart]:
             "Quarantine topics are compacted, and compaction would delete records",
             first_few(unfit),
             f"Set cleanup.policy of these topics to delete on {procedure.request.source}, then start a new run; or"
-            " start a new run with another decision.",
+            " start a new run with another decision (param stranded).",
         )
     return parts
 
@@ -163,7 +166,7 @@ def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartitio
             f"Stranded records cannot be replayed: partitions are missing on {procedure.request.source}",
             detail,
             f"Create these partitions on {procedure.request.source}, then start a new run; or start a new run with"
-            " another decision for these topics.",
+            " another decision (param stranded) for these topics.",
         )
     illegal = [
         f"{place.topic}: {problem}" for place, _ in decided if (problem := topic_problem(place.topic)) is not None
@@ -172,10 +175,11 @@ def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartitio
         raise NotReady(
             "A quarantine topic would have an illegal name",
             illegal[0],
-            "Start a new run with another decision for the original topic. The export holds the records.",
+            "The export holds the records. Start a new run with another decision (param stranded) for the original"
+            " topic.",
         )
 
 
 def bytes_of(record: Record) -> int:
-    """Upper bound of a record's bytes: key, value, headers, and the two headers added on replay."""
+    """Return an upper bound of a record's bytes: key, value, headers, and the two headers added on replay."""
     return size_of(record.key, record.value, record.headers) + _MARKS_BYTES

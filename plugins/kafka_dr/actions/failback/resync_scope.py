@@ -1,4 +1,7 @@
-"""Topics of the flow back (new primary -> returned cluster), the failover to undo, and shared refusals."""
+"""Find the topics of the flow back (new primary -> returned cluster) and the failover to undo; shared refusals.
+
+Source and target of a failback are the new primary and the returned cluster.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _ASK_SECONDS = 10.0
 
 
 def refuse_dedicated(procedure: Run) -> None:
-    """Refuse if a flow of the pair runs in dedicated mode, where offsets cannot be set nor connectors resumed."""
+    """Refuse if a flow of the pair runs in dedicated mode, in which offsets cannot be seeded."""
     dedicated = [
         f"{flow.source}->{flow.target}"
         for flow in (procedure.flow, procedure.reverse_flow)
@@ -34,7 +37,7 @@ def refuse_dedicated(procedure: Run) -> None:
 
 
 def failed_over(procedure: Run) -> Run:
-    """The procedure that moved clients from the returned cluster to the new primary.
+    """Return the procedure that moved clients from the returned cluster to the new primary.
 
     Raises:
         Contradiction: the journal lacks the procedure that find_stranded_records recorded, or that procedure has
@@ -60,20 +63,20 @@ def failed_over(procedure: Run) -> Run:
 
 
 def topics_back(procedure: Run) -> dict[str, str]:
-    """Topics of the new primary that the flow back mirrors -> their names on the returned cluster."""
+    """Return topic of the new primary that the flow back mirrors -> name on the returned cluster."""
     return scope_now(procedure, procedure.systems.source.topics())
 
 
 def partitions_of(procedure: Run, topics: Iterable[str]) -> list[TopicPartition]:
-    """All partitions of these topics on the returned cluster, sorted; topics that do not exist are left out."""
+    """Return all partitions of these topics on the returned cluster, sorted; missing topics are left out."""
     infos = procedure.systems.target.topics(sorted(set(topics)))
     return [TopicPartition(topic, p) for topic, info in sorted(infos.items()) for p in sorted(info.partitions)]
 
 
 def written_since(procedure: Run, ends: dict[TopicPartition, int]) -> list[str]:
-    """Partitions of the returned cluster that got records from these log ends on, as text; [] if none did.
+    """Return, as text, the returned cluster's partitions with records from these log ends on; [] if none has.
 
-    Each with its newest record. Transaction markers are no records.
+    The text describes each partition's newest record. Transaction markers are no records.
     """
     now = procedure.systems.target.ends(list(ends))
     return newest_records(procedure.reversed, {tp: end for tp, end in ends.items() if now[tp] > end})
@@ -83,8 +86,8 @@ def refuse_replaced(procedure: Run) -> None:
     """Refuse if a topic of the returned cluster was deleted or recreated after this run seeded the flow back.
 
     Raises:
-        Contradiction: a topic has another id or is gone, so that its copied records are lost; it was deleted manually
-            or by a superseded process.
+        Contradiction: a topic has another id or is missing, which means that its copied records were deleted with it,
+            manually or by a superseded process.
     """
     seeded = procedure.progress.done(FlowBackSeeded)
     ids = seeded.topic_ids if seeded else {}
@@ -95,20 +98,20 @@ def refuse_replaced(procedure: Run) -> None:
         raise Contradiction(
             "Topics of the returned cluster were deleted or recreated after the flow back was seeded",
             names,
-            "Find out which user deleted these topics. Then start a new run with mode recreate, which copies all"
-            " records again.",
+            "Find out which user deleted these topics. Then start a new run with mode recreate: after an export of the"
+            " stranded records and an approval, that run deletes and recreates the flow's topics on"
+            f" {procedure.request.target}, and copies all records again.",
         )
 
 
 def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
-    """Refuse if the returned cluster lacks a prepared topic; return topic -> id of those that the flow back fills.
+    """Refuse if the returned cluster lacks a prepared topic; return its topics that the flow back fills -> topic id.
 
-    Topics that clients or a quarantine created on the new primary after prepare_topics may be missing: MirrorMaker 2
-    creates them and mirrors them from their beginning.
+    A topic that clients or a quarantine created on the new primary after prepare_topics is allowed to be missing,
+    because MirrorMaker 2 creates such a topic and mirrors it from its beginning.
 
     Raises:
-        Contradiction: a prepared topic is gone. MirrorMaker 2 would recreate it without its older records, and nobody
-            would notice.
+        Contradiction: a prepared topic is missing. MirrorMaker 2 would recreate the topic without its older records.
     """
     names = sorted(topics_back(procedure).values())
     infos = procedure.systems.target.topics(names)
@@ -132,7 +135,8 @@ def flow_runs(procedure: Run, flow: Flow) -> bool:
 def stop_flows(procedure: Run, step: str, flows: Iterable[Flow]) -> dict[str, str]:
     """Stop the connectors of these flows and wait for STOPPED without tasks; return connector -> state.
 
-    If this process has lost the lease, it does not resume them: a stopped flow does no harm while clients stay.
+    A process that has lost the lease does not resume the connectors, because a stopped flow does no harm as long as
+    clients are not moved.
 
     Raises:
         DeadlinePassed: a connector did not stop in time.
@@ -146,6 +150,7 @@ def stop_flows(procedure: Run, step: str, flows: Iterable[Flow]) -> dict[str, st
         raise DeadlinePassed(
             "MirrorMaker 2 did not stop",
             "; ".join(unstopped),
-            "Read the log of the Connect worker that runs these connectors. Then start a new run.",
+            "Read the log of the Connect worker that runs these connectors; restart the worker if it hangs. Then start"
+            " a new run.",
         )
     return states

@@ -1,8 +1,9 @@
-"""The start offsets of the flow back (new primary -> returned cluster).
+"""Determine the start offsets of the flow back (new primary -> returned cluster).
 
 Invariants
 1. Offsets are written only while the flow back is STOPPED without tasks, and all of them are read back.
-2. A flow that has run after its start was seeded is not set back to the seed: it would mirror records twice.
+2. A flow that has run after its start was seeded is not set back to the seeded offset, because it would mirror
+   records twice.
 3. Under identity naming the flow back is resumed only while the opposite flow is STOPPED without tasks.
 """
 
@@ -52,7 +53,7 @@ class SeedRecord:
 
 
 def seeds_since_failover(procedure: Run) -> SeedRecord:
-    """Read from the journal how the failover and later failback runs seeded the flow back; later seeds count."""
+    """Return, from the journal, how the failover and later failback runs seeded the flow back; later seeds count."""
     failover = failed_over(procedure)
     replicated, ids = seeded_by(failover), failover.progress.move().planned.topic_ids
     ran = _started(failover, Step.START_REVERSE_REPLICATION)
@@ -64,18 +65,18 @@ def seeds_since_failover(procedure: Run) -> SeedRecord:
 
 
 def earlier_seeds(procedure: Run, failover: Run) -> list[tuple[JournalEntry, Run, FlowBackSeeded]]:
-    """Outcomes of seed_flow_back after the failover, of this run and others of its direction, oldest first."""
+    """Return outcomes of seed_flow_back after the failover, oldest first, of this run and earlier failback runs."""
     return PairJournal(procedure).same_way(FlowBackSeeded, Step.SEED_FLOW_BACK, _opened_at(failover))
 
 
 def last_seed_sequence(procedure: Run) -> int:
-    """Journal sequence of the newest outcome of seed_flow_back; without one, of the failover's open_target."""
+    """Return the journal sequence of seed_flow_back's newest outcome; without it, of the failover's open_target."""
     failover = failed_over(procedure)
     return max([_opened_at(failover), *(entry.sequence for entry, *_ in earlier_seeds(procedure, failover))])
 
 
 def _opened_at(failover: Run) -> int:
-    """Journal sequence of the failover's open_target intent; -1 without one."""
+    """Return the journal sequence of the failover's open_target intent; -1 without an intent."""
     opened = failover.journal.last(failover.id, Step.OPEN_TARGET, Entry.INTENT)
     return -1 if opened is None else opened.sequence
 
@@ -89,14 +90,14 @@ def _started(procedure: Run, step: Step) -> bool:
 def start_offsets(
     procedure: Run, seeds: SeedRecord, now: dict[TopicPartition, int | None]
 ) -> dict[TopicPartition, int]:
-    """Partition of the new primary -> last offset that counts as copied to the returned cluster; -1 for none.
+    """Return partition of the new primary -> last offset that counts as copied to the returned cluster; -1 if none.
 
     Args:
         now: the flow back's offsets that Connect stores.
 
     Raises:
-        Contradiction: Connect's offset is below the seed though the flow ran, or above the seed though no procedure
-            started the flow; or a log of the new primary ends below its end at the failover.
+        Contradiction: Connect's offset is below the seeded offset though the flow ran, or above the seeded offset
+            though no procedure started the flow; or a log of the new primary ends below its log end at the failover.
     """
     infos = procedure.systems.source.topics(topics_back(procedure))
     partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
@@ -112,10 +113,10 @@ def start_offsets(
 
 
 def _start_offset(procedure: Run, seeds: SeedRecord, tp: TopicPartition, now: int | None, at_opening: int) -> int:
-    """Last offset that counts as copied, of one partition whose copy was not recreated; -1 for none.
+    """Return one partition's last offset that counts as copied, if its copy was not recreated; -1 if none does.
 
     Args:
-        now: the offset that Connect stores; None for null.
+        now: the offset that Connect stores for the partition; None for null.
         at_opening: last offset of the new primary's log when the failover opened it to clients.
     """
     in_connect, seed = NONE_COPIED if now is None else now, seeds.replicated.get(tp)
@@ -130,15 +131,16 @@ def _start_offset(procedure: Run, seeds: SeedRecord, tp: TopicPartition, now: in
         "How far the flow back has copied is unknown",
         detail,
         "The flow back was resumed or changed outside of any procedure, or Connect lost offsets. Start a new run with"
-        " mode recreate.",
+        " mode recreate: after an export of the stranded records and an approval, that run deletes and recreates the"
+        f" flow's topics on {procedure.request.target}.",
     )
 
 
 def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
-    """Refuse if a log of the new primary ends below its end at the failover: it was recreated or truncated.
+    """Refuse if a log of the new primary ends below its log end at the failover (recreated or truncated).
 
     Args:
-        at_opening: log ends when the failover opened the new primary to clients.
+        at_opening: partition of the new primary -> log end when the failover opened the new primary to clients.
     """
     ends = procedure.systems.source.ends(list(at_opening))
     cut = [
@@ -151,14 +153,15 @@ def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
             "Log ends of the new primary are lower than at the failover",
             first_few(cut),
             f"These topics were recreated or truncated on {procedure.request.source}. Start a new run with mode"
-            " recreate.",
+            " recreate: after an export of the stranded records and an approval, that run deletes and recreates the"
+            f" flow's topics on {procedure.request.target}.",
         )
 
 
 def recreated_topics(procedure: Run, seeds: SeedRecord) -> set[str]:
-    """Topics of the new primary whose copies were recreated after the last seed, by prepare_topics or manually.
+    """Return topics of the new primary whose copies were recreated after the last seed, by a run or manually.
 
-    If a run was killed after it deleted or created topics, it has no outcome, but its intents list the topics.
+    A run that was killed after it had deleted or created topics has no outcome, but its intents list the topics.
     """
     scope, ids, seeded_at = topics_back(procedure), topic_ids(procedure), last_seed_sequence(procedure)
     journal = PairJournal(procedure)
@@ -190,7 +193,7 @@ def recreated_topics(procedure: Run, seeds: SeedRecord) -> set[str]:
 
 
 def topic_ids(procedure: Run) -> dict[str, str]:
-    """Topic of the returned cluster that the flow back fills -> its current id; missing topics are left out."""
+    """Return topic of the returned cluster that the flow back fills -> current id; missing topics are left out."""
     return {
         name: info.topic_id
         for name, info in sorted(procedure.systems.target.topics(topics_back(procedure).values()).items())
@@ -198,9 +201,9 @@ def topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def offsets_to_clear(procedure: Run, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
-    """Null offsets for the partitions that Connect stores and the new primary lacks.
+    """Return a null offset for each partition that Connect stores and the new primary lacks.
 
-    A topic that is later created under this name is then mirrored from its beginning.
+    A topic that is created later under the same name is then mirrored from its beginning.
 
     Args:
         now: the flow back's offsets that Connect stores.
@@ -210,7 +213,7 @@ def offsets_to_clear(procedure: Run, now: dict[TopicPartition, int | None]) -> d
 
 
 def refuse_other_offsets(stored: dict[TopicPartition, int | None], wanted: dict[TopicPartition, int | None]) -> None:
-    """Refuse unless Connect stores the wanted offset of every partition in `wanted`."""
+    """Refuse unless Connect stores the wanted offset of every partition of the new primary in `wanted`."""
     wrong = [
         f"{tp}: {offset} was written, {stored.get(tp)} was read back"
         for tp, offset in sorted(wanted.items())
@@ -220,5 +223,5 @@ def refuse_other_offsets(stored: dict[TopicPartition, int | None], wanted: dict[
         raise ReadBackFailed(
             "Connect does not store the flow back's offsets as they were written",
             first_few(wrong),
-            "Find out which user or tool changes these offsets. Then start a new run.",
+            "Find out which user or tool changes offsets of this connector in Connect. Then start a new run.",
         )

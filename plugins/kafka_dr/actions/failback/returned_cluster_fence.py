@@ -1,4 +1,4 @@
-"""Parts of the fence on a returned cluster: groups to fence, refusal without a fence, stable log ends."""
+"""Fence a returned cluster: choose groups to fence, refuse without a fence, wait for stable log ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_dr.procedure.run import Run
 
 
 def groups_of_source(procedure: Run, topics: Iterable[str]) -> list[str]:
-    """Groups with positions on these topics of the new primary; the fence keeps them off the returned cluster."""
+    """Return groups with positions on these topics of the new primary, to be fenced on the returned cluster."""
     flow = procedure.flow
     config = procedure.mirror_maker(flow).config(flow.connectors.checkpoint)
     return sorted(
@@ -24,9 +24,10 @@ def groups_of_source(procedure: Run, topics: Iterable[str]) -> list[str]:
 
 
 def refuse_unfenced(procedure: Run, fence: WriteFence) -> None:
-    """Refuse if clients cannot be kept off the returned cluster.
+    """Refuse if clients cannot be fenced on the returned cluster.
 
-    They can if the cluster has an authorizer, if a drain hook exists, or if the fence hook confirms a fence.
+    Clients can be fenced if the returned cluster has an authorizer, if the topology names a drain hook, or if the fence
+    hook reports a fence.
     """
     hook = procedure.systems.fence_hook
     if (
@@ -45,10 +46,10 @@ def refuse_unfenced(procedure: Run, fence: WriteFence) -> None:
 
 
 def count_still_partitions(procedure: Run, step: str, topics: list[str]) -> int | None:
-    """Wait until none of these topics' partitions on the returned cluster got a record for `stable_seconds`.
+    """Wait until no partition of these topics on the returned cluster got a record for `stable_seconds`.
 
     Returns:
-        Number of partitions; None, without waiting, if the flow back runs and so writes records itself.
+        Number of partitions; None, without waiting, if the flow back runs, because the flow back writes records.
 
     Raises:
         FenceNotProven: records still arrived at the fence's deadline.

@@ -1,4 +1,4 @@
-"""The returned cluster's logs: log bounds, their copies on the new primary, and offsets proven to be replicated."""
+"""Read the returned cluster's logs: log bounds, copies on the new primary, and offsets proven to be replicated."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _FILES = ["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"]
 
 
 def deleted_copies(procedure: Run) -> list[TopicPartition]:
-    """Partitions of the returned cluster that copy the new primary's own topics and that the run will delete.
+    """Return the returned cluster's partitions that copy the new primary's own topics and that the run will delete.
 
-    [] unless mode is recreate and names separate directions.
+    [] unless the mode is recreate and the two flows write to topics of different names.
     """
     if mode_of(procedure) is not Mode.RECREATE or not names_separate_directions(procedure):
         return []
@@ -44,10 +44,11 @@ class ReturnedClusterLogs:
         remote: partition -> its partition on the new primary (its copy).
         resumes: log end before the flow back wrote to the partition.
         proven: the failover's cut-off, below which all records were replicated; {} after an unplanned failover.
-        boundary: partition of the new primary -> its log end before clients wrote to it after the failover.
-        gone: partition that the returned cluster no longer has -> number of offsets in its copy.
-        copied_back: copies of the new primary's own topics, which will be deleted. Their records are never stranded;
-            they are searched only for records that the new primary no longer has.
+        boundary: partition of the new primary -> its log end before clients wrote to it after the failover; the
+            failover's boundary.
+        gone: partition that the returned cluster no longer has -> number of offsets in its copy on the new primary.
+        copied_back: partitions that copy the new primary's own topics, and that will be deleted. Their records are
+            never stranded, and are searched only for records that the new primary no longer has.
     """
 
     starts: dict[TopicPartition, int]
@@ -87,7 +88,7 @@ class ReturnedClusterLogs:
             ends=ends,
             stable=stable.result(),
             remote=remote,
-            # A log that lost its tail ends below its noted end.
+            # A log that lost its tail ends below its recorded log end.
             resumes={tp: min(end, noted.get(tp, end)) for tp, end in ends.items()},
             proven={} if failover.progress.done(ProducersFenced) is None else cut_off_of(failover),
             boundary=boundary,
@@ -97,11 +98,11 @@ class ReturnedClusterLogs:
 
     @property
     def nothing_beyond(self) -> bool:
-        """Whether every log ended at the failover's cut-off before the flow back, and nothing is in `copied_back`."""
+        """Whether every log ended at the failover's cut-off before the flow back, and `copied_back` is empty."""
         return not self.copied_back and self.resumes == {tp: self.proven.get(tp, 0) for tp in self.resumes}
 
     def untouched(self) -> pd.DataFrame:
-        """The search's result if `nothing_beyond` is true: one row per partition, without stranded records."""
+        """Return the search's result if `nothing_beyond` is true: one row per partition, without stranded records."""
         frame = partitions_frame(self.resumes, "resumes")
         columns = {
             "frontier": frame["resumes"],
@@ -119,10 +120,10 @@ class ReturnedClusterLogs:
 def resumed_at(
     procedure: Run, failover: Run, remote: dict[TopicPartition, TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Log ends of the returned cluster before the flow back first ran, as noted in the journal.
+    """Return partition of the returned cluster -> log end before the flow back first ran, by the journal.
 
-    0 for a partition without a noted end that the new primary has: the flow back created it. {} if the flow back has
-    not run, or if names separate directions.
+    0 for a partition without a recorded log end that the new primary has, because the flow back created the partition.
+    {} if the flow back has not run, or if the two flows write to topics of different names.
 
     Args:
         remote: partition of the returned cluster -> its partition on the new primary.
@@ -150,7 +151,7 @@ def gone_from(
     remote: dict[TopicPartition, TopicPartition],
     boundary: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """Partitions in the failover's plan that the returned cluster now lacks -> number of offsets in their copies.
+    """Return partition in the failover's plan that the returned cluster lacks -> number of offsets in its copy.
 
     Args:
         remote: partition of the returned cluster -> its copy on the new primary.

@@ -1,4 +1,4 @@
-"""The decision on stranded records: what was found, which mode and decisions were requested, who approved them."""
+"""The decision on stranded records: findings, requested mode and decisions, and the approval."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kafka_dr.vocabulary import Step
 
 
 def mode_of(procedure: Run) -> Mode:
-    """Mode of the failback as requested, append by default."""
+    """Return the requested mode of the failback, append by default."""
     return Mode(procedure.request.choices.get("mode", Mode.APPEND))
 
 
 def planned_return(procedure: Run) -> PlannedReturn:
-    """What the run will do with the returned cluster's logs, from find_stranded_records' outcome and the params.
+    """Return what the run will do with the returned cluster's logs, by the stranded records found and the params.
 
     Raises:
         NotReady: the requested mode or decisions are impossible for the stranded records that were found.
@@ -40,8 +40,8 @@ def planned_return(procedure: Run) -> PlannedReturn:
         raise NotReady(
             "Params mode and stranded do not fit the stranded records",
             "; ".join(problems),
-            "Start a new run with another mode, or with other decisions (param stranded). The export of this run is not"
-            " deleted.",
+            "Start a new run with another mode, or with other decisions (param stranded). The export of this run"
+            " remains in its evidence folder.",
         )
     return PlannedReturn(
         source=procedure.request.source,
@@ -60,9 +60,10 @@ def planned_return(procedure: Run) -> PlannedReturn:
 
 
 def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list[str]:
-    """Describe topics of which an earlier run has written stranded records under another decision; [] if none.
+    """Return, as text, topics of which an earlier run wrote stranded records by another decision; [] if none.
 
-    Written records stay on the new primary and no record is written twice, so that decision can no longer change.
+    The decision of such a topic can no longer change, because written records remain on the new primary, and no record
+    is written twice.
     """
     writers = Writers.of(procedure)
     if all(writer.id == procedure.id for writer in writers.procedures):
@@ -76,7 +77,7 @@ def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list
 
 
 def require_decided(procedure: Run) -> Approval | None:
-    """The valid approval of what `planned_return` says; None if that needs no approval.
+    """Return the valid approval of what `planned_return` returns; None if no approval is needed.
 
     Raises:
         Refusal: decide_stranded_records is not done.

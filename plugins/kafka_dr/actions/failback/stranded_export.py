@@ -1,4 +1,7 @@
-"""The export of find_stranded_records: one Parquet file per partition, listed by the journal's receipts."""
+"""Read the export of find_stranded_records: one Parquet file per partition, listed by the journal's receipts.
+
+An export is named by the id of the procedure that wrote the export.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,8 @@ from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: Folders of an export: stranded records, and offsets of the uncommitted ones. A partition's file has the same name in
-#: both.
+#: Folders of an export: stranded records, and offsets of uncommitted stranded records. A partition's file has the same
+#: name in both folders.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
 #: Topic of the new primary; a progress record is committed in one transaction with the replayed records it counts.
 PROGRESS_TOPIC = "__switchback_replayed"
@@ -41,11 +44,11 @@ class ExportedPartition:
     """The exported records of one partition of the returned cluster.
 
     Attributes:
-        since: offset from which on exported records are stranded; those below were replicated, and are not replayed.
+        since: offset from which on exported records are stranded; records below were replicated, and are not replayed.
         file: Parquet file of the exported records, ascending by offset.
-        sha256: of `file`, as in the journal.
+        sha256: SHA-256 of `file`, as in the journal.
         uncommitted_file: Parquet file with the offsets of exported records that no transaction has committed.
-        uncommitted_sha256: of `uncommitted_file`; None if all records are committed, and the file does not exist.
+        uncommitted_sha256: SHA-256 of `uncommitted_file`; None, without a file, if all records are committed.
     """
 
     topic: str
@@ -62,7 +65,7 @@ class ExportedPartition:
         return TopicPartition(self.topic, self.partition)
 
     def verify(self) -> None:
-        """Raise Contradiction unless the partition's files have the SHA-256 that the journal says."""
+        """Raise Contradiction unless the partition's files have the SHA-256 that the journal records."""
         for path, digest in ((self.file, self.sha256), (self.uncommitted_file, self.uncommitted_sha256)):
             if digest is not None and _sha256(path) != digest:
                 raise Contradiction(
@@ -74,13 +77,13 @@ class ExportedPartition:
 
     @cached_property
     def uncommitted(self) -> frozenset[int]:
-        """Offsets of the exported records that no transaction has committed; empty without such a file."""
+        """Return the offsets of exported records that no transaction has committed; empty without such records."""
         if self.uncommitted_sha256 is None:
             return frozenset()
         return frozenset(pq.read_table(self.uncommitted_file, columns=["offset"])["offset"].to_pylist())
 
     def offsets(self) -> list[int]:
-        """Offsets of the stranded records, ascending."""
+        """Return the offsets of the stranded records on the returned cluster, ascending."""
         return [
             offset
             for offset in pq.read_table(self.file, columns=["offset"])["offset"].to_pylist()
@@ -88,11 +91,11 @@ class ExportedPartition:
         ]
 
     def count(self) -> int:
-        """Number of exported records, including those below `since`."""
+        """Return the number of exported records, including records below `since`."""
         return int(pq.read_metadata(self.file).num_rows)
 
     def records(self, begin: int = 0) -> Iterator[Record]:
-        """Stranded records from offset `begin` on, ascending by offset, read in batches."""
+        """Yield the stranded records from offset `begin` on, ascending by offset, read in batches."""
         first = max(begin, self.since)
         for batch in self._batches(first):
             for row in batch.to_pylist():
@@ -100,7 +103,7 @@ class ExportedPartition:
                     yield record_of_row(row)
 
     def key_marks(self) -> set[bytes]:
-        """Marks (the first bytes of the SHA-256) of all keys in the partition's file."""
+        """Return the marks (first bytes of the SHA-256) of all keys in the partition's file."""
         table = pq.read_table(self.file, columns=["key_sha256"])
         return {mark_in(digest) for digest in table["key_sha256"].drop_null().unique().to_pylist()}
 
@@ -111,7 +114,7 @@ class ExportedPartition:
 
 
 def exported_by(procedure: Run) -> str:
-    """Id of the procedure that wrote the export: this run, or the earlier run whose outcome this run took over."""
+    """Return the id of the procedure that wrote the export: this run, or the earlier run whose outcome it uses."""
     return procedure.progress.require(StrandedRecordsFound).export.procedure_id or procedure.id
 
 
@@ -141,7 +144,7 @@ class Writers:
 
 
 def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicPartition, int]:
-    """Partition of the returned cluster -> its first offset not yet replayed, by committed progress records.
+    """Return partition of the returned cluster -> first offset not yet replayed, by committed progress records.
 
     Args:
         committed: reader of committed records on the new primary.
@@ -155,9 +158,9 @@ def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicP
 
 
 def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str, tuple[Decision, str]]:
-    """Topic -> decision of its replayed records, and id of the procedure that first wrote some of them.
+    """Return topic -> decision of its replayed records, and id of the first procedure that wrote such records.
 
-    Args: as for `written_of`.
+    Args: as of `written_of`.
     """
     first: dict[str, tuple[Decision, str]] = {}
     for topic, _, _, decision, writer in _progress_of(committed, exports):
@@ -166,7 +169,7 @@ def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str,
 
 
 def progress_record(export: str, writer: str, following: Mapping[TopicPartition, tuple[int, Decision]]) -> Outgoing:
-    """Build the progress record of one transaction.
+    """Return the progress record of one transaction.
 
     Args:
         export: id of the procedure whose export is replayed.
@@ -185,7 +188,7 @@ def _progress_of(committed: RecordReader, exports: Collection[str]) -> Iterator[
 
 
 def exported_partitions(procedure: Run) -> list[ExportedPartition]:
-    """Partitions with an exported file, sorted by topic and partition; the files are neither read nor verified."""
+    """Return the partitions with an exported file, sorted; the files are neither read nor verified."""
     findings = procedure.progress.require(StrandedRecordsFound)
     since = frame_partitions(procedure.artifacts.load(findings.frontier), "source_end")
     folder = Path(procedure.topology.evidence) / exported_by(procedure) / findings.export.folder
@@ -194,7 +197,7 @@ def exported_partitions(procedure: Run) -> list[ExportedPartition]:
 
 
 def record_of_row(row: dict[str, Any]) -> Record:
-    """Turn a row of the export back into a record of the returned cluster."""
+    """Return a row of the export as a record of the returned cluster."""
     headers = tuple(zip(row["header_names"], row["header_values"], strict=True))
     return Record(
         row["topic"],
@@ -214,7 +217,8 @@ def _partition(row: Mapping[Hashable, Any], since: dict[TopicPartition, int], fo
         raise Contradiction(
             f"Which exported records of {tp} are stranded is unknown",
             "find_stranded_records recorded no frontier of this partition",
-            "Start a new run: records that were replicated must not be replayed.",
+            "Start a new run, which searches for stranded records again. Without the frontier, records that were"
+            " replicated would be replayed.",
         )
     uncommitted = row.get("uncommitted_sha256")
     return ExportedPartition(
@@ -228,7 +232,7 @@ def _partition(row: Mapping[Hashable, Any], since: dict[TopicPartition, int], fo
 
 
 def _last_offset(file: pq.ParquetFile, number: int) -> int:
-    """The last offset in row group `number`, by its Parquet statistics; 2^63-1 without statistics."""
+    """Return the last offset in row group `number`, by its Parquet statistics; 2^63-1 without statistics."""
     index = file.schema_arrow.get_field_index("offset")
     statistics = file.metadata.row_group(number).column(index).statistics
     return statistics.max if statistics is not None and statistics.has_min_max else 2**63 - 1

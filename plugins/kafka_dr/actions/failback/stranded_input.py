@@ -1,4 +1,8 @@
-"""Write the input files of the Spark job find_stranded_records."""
+"""Write the input files of the Spark job find_stranded_records.
+
+A partition's *copy* is its partition on the new primary. Earlier failbacks in mode append left stranded records in the
+returned cluster's log: these are *kept* records.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +41,9 @@ from kafka_dr.procedure.entries import (
 )
 from kafka_dr.procedure.run import Run
 
-#: Most records compared per partition and cluster; while reading, a Spark worker needs some 150 bytes per record.
+#: Most records that are compared per partition and cluster, because a Spark worker needs some 150 bytes per record.
 _COMPARED_AT_MOST = 5_000_000
-#: Reading deadline of a Spark task: a number of seconds, plus one second per _READ_A_SECOND offsets of both logs.
+#: Deadline of a Spark task's reading: _READ_SECONDS, and one second more per _READ_A_SECOND offsets of both logs.
 _READ_SECONDS, _READ_A_SECOND = 60, 20_000
 _NO_SYNCS = pd.DataFrame(columns=[*PARTITION_COLUMNS, "upstream", "downstream", "sequence"]).astype(
     {"partition": "int32"} | dict.fromkeys(("upstream", "downstream", "sequence"), "int64")
@@ -78,17 +82,14 @@ def write_inputs(folder: Path, procedure: Run, failover: Run, logs: ReturnedClus
 
 
 class StrandedBounds:
-    """Log bounds of each partition on the returned cluster and on the new primary, as the job reads them.
-
-    A partition's *copy* is its partition on the new primary.
-    """
+    """Builds the job's inputs with log bounds of each partition on the returned cluster and on the new primary."""
 
     def __init__(self, procedure: Run, failover: Run, logs: ReturnedClusterLogs) -> None:
         """Read log starts and log ends of the copies."""
         self._procedure, self._failover, self._logs = procedure, failover, logs
         infos = procedure.systems.source.topics({copy.topic for copy in logs.remote.values()})
         comparable = {*logs.boundary, *(logs.remote[tp] for tp in logs.copied_back)}
-        # Also topics created after the failover: mode recreate deletes them on the returned cluster, too.
+        # Also topics that were created after the failover, because mode recreate deletes these on the returned cluster.
         self._all_copies = {
             tp: copy
             for tp, copy in logs.remote.items()
@@ -107,7 +108,7 @@ class StrandedBounds:
     def bounds(self) -> pd.DataFrame:
         """Return one row of log bounds per partition of the returned cluster, as of `bounds_of`.
 
-        cut_off is the log end before the flow back wrote; boundary the copy's log end before clients wrote.
+        `cut_off` is the log end before the flow back wrote; `boundary` is the copy's log end before clients wrote.
         """
         logs, source, target = self._logs, self._procedure.systems.source, self._procedure.systems.target
         configs = target.configs(sorted({tp.topic for tp in logs.remote}))
@@ -127,7 +128,7 @@ class StrandedBounds:
         )
 
     def returned(self) -> pd.DataFrame:
-        """Return one row per partition of the returned cluster with further offsets for the job; null if unknown."""
+        """Return the job's input `returned`: one row per partition of the returned cluster; null if unknown."""
         logs, replicated = self._logs, self._failover.progress.require(MirrorMakerStopped).replicated
         columns = {
             "source_from": {tp: self._flow_starts[tp] if tp in self._first_copies else 0 for tp in logs.remote},
@@ -155,15 +156,16 @@ class StrandedBounds:
 def begun_at(
     procedure: Run, failover: Run, logs: ReturnedClusterLogs
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where the flow from the returned cluster to the new primary began when clients last came to the former.
+    """Return where the flow returned cluster -> new primary began when clients last came to the returned cluster.
 
-    Records below this start came from the new primary, or an earlier failback decided on them. If the whole log will
-    be deleted, all its records are compared again. If names separate directions, the flow continued behind its older
-    copies, and only its seeded start offset says where the new copies begin.
+    Records below this start came from the new primary, or an earlier failback decided on these records. If the whole
+    log will be deleted, all its records are compared again. If the two flows write to topics of different names, the
+    flow continued after its older copies, and only a seeded start offset says where the new copies begin.
 
     Returns:
-        By partition of the returned cluster: the start offset; the offset of its first copy on the new primary, if
-        known. {} twice if no earlier procedure moved clients to the returned cluster, or its logs will be deleted.
+        Partition of the returned cluster -> start offset; and partition of the returned cluster -> offset of the first
+        copied record on the new primary, where the journal has it. {} twice if no earlier procedure moved clients to
+        the returned cluster, or if the returned cluster's logs will be deleted.
     """
     earlier = None if will_be_deleted(procedure) else opened_before(procedure, failover)
     if earlier is None:
@@ -185,10 +187,10 @@ def begun_at(
 
 
 def kept_before(procedure: Run) -> pd.DataFrame:
-    """Stranded records that earlier failbacks left in the returned cluster's logs: topic, partition, offset.
+    """Return the kept records of the returned cluster, one row each: topic, partition, offset.
 
-    No flow mirrors these records later: each flow was seeded behind them. Left out are topics that were recreated
-    after their failback, and exports whose files are missing or changed.
+    No flow mirrors these records later, because each flow was seeded after them. Left out are topics that were
+    recreated after their failback, and exports whose files are missing or changed.
     """
     returned, kept = procedure.request.target, [_NO_KEPT_RECORDS]
     for _, move in completed_moves(procedure):
@@ -221,7 +223,7 @@ def _kept_by(failback: Run) -> pd.DataFrame:
 
 
 def recreated_since_failover(procedure: Run, failover: Run) -> set[str]:
-    """Topics of the returned cluster whose topic ids differ from those in the failover's plan."""
+    """Return the topics of the returned cluster whose topic ids differ from the ids in the failover's plan."""
     ids = failover.progress.move().planned.topic_ids
     return {
         topic for topic, info in procedure.systems.target.topics(sorted(ids)).items() if info.topic_id != ids[topic]

@@ -1,4 +1,4 @@
-"""The outcome of find_stranded_records: totals by topic, frontier and export; or an earlier run's outcome."""
+"""Build the outcome of find_stranded_records: totals by topic, frontier and export; or use an earlier outcome."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _EXPORTED = {
 
 
 def compares_whole_logs(procedure: Run) -> bool:
-    """Whether the search also compares records proven to be replicated: on request, or if topics will be deleted."""
+    """Whether the search also compares records proven to be replicated (param compare, or topics will be deleted)."""
     return procedure.request.choices.get("compare") == "whole" or will_be_deleted(procedure)
 
 
@@ -59,7 +59,7 @@ def will_be_deleted(procedure: Run) -> bool:
 
 
 def last_failover(procedure: Run) -> Run:
-    """The procedure that moved clients from the returned cluster to the new primary.
+    """Return the procedure that moved clients from the returned cluster to the new primary.
 
     Raises:
         Refusal: the journal has no client move, or the last client move had another source or target.
@@ -75,15 +75,15 @@ def last_failover(procedure: Run) -> Run:
         raise Refusal(
             f"The journal does not show that clients moved from {request.target} to {request.source}",
             detail,
-            f"Check on which cluster clients work. If clients work on {request.target}, start a new run with"
-            f" {request.target} as source. If clients were moved without Switchback, move these clients back without"
-            " Switchback.",
+            f"Find out, from the routing record or the application, on which cluster clients work. If clients work on"
+            f" {request.target}, start a new run with {request.target} as source. If clients were moved without"
+            " Switchback, move these clients back without Switchback.",
         )
     return last
 
 
 def opened_before(procedure: Run, failover: Run) -> Run | None:
-    """The last procedure that moved clients to the returned cluster; None if clients were there from the start."""
+    """Return the last procedure, other than `failover`, that moved clients to the returned cluster; else None."""
     moves = [move for _, move in completed_moves(procedure) if move.id != failover.id]
     earlier = [move for move in moves if move.request.target == failover.request.source]
     return earlier[-1] if earlier else None
@@ -92,12 +92,12 @@ def opened_before(procedure: Run, failover: Run) -> Run | None:
 def figures_of(
     procedure: Run, failover: Run, logs: ReturnedClusterLogs, rows: pd.DataFrame, folder: str, digest: str | None
 ) -> StrandedRecordsFound:
-    """The outcome of the search: stranded records by topic, and receipts of the export, frontier and log ends.
+    """Return the search's outcome: stranded records by topic, and receipts of export, frontier and log ends.
 
     Args:
         rows: the search's result, one row per partition of the returned cluster.
-        folder: of the export.
-        digest: of the Spark job's result; None if the job did not run.
+        folder: the export's folder in the evidence folder of this run.
+        digest: digest of the Spark job's result; None if the job did not run.
     """
     rows = rows.astype(_ROW)
     # All records below source_end are on the new primary, and none from source_tail on. Between the two offsets,
@@ -134,13 +134,13 @@ def figures_of(
 
 
 def with_sizes(sizes: dict[str, Any], **figures: Any) -> StrandedRecordsFound:
-    """Build the outcome from figures and `sizes` of `copy_sizes`: a class with bytes if these include bytes."""
+    """Return the outcome with these figures and the `sizes` of `copy_sizes`, with bytes if there are bytes."""
     outcome_class = StrandedRecordsFoundWithSizes if "bytes_there" in figures | sizes else StrandedRecordsFound
     return outcome_class(**figures | sizes)
 
 
 def compacted_of(procedure: Run, logs: ReturnedClusterLogs) -> set[str]:
-    """Topics of the returned cluster that are compacted on that cluster, or whose copy is on the new primary."""
+    """Return the returned cluster's topics that are compacted, or whose copy on the new primary is compacted."""
     names = {tp.topic: copy.topic for tp, copy in logs.remote.items()}
     copies = compacted_in(procedure.systems.source.configs(sorted(set(names.values()))))
     return compacted_in(procedure.systems.target.configs(sorted(names))) | {
@@ -149,7 +149,7 @@ def compacted_of(procedure: Run, logs: ReturnedClusterLogs) -> set[str]:
 
 
 def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[StrandedTopic]:
-    """Totals of each topic with stranded, older or lacking records, or with a partition that was not exact.
+    """Return totals of each topic with stranded, older or lacking records, or with a partition that is not exact.
 
     Args:
         rows: the search's result, one row per partition of the returned cluster.
@@ -173,14 +173,14 @@ def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[Strand
 
 
 def found_before_deleting(procedure: Run) -> Run | None:
-    """The first failback run since the failover that deleted topics, or this run if it noted them; else None."""
+    """Return the first failback run since the failover that deleted topics, or this run if it is to; else None."""
     deleting = PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS)
-    # An earlier run that died before its first deletion does not count: its topics still have all records.
+    # An earlier run that was killed before its first deletion does not count: its topics still have all records.
     return next((run for _, run, _ in deleting if run.id == procedure.id or deleted_since(procedure, run)), None)
 
 
 def taken_over(procedure: Run, finder: Run) -> StrandedRecordsFound:
-    """This run's outcome, taken from `finder`, which deleted topics: only its export still has their records."""
+    """Return the outcome of `finder` as this run's: `finder` deleted topics, and only its export has their records."""
     findings = finder.progress.require(StrandedRecordsFound)
     if finder.id == procedure.id:
         return findings
@@ -207,7 +207,7 @@ def taken_over(procedure: Run, finder: Run) -> StrandedRecordsFound:
 
 
 def deleted_since(procedure: Run, finder: Run) -> list[str]:
-    """Topics of the returned cluster that `finder` noted for deletion and that are gone or recreated, sorted."""
+    """Return topics of the returned cluster that `finder` was to delete and that are gone or recreated, sorted."""
     noted = noted_topics(finder) or {}
     infos = procedure.systems.target.topics(noted)
     return sorted(

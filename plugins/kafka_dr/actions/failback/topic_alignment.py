@@ -13,7 +13,7 @@ from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import TopicsToCreate
 from kafka_dr.procedure.run import Run
 
-#: Settings that decide what a broker does with a record; if they differ between two logs, their records will, too.
+#: Settings that decide how a broker stores a record; if these differ between two logs, the records will differ, too.
 _DECIDING = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
 _SYNC = "sync.topic.configs.enabled"
 _NAMED = 10
@@ -67,7 +67,7 @@ def make_alike(
 def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
     """Refuse topics with more partitions on the returned cluster than on the new primary.
 
-    Kafka cannot remove partitions, and with more of them producers would send keys to other partitions.
+    Kafka cannot remove partitions, and with more partitions producers would send keys to other partitions.
 
     Args:
         counts: topic of the returned cluster -> number of partitions on the new primary, on the returned cluster.
@@ -81,8 +81,9 @@ def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
         raise NotReady(
             "Topics have more partitions on the returned cluster than on the new primary",
             first_few(wider, separator="; "),
-            f"Add partitions to these topics on {procedure.request.source}, then start a new run; or start a new run"
-            " with mode recreate.",
+            f"Add partitions to these topics on {procedure.request.source}, then start a new run. Or start a new run"
+            " with mode recreate: after an export of the stranded records and an approval, that run deletes and"
+            f" recreates the flow's topics on {procedure.request.target}.",
         )
 
 
@@ -102,14 +103,17 @@ def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
             "Topic settings that decide how records are stored differ between the clusters",
             named,
             f"MirrorMaker 2 does not copy topic settings in this flow ({_SYNC}=false). Make these settings equal on"
-            " both clusters, then start a new run; or start a new run with mode recreate.",
+            " both clusters, then start a new run. Or start a new run with mode recreate: after an export of the"
+            " stranded records and an approval, that run deletes and recreates the flow's topics on"
+            f" {procedure.request.target}.",
         )
 
 
 def settings_that_differ(procedure: Run, scope: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Portable settings that differ between the clusters: topic, setting, value here, value there; None if not set.
+    """Return the portable settings that differ between the clusters: fields topic, setting, here, there.
 
-    `here` is the new primary, `there` is the returned cluster; `topic` is the name there.
+    `here` is the value on the new primary, `there` the value on the returned cluster, None if not set; `topic` is the
+    name on the returned cluster.
     """
     here, there = procedure.systems.source.configs(scope), procedure.systems.target.configs(scope.values())
     differing = []

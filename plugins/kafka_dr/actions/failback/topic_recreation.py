@@ -1,8 +1,8 @@
 """Delete the returned cluster's topics in mode recreate, so that the flow back fills them from the beginning.
 
 Topics are deleted only after a second person's approval, with the export verified, both flows stopped, and no record
-written to them since the export. The journal lists the topics with their ids before the deletion, so that a topic
-that was already recreated is never deleted again.
+written to these topics since the export. The journal lists the topics with their ids before the deletion, because a
+topic that was already recreated must not be deleted again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from kafka_dr.procedure.entries import StrandedRecordsFound, TopicsToCreate, Top
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: Settings with a meaning on the topic's own cluster only; taken from the deleted topic, not from the new primary.
+#: Settings with a meaning on one cluster only; a recreated topic gets the values of the deleted topic, not those of
+#: the new primary's topic.
 _OF_THE_CLUSTER = ("min.insync.replicas", "unclean.leader.election.enable")
 #: Folder of an export with records that were replicated between the clusters, and that the new primary no longer has.
 _OLDER = "older"
@@ -45,7 +46,7 @@ class TopicBefore:
 
     Attributes:
         replicas: replication factor; 0 if unknown.
-        settings: those of the topic's own settings that `_OF_THE_CLUSTER` lists.
+        settings: the topic's own values of the settings in `_OF_THE_CLUSTER`.
     """
 
     topic_id: str
@@ -54,10 +55,11 @@ class TopicBefore:
 
 
 class TopicRecreation:
-    """The deletion of the returned cluster's topics, which prepare_topics then creates again.
+    """Deletes the returned cluster's topics, which prepare_topics then creates again.
 
     Attributes:
-        before: topic of the returned cluster -> its id and settings as first noted in the journal; {} if none were.
+        before: topic of the returned cluster -> its id and settings as first recorded in the journal; {} without such a
+            journal entry.
     """
 
     def __init__(self, procedure: Run, step: str, scope: Mapping[str, str]) -> None:
@@ -68,11 +70,14 @@ class TopicRecreation:
     def delete(self) -> dict[str, Any]:
         """Stop both flows, check again, then delete the old topics, and MirrorMaker 2's internal topics and offsets.
 
-        Only topics that still have their noted ids are deleted. Returns what was done, for the journal.
+        Only topics that still have the id in the journal are deleted.
+
+        Returns:
+            Fields for the journal: verified files, stopped connectors, number of deleted topics, internal topics.
 
         Raises:
             Contradiction: a file of the export is missing, or its SHA-256 is not that of the journal.
-            Refusal: records were written to the topics since the export.
+            Refusal: records were written to the topics since the export; no topic was deleted by this call.
         """
         flows = [self._procedure.reversed.flow, self._procedure.flow]
         verified = verify_export(self._procedure)
@@ -98,7 +103,7 @@ class TopicRecreation:
         }
 
     def refuse_filled(self) -> None:
-        """Refuse recreated topics that still have their old id, or that have records before the flow back runs."""
+        """Refuse if a topic to recreate still has its old id, or has records before the flow back runs."""
         refuse_lacking(self._procedure, self._scope.values())
         infos = self._procedure.systems.target.topics(self.before)
         same = [name for name, info in infos.items() if info.topic_id == self.before[name].topic_id]
@@ -108,16 +113,17 @@ class TopicRecreation:
             raise ReadBackFailed(
                 "Topics were not recreated, or hold records before the flow back runs",
                 first_few([*same, *filled]),
-                "Find out which client created or wrote to these topics. Then start a new run.",
+                "Find out which client created these topics or wrote to these topics, and stop this client. Then start"
+                " a new run.",
             )
 
     def _topics_to_delete(self) -> list[str]:
-        """Topics of the returned cluster that exist and were not recreated yet."""
+        """Return the topics of the returned cluster that exist and were not recreated yet."""
         names = self._scope.values()
         return self._with_noted_id(names) if self._noted else sorted(self._procedure.systems.target.topics(names))
 
     def _with_noted_id(self, names: Iterable[str]) -> list[str]:
-        """The topics that still have the id noted before the deletion, sorted."""
+        """Return the topics that still have the id recorded before the deletion, sorted."""
         infos = self._procedure.systems.target.topics(names)
         return sorted(
             name for name, info in infos.items() if name in self.before and info.topic_id == self.before[name].topic_id
@@ -128,8 +134,8 @@ class TopicRecreation:
         ends = frame_partitions(self._procedure.artifacts.load(findings.returned_ends), "offset")
         partitions = partitions_of(self._procedure, set(old) - self._recreated_earlier(old))
         if exported_by(self._procedure) != self._procedure.id:
-            # An earlier run wrote the export: partitions without a noted log end were created by that run, or by the
-            # flow back that it started.
+            # An earlier run wrote the export: partitions without a recorded log end were created by that run, or by the
+            # flow back that the earlier run started.
             counts = {
                 self._scope[topic]: len(info.partitions)
                 for topic, info in self._procedure.systems.source.topics(self._scope).items()
@@ -140,12 +146,12 @@ class TopicRecreation:
             raise Refusal(
                 "Records arrived on the returned cluster after find_stranded_records",
                 first_few(written, separator="; "),
-                "The topics with these records were not deleted. Find out which client wrote these records, and stop"
-                " this client; ACLs do not refuse a super user. Then start a new run.",
+                "This try of prepare_topics deleted no topic; both flows are stopped. Find out which client wrote these"
+                " records, and stop this client; ACLs do not refuse a super user. Then start a new run.",
             )
 
     def _recreated_earlier(self, old: list[str]) -> set[str]:
-        """Topics recreated by the earlier run that wrote the export, if any; they hold only copies."""
+        """Return the topics that the earlier run that wrote the export recreated, if any; these have only copies."""
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()
@@ -154,7 +160,7 @@ class TopicRecreation:
         return {name for name, info in infos.items() if name in noted and noted[name].topic_id != info.topic_id}
 
     def _note(self, old: list[str]) -> dict[str, TopicBefore]:
-        """Note the topics to delete, with their ids and settings, in the journal; return them by name."""
+        """Record the topics to delete in the journal, with ids and settings; return topic name -> id and settings."""
         infos, configs = self._procedure.systems.target.topics(old), self._procedure.systems.target.configs(old)
         before = {
             name: TopicBefore(
@@ -177,7 +183,7 @@ class TopicRecreation:
     def _clear_offsets(self) -> None:
         """Set the flow back's offsets in Connect to null, so that it mirrors the topics from their beginning.
 
-        Only after the deletion: in the old topics the records would be there twice.
+        This must follow the deletion, because the old topics would get the records a second time.
         """
         flow = self._procedure.flow
         worker, name = self._procedure.systems.connect_worker(flow), flow.connectors.source
@@ -189,7 +195,7 @@ class TopicRecreation:
 
 
 def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
-    """Topics that a procedure's first intent to delete topics lists, by name; None without such an intent."""
+    """Return the topics in a procedure's first intent to delete topics, by name; None without such an intent."""
     noted = procedure.progress.facts(TopicsToDelete)
     if not noted:
         return None
@@ -200,7 +206,7 @@ def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
 
 
 def settings_before_deletion(procedure: Run) -> dict[str, TopicBefore]:
-    """Topics that failback runs noted for deletion since the last client move, by name; the oldest note counts."""
+    """Return topics that failback runs intended to delete since the last client move, by name; the oldest counts."""
     oldest: dict[str, TopicBefore] = {}
     for _, writer, _ in PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS):
         oldest = (noted_topics(writer) or {}) | oldest
@@ -220,7 +226,7 @@ def verify_export(procedure: Run) -> int:
 
 
 def exported_older(procedure: Run) -> list[ExportedPartition]:
-    """The export's "older" records, by partition: replicated between the clusters, and gone from the new primary."""
+    """Return the export's "older" records, by partition: replicated records that the new primary no longer has."""
     export = procedure.progress.require(StrandedRecordsFound).export
     folder = Path(procedure.topology.evidence) / exported_by(procedure) / export.folder / _OLDER
     rows = procedure.artifacts.load(export.older).to_dict("records") if export.older else []
@@ -238,9 +244,10 @@ def exported_older(procedure: Run) -> list[ExportedPartition]:
 
 
 def stale_places(procedure: Run) -> list[tuple[Any, list[str]]]:
-    """MirrorMaker 2's topics with offset syncs and checkpoints about deleted logs: (cluster, topic names) pairs.
+    """Return (cluster, topic names) of MirrorMaker 2's topics with offset syncs and checkpoints of deleted logs.
 
-    If names separate directions, those of the flow from the returned cluster remain valid and are left out.
+    If the two flows write to topics of different names, the topics of the flow from the returned cluster remain valid
+    and are left out.
     """
     flow, old = procedure.flow, procedure.reversed.flow
     stale = _internal(procedure, flow) | (set() if names_separate_directions(procedure) else _internal(procedure, old))
@@ -255,22 +262,22 @@ def _internal(procedure: Run, flow: Flow) -> set[tuple[str, str]]:
 
 
 def replicas_of(info: TopicInfo) -> int:
-    """Replication factor of a topic: the smallest of its partitions; 0 if unknown."""
+    """Return a topic's replication factor: the smallest of its partitions; 0 if unknown."""
     return min(map(len, info.replicas.values()), default=0)
 
 
 def settings_of_the_cluster(configs: Any) -> dict[str, str]:
-    """The topic's own values of the settings in `_OF_THE_CLUSTER`; they are set again when it is recreated."""
+    """Return the topic's own values of the settings in `_OF_THE_CLUSTER`, to be set again on the recreated topic."""
     own: Collection[str] = getattr(configs, "overrides", ())
     return {key: configs[key] for key in _OF_THE_CLUSTER if key in own}
 
 
 def made_by(procedure: Run, step: str) -> set[str]:
-    """Topics of the returned cluster that `step` of this procedure intended to create, in killed tries too."""
+    """Return topics of the returned cluster that `step` of this procedure intended to create, also in killed tries."""
     return {name for intent in procedure.progress.facts(TopicsToCreate, step) for name in intent.creates_topics}
 
 
 def ids_frame(procedure: Run, names: Iterable[str]) -> pd.DataFrame:
-    """Current ids of these topics on the returned cluster, one row per topic, sorted: topic, topic_id."""
+    """Return the current ids of these topics on the returned cluster, one row per topic, sorted: topic, topic_id."""
     ids = {name: info.topic_id for name, info in procedure.systems.target.topics(names).items()}
     return pd.DataFrame(sorted(ids.items()), columns=["topic", "topic_id"]).astype(str)

@@ -1,11 +1,13 @@
-"""Segments of both clusters' logs (which range was copied from which cluster), derived from the journal.
+"""Derive segments of both clusters' logs (which range was copied from which cluster) from the journal.
+
+A *client move* is a procedure that opened its target. A failback in mode append leaves stranded records *in place*:
+no flow mirrors these records of the returned cluster.
 
 Invariants
-1. Only procedures that opened their target count. Their offsets come from their own receipts, and from what a later
-   failback found in the log that clients had left.
+1. Offsets of a client move come from its own receipts, and from the search for stranded records of a later failback.
 2. If a receipt is missing or contradicts another receipt, its offsets and all older segments are unknown.
 3. Without a client move there are no segments: each target log is one copy. `History.lineage` is for identity naming;
-   if names separate directions, only kept stranded records divide a log into segments.
+   if the two flows write to different names, only stranded records left in place divide a log into segments.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class LogGrowth(NamedTuple):
 
 
 def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) -> pd.DataFrame:
-    """One row per segment: topic, partition, segment number, four offsets (null: open), copied_back, drained."""
+    """Return one row per segment: topic, partition, segment (its number), `_OFFSETS` (null: open), two flags."""
     rows = [(*tp, number, *segment) for tp, parts in sorted(segments.items()) for number, segment in enumerate(parts)]
     frame = pd.DataFrame(rows, columns=[*PARTITION_COLUMNS, "segment", *_OFFSETS, "copied_back", "drained"])
     return frame.astype(
@@ -74,7 +76,7 @@ def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) ->
 
 
 def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
-    """Stand-in for unknown segments: one open segment from both log ends on; empty if the log ends are unknown."""
+    """Return, for unknown segments, one open segment from both log ends on; () if its offsets are unknown."""
     # If the source's log end is unknown, the segment begins above all positions: if it began at the highest position,
     # that position would be translated to the target's log end, which may be too far.
     above_positions = None if log.furthest is None else log.furthest + 1
@@ -87,7 +89,7 @@ def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
 
 
 def recreated_by(journal: PairJournal, after: int, until: int | None) -> frozenset[str]:
-    """Topics that prepare_topics created between two journal sequences; they are mirrored from their beginning."""
+    """Return topics that prepare_topics created between two journal sequence numbers; None for `until`: up to now."""
     intents = journal.facts(TopicsToCreate, Step.PREPARE_TOPICS, after, until)
     return frozenset(name for *_, intent in intents for name in intent.creates_topics)
 
@@ -129,12 +131,12 @@ class ClientMove:
         opened: int,
         until: int | None,
     ) -> ClientMove:
-        """Read the receipts of the procedure `moved`, and what later procedures noted about its logs.
+        """Read the receipts of the procedure `moved`, and what later procedures recorded about its logs.
 
         Args:
             seeded: see the attribute.
-            before, opened, until: journal sequences at which the previous client move, this one and the next one
-                opened their targets; `before` is 0 for the first client move, `until` is None for the last.
+            before, opened, until: sequence numbers of the journal entries with which the previous, this and the next
+                client move opened their targets; `before` is 0 for the first move, `until` is None for the last.
         """
         fenced, stopped = moved.progress.done(ProducersFenced), moved.progress.done(MirrorMakerStopped)
         return cls(
@@ -151,10 +153,10 @@ class ClientMove:
         )
 
     def move(self, tp: TopicPartition, doubted: bool = False) -> MoveOffsets:
-        """The offsets of this client move for one partition.
+        """Return the offsets of this client move for one partition.
 
         Args:
-            doubted: whether the source topic was recreated at a time that the journal does not say.
+            doubted: whether the source topic was recreated at a time that the journal does not record.
         """
         contradicts = self._receipts_contradict(tp)
         source_end = None if doubted or contradicts else self.source_end(tp)
@@ -174,7 +176,7 @@ class ClientMove:
         return self.cut_off is not None and self.boundary is not None and (tp in self.cut_off) != (tp in self.boundary)
 
     def source_end(self, tp: TopicPartition) -> int | None:
-        """Source offset below which all records were mirrored; 0 if the partition did not exist; None if unknown."""
+        """Return the source offset below which all records were mirrored; 0 without the partition; None if unknown."""
         frontier = None if self.frontiers is None else self.frontiers.get(tp)
         if self.planned:
             cut_off = None if self.cut_off is None else self.cut_off.get(tp, 0)
@@ -185,11 +187,11 @@ class ClientMove:
         return None if self.frontiers is None or self.boundary is None or tp in self.boundary else 0
 
     def drained(self, tp: TopicPartition) -> bool:
-        """Whether the last record below `source_end` was proven to be the target's last copy."""
+        """Whether the target's last copy was proven to be a copy of the last record below `source_end`."""
         return self.planned and self.source_end(tp) == (self.cut_off or {}).get(tp)
 
     def _source_resumes(self, tp: TopicPartition) -> int | None:
-        """Offset in the source's log at which copies from the target begin after the move; None if unknown."""
+        """Return the source offset at which copies from the target begin after the move; None if unknown."""
         frontier = (self.frontiers or {}).get(tp)
         copies_begin = frontier[1] if frontier else None
         candidates = (self.ends_after_move.get(tp), copies_begin, (self.cut_off or {}).get(tp))
@@ -197,7 +199,7 @@ class ClientMove:
 
 
 def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[TopicPartition, int] | None:
-    """Offsets by partition from a receipt's file; None without receipt, or if the file is missing or changed."""
+    """Return offsets by partition from a receipt's file; None without receipt, or for a missing or changed file."""
     if receipt is None:
         return None
     try:
@@ -207,7 +209,7 @@ def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[Top
 
 
 def offsets_seeded(procedure: Run, moved: Run) -> dict[TopicPartition, SeededOffset]:
-    """Start offsets that the procedure `moved` seeded under prefixed naming; {} if none, or if a file is missing."""
+    """Return start offsets that procedure `moved` seeded, for prefixed naming; {} if none, or if a file is missing."""
     try:
         return prefixed_seeded_offsets(procedure, moved)
     except Contradiction:
@@ -215,13 +217,13 @@ def offsets_seeded(procedure: Run, moved: Run) -> dict[TopicPartition, SeededOff
 
 
 def source_topic_ids(procedure: Run) -> dict[str, str]:
-    """Topic -> topic id on the source, from a procedure's plan; {} without a plan."""
+    """Return topic -> topic id on the source, from a procedure's plan; {} without a plan."""
     move = procedure.progress.done(MovePlanned)
     return move.planned.topic_ids if move else {}
 
 
 def searched_frontiers(moved: Run, journal: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:
-    """`ClientMove.frontiers`: outcome of the last search for stranded records after the move; None if it is unknown."""
+    """Return `ClientMove.frontiers`, from the last search for stranded records after the move; None if unknown."""
     searches = journal.facts(StrandedRecordsFound, Step.FIND_STRANDED_RECORDS, opened)
     frontiers = [(finder, found.frontier) for _, finder, found in searches if found.after == moved.id]
     if not frontiers:
@@ -231,7 +233,7 @@ def searched_frontiers(moved: Run, journal: PairJournal, opened: int) -> dict[To
 
 
 def recorded_ends(journal: PairJournal, opened: int, until: int | None) -> dict[TopicPartition, int]:
-    """`ClientMove.ends_after_move`, by partition, from notes between two journal sequences; the oldest note counts."""
+    """Return `ClientMove.ends_after_move`, from log ends recorded between two journal entries; the oldest count."""
     notes = [
         (entry.sequence, offsets_in(writer, note.ends_before, "offset"), note.all_noted)
         for step in EndsNoted.steps
@@ -293,15 +295,15 @@ class History:
         return moves[-1] if moves else None
 
     def copied_up_to(self, tp: TopicPartition) -> int | None:
-        """Target offset below which all records were on the source when clients last left the target; else None."""
+        """Return the target offset below which all records were on the source when clients left the target, or None."""
         return self._last_move_from_target.source_end(tp) if self._last_move_from_target else None
 
     def drained(self, tp: TopicPartition) -> bool:
-        """Whether the last record below `copied_up_to` was proven to be the source's last copy."""
+        """Whether the source's last copy was proven to be a copy of the last record below `copied_up_to`."""
         return self._last_move_from_target is not None and self._last_move_from_target.drained(tp)
 
     def copies_end(self, copy: TopicPartition, tp: TopicPartition) -> int | None:
-        """Log end of `copy` (of the target's `tp`) on the source when clients last left the target; else None."""
+        """Return the source's log end of `copy` (of the target's `tp`) when clients last left the target, or None."""
         if (
             self._last_move_from_target is None
             or self._last_move_from_target.boundary is None
@@ -311,7 +313,7 @@ class History:
         return self._last_move_from_target.boundary.get(copy)
 
     def lineage(self, tp: TopicPartition) -> Lineage:
-        """Segments of one partition on both clusters, under identity naming; without segments if they are unknown."""
+        """Return one partition's segments, for identity naming; without segments if these are unknown."""
         doubted, last_ids = self._topic_ids_at_moves(tp.topic)
         if tp.topic in self.recreated or self._has_new_id(last_ids, self.source, tp.topic):
             return ONE_COPY
@@ -322,10 +324,9 @@ class History:
         )
 
     def around_stranded(self, tp: TopicPartition, copy: TopicPartition) -> Lineage:
-        """Segments of the source partition `tp` and its copy on the target, around kept stranded records.
+        """Return segments of source partition `tp` and its copy on the target, around stranded records left in place.
 
-        For names that separate directions: a failback in mode append seeded the flow source -> target behind the
-        stranded records. Without segments if no stranded records were kept, or if the offsets are unknown.
+        For prefixed naming. Without segments if no stranded records were left in place, or if offsets are unknown.
         """
         segments, begin = self._segments_around_stranded(self.source, tp, copy)
         return (
@@ -335,9 +336,9 @@ class History:
         )
 
     def copied_around_stranded(self, copy: TopicPartition, tp: TopicPartition) -> tuple[CopiedSegment, ...]:
-        """Segments of the target partition `tp` and its copy on the source, around kept stranded records.
+        """Return segments of target partition `tp` and its copy on the source, around stranded records left in place.
 
-        The last segment is open. It is the only one if no stranded records were kept, or if the offsets are unknown.
+        The last segment is open, and the only one if no stranded records were left, or if offsets are unknown.
         """
         segments, begin = self._segments_around_stranded(self.target, tp, copy)
         from_original = (*segments, CopiedSegment(begin[0], None, begin[1], None, copied_back=False))
@@ -356,7 +357,7 @@ class History:
     def _segments_around_stranded(
         self, home: str, tp: TopicPartition, copy: TopicPartition
     ) -> tuple[list[CopiedSegment], tuple[int, int]]:
-        """Closed segments, each of which ends before kept stranded records, and where the open last one begins.
+        """Return closed segments, each ending before stranded records, and both offsets of the last, open segment.
 
         Args:
             home: alias of the cluster where clients write `tp`; `copy` is the partition's copy on the other cluster.
@@ -382,7 +383,7 @@ class History:
         return segments, begin
 
     def _topic_ids_at_moves(self, topic: str) -> tuple[set[int], dict[str, str]]:
-        """Numbers of the moves before which the topic was recreated unrecorded; cluster -> its last id in a plan."""
+        """Return numbers of moves that an unrecorded recreation preceded; cluster -> the topic's last id in a plan."""
         doubted, last_ids = set[int](), dict[str, str]()
         for number, change in enumerate(self.changes):
             if topic in change.recreated:

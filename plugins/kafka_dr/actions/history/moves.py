@@ -1,4 +1,7 @@
-"""Procedures that moved clients between the pair's clusters, and facts in the journal of the pair's procedures."""
+"""Find procedures that moved clients between the pair's clusters, and facts in the journal about them.
+
+A *fact* is the content of one kind of journal entry.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,11 @@ F = TypeVar("F", bound=Fact)
 
 
 def completed_moves(procedure: Run) -> list[tuple[JournalEntry, Run]]:
-    """Other procedures of the pair that opened their target, each with its open_target intent; oldest first.
+    """Return the other procedures of the pair that opened their target, oldest first.
 
-    Left out are procedures that were rolled back, and the given procedure itself.
+    Returns:
+        (journal entry of open_target's intent, procedure). Procedures that were rolled back are left out, and the given
+        procedure itself.
     """
     entries = procedure.journal.entries(step=Step.OPEN_TARGET, kind=Entry.INTENT)
     first = {entry.procedure_id: entry for entry in reversed(entries) if entry.procedure_id != procedure.id}
@@ -39,7 +44,7 @@ def target_opened_before(procedure: Run) -> Run | None:
 
 
 class PairJournal:
-    """Facts in journal entries of all procedures of the pair, including the given one; read when asked for."""
+    """Reads facts in journal entries of all procedures of the pair, the given procedure included."""
 
     def __init__(self, procedure: Run) -> None:
         self._procedure = procedure
@@ -48,10 +53,10 @@ class PairJournal:
     def facts(
         self, fact: type[F], step: Step, after: int = 0, until: int | None = None
     ) -> list[tuple[JournalEntry, Run, F]]:
-        """Facts of one class that `step` wrote to the journal.
+        """Return the facts of one class that `step` wrote to the journal.
 
         Args:
-            after, until: journal sequences, both exclusive; None for `until`: up to now.
+            after, until: sequence numbers of journal entries, both exclusive; None for `until`: up to now.
 
         Returns:
             (journal entry, procedure that wrote it, fact), oldest first.
@@ -65,10 +70,10 @@ class PairJournal:
         ]
 
     def same_way(self, fact: type[F], step: Step, after: int | None = None) -> list[tuple[JournalEntry, Run, F]]:
-        """As `facts`, only of procedures with the given procedure's source and target.
+        """Return the result of `facts`, only of procedures with the given procedure's source and target.
 
         Args:
-            after: journal sequence, exclusive; None: that of the last client move.
+            after: sequence number of a journal entry, exclusive; None: that of the last client move.
         """
         if after is None:
             moved = completed_moves(self._procedure)

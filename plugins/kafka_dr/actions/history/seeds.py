@@ -1,4 +1,7 @@
-"""Start offsets that earlier procedures seeded for a flow, by the journal."""
+"""Read from the journal the start offsets that earlier procedures seeded for a flow.
+
+A *note* is a journal entry with the log ends of the cluster to which a flow writes, before the flow first ran.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ from kafka_dr.vocabulary import Step
 
 
 def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) -> tuple[dict[TopicPartition, int], bool]:
-    """Log end of each partition by the oldest note that lists it, and whether any note is whole.
+    """Return partition -> log end in the oldest note that lists the partition; and whether any note is whole.
 
-    A note is whole if it lists all partitions that the flow may write to. Partitions that only later notes list were
-    created by the flow, and are left out.
+    A note is whole if it lists all partitions that the flow may write to. A partition that is not in the oldest whole
+    note was created by the flow, and is left out unless an older note lists the partition.
 
     Args:
-        notes: per note its journal sequence, log ends, and whether it is whole.
+        notes: per note its sequence number in the journal, its log ends, and whether the note is whole.
     """
     ends: dict[TopicPartition, int] = {}
     newest_first = sorted(notes, key=itemgetter(0), reverse=True)
@@ -39,11 +42,11 @@ def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) ->
 
 
 class SeededOffset(NamedTuple):
-    """Seeded start offset of a flow in one partition.
+    """Seeded start offset of a flow in one partition of the flow's source.
 
     Attributes:
-        replicated: last source offset that counts as copied; -1 for none.
-        target_end: lower bound of the target's log end at the time when all these records were on the target.
+        replicated: last source offset that counts as copied; -1 if no record does.
+        target_end: lower bound of the target's log end when all records up to `replicated` were on the target.
     """
 
     replicated: int
@@ -51,9 +54,9 @@ class SeededOffset(NamedTuple):
 
 
 def seeded_offsets(procedure: Run) -> dict[TopicPartition, SeededOffset]:
-    """Source partition -> its start offset, seeded by the last client move to the source or by a failback after it.
+    """Return source partition -> start offset, seeded by the last client move to the source or a failback after it.
 
-    {} if the last client move did not go to the flow's source.
+    {} if the last client move did not go to the procedure's source.
     """
     moved = completed_moves(procedure)
     if not moved or moved[-1][1].request.target != procedure.request.source:
@@ -69,9 +72,9 @@ def seeded_offsets(procedure: Run) -> dict[TopicPartition, SeededOffset]:
 
 
 def seeded_by(failover: Run) -> dict[TopicPartition, int]:
-    """Partition of a failover's target -> last offset that it seeded as copied for the reverse flow; -1 for none.
+    """Return partition of a failover's target -> last offset that the failover seeded as copied; -1 if none.
 
-    {} if the failover seeded nothing.
+    The seeds are those of the failover's reverse flow; {} if the failover seeded no offset.
     """
     seeded = failover.progress.done(ReverseFlowSeeded)
     if seeded is None or seeded.seeds is None:
@@ -80,9 +83,9 @@ def seeded_by(failover: Run) -> dict[TopicPartition, int]:
 
 
 def prefixed_seeded_offsets(procedure: Run, last: Run) -> dict[TopicPartition, SeededOffset]:
-    """Source partition -> start offset behind stranded records, seeded by the failover `last` under prefixed naming.
+    """Return source partition -> start offset after stranded records, seeded by `last`, for prefixed naming.
 
-    {} if it seeded nothing, or noted no log ends before the flow ran.
+    {} if the failover seeded no offset, or recorded no log ends before the flow ran.
     """
     replicated, noted = seeded_by(last), last.progress.facts(EndsNoted, Step.START_REVERSE_REPLICATION)
     if not replicated or not noted:
@@ -93,9 +96,10 @@ def prefixed_seeded_offsets(procedure: Run, last: Run) -> dict[TopicPartition, S
 
 
 def _ends_left(procedure: Run, last: Run) -> dict[TopicPartition, int]:
-    """Target partition -> offset below which all records were on the source when clients left the target.
+    """Return target partition -> offset below which all records were on the source when clients left the target.
 
-    From the failover's cut-off; after an unplanned failover from this failback's find_stranded_records, else {}.
+    The offset is the cut-off of the failover `last`; after an unplanned failover, the frontier that this failback's
+    find_stranded_records saved. {} without these.
     """
     if last.progress.done(ProducersFenced) is not None:
         return cut_off_of(last)

@@ -28,10 +28,11 @@ _NAMED = 10
 
 
 def write_lineage(procedure: Run, folder: Path, bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[str, str]:
-    """Write the translation job's inputs `segments` and `syncs_back`, unless every target log is one copy.
+    """Write the translation job's inputs `segments` and `syncs_back`, unless every target log is one whole copy.
 
     Returns:
-        Source partition as text -> why the segments of its older records are unknown; {} if all are known.
+        Source partition (as text) -> why it is unknown which target records copy its older records; {} if no such
+        partition exists.
     """
     history = None if names_separate_directions(procedure) else History.of(procedure)
     if history is None:
@@ -46,14 +47,18 @@ def write_lineage(procedure: Run, folder: Path, bounds: pd.DataFrame, positions:
 
 
 def tell_unknown(procedure: Run, step: str, unknown: Mapping[str, str]) -> None:
-    """Note in the journal how many partitions' older segments are unknown, and why; no note if all are known."""
+    """Record in the journal the number of partitions with unknown older segments, and why, if there are any.
+
+    Args:
+        unknown: as returned by `write_lineage`.
+    """
     if unknown:
         why = dict(list(unknown.items())[:_NAMED])
         record_fact(procedure.authority, step, OlderRecordsUnknown(older_records_unknown=len(unknown), why=why))
 
 
 def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartition, LogGrowth]:
-    """Source partition -> its current log ends and highest position, from a translation's bounds and positions."""
+    """Return source partition -> current log ends and highest position, from a translation's bounds and positions."""
     furthest = (
         positions.groupby(PARTITION_COLUMNS)["position"]
         .max()
@@ -73,7 +78,7 @@ def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartitio
 
 
 def valid_lineage(lineage: Lineage, log: LogGrowth) -> Lineage:
-    """The lineage if every segment, closed at the log ends, begins at or below its end; else one without segments."""
+    """Return the lineage; without segments if one, closed at the log ends, begins above its end."""
     closed = [
         segment._replace(
             source_to=log.source_end if segment.source_to is None else segment.source_to,
@@ -97,5 +102,5 @@ def valid_lineage(lineage: Lineage, log: LogGrowth) -> Lineage:
 def segments_frame(
     lineages: Mapping[TopicPartition, Lineage], logs: Mapping[TopicPartition, LogGrowth]
 ) -> pd.DataFrame:
-    """One row per segment, oldest first, as of `segments_of`; `ends_only` stands in for unknown segments."""
+    """Return one row per segment, oldest first, as of `segments_of`, with `ends_only` for unknown segments."""
     return segments_of({tp: lineage.segments or ends_only(logs[tp]) for tp, lineage in lineages.items()})

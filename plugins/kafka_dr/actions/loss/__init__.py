@@ -1,1 +1,1 @@
-"""Records that are lost with a source, and what is known of it although it does not answer."""
+"""Assess the records that are lost with a source, from what was recorded before the source stopped answering."""

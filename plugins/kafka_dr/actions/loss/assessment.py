@@ -1,4 +1,8 @@
-"""Write the input of the Spark job that lists lost records: last known state, log bounds, proofs."""
+"""Write the input of the Spark job that lists lost records: last known state, log bounds, proofs.
+
+The *last known state* is what the flight recorder, Connect and the target have about a flow (`LastKnown`). *Proofs* are
+those of a planned failover that this run continues (`ProvenFacts`).
+"""
 
 from __future__ import annotations
 
@@ -37,13 +41,13 @@ from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
 _ENDS_SECONDS, _NAMED = 10.0, 10
-#: Time limit of a Spark task's reading, in case the source freezes: a number of seconds, and one second more per
-#: _READ_A_SECOND records that may have to be read.
+#: Time limit of a Spark task's reading, because the source may stop answering: _READ_SECONDS, and one second more
+#: per _READ_A_SECOND records that may have to be read.
 _READ_SECONDS, _READ_A_SECOND = 30, 20_000
 
 
 class SourceNow:
-    """Current log starts, log ends and last stable offsets of the source; empty if the source is unreadable."""
+    """Current log starts, log ends and last stable offsets of the source, by partition; empty if it was not read."""
 
     def __init__(
         self, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], stable: dict[TopicPartition, int]
@@ -52,7 +56,7 @@ class SourceNow:
 
     @property
     def readable(self) -> bool:
-        """Whether log ends of the source could be read."""
+        """Whether log ends of the source were read."""
         return bool(self.ends)
 
     @classmethod
@@ -66,10 +70,12 @@ class SourceNow:
 
 
 def read_present_facts(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFacts]:
-    """Last known state, the source's current log bounds (empty if lost or silent), and proofs of a continued run.
+    """Return the last known state, the source's current log bounds, and the proofs of a continued run.
+
+    The log bounds are empty if the source is lost or does not answer.
 
     Raises:
-        NotReady: no topic of the flow is known.
+        NotReady: neither the last known state nor the source names a topic of the flow.
     """
     last_known, source = read_last_known_state(procedure), SourceNow({}, {}, {})
     lost = is_source_lost(procedure)
@@ -93,9 +99,9 @@ def read_present_facts(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFact
 
 
 def as_on_source(procedure: Run, last_known: LastKnown, source_topics: Mapping[str, TopicInfo]) -> LastKnown:
-    """The last known state with exactly the topics that a readable source has now, and positions on these only.
+    """Return the last known state with exactly the topics that the source has now, and positions on these topics.
 
-    Added are topics that are not on the target yet; topics that the source no longer has go to `gone`.
+    Added are topics that are not on the target yet; topics that the source no longer has are moved to `gone`.
     """
     names = {
         topic: procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored_of(procedure, source_topics)
@@ -114,7 +120,7 @@ def as_on_source(procedure: Run, last_known: LastKnown, source_topics: Mapping[s
 
 
 def note_missing_target_partitions(procedure: Run, last_known: LastKnown) -> LastKnown:
-    """The last known state; if the target lacks partitions of the flow, with a note in `missing` that names them."""
+    """Return the last known state, with a note in `missing` if the target lacks partitions of the flow."""
     remote = [TopicPartition(last_known.topics[tp.topic][0], tp.partition) for tp in partitions_of(last_known)]
     lacking = sorted(set(remote) - set(existing_partitions(procedure, remote)))
     note = f"{len(lacking)} partitions are not on the target: {first_few(lacking)}"
@@ -122,18 +128,22 @@ def note_missing_target_partitions(procedure: Run, last_known: LastKnown) -> Las
 
 
 def refuse_without_topics(procedure: Run, last_known: LastKnown) -> None:
-    """Refuse if no topic of the flow is known: clients would have no topics to move to."""
+    """Refuse if the last known state has no topic of the flow, because clients would have no topics to move to."""
     if not last_known.topics:
         raise NotReady(
             "Which topics the flow mirrors is unknown",
             "; ".join(last_known.missing) or "the target has no topic of the flow",
-            f"Check whether source and target are named the right way round, whether {procedure.request.target} has the"
-            " topics of the flow, and whether the recorder's archive can be read. Then start a new run.",
+            f"Compare the params with the clusters: clients leave {procedure.request.source} (param source). List the"
+            f" topics of {procedure.request.target}, which must have the flow's copies, and read the recorder's log."
+            " Then start a new run.",
         )
 
 
 def last_seen(procedure: Run, last_known: LastKnown, source: SourceNow) -> SourceLastSeen:
-    """When the source last showed life: to the flight recorder, by a heartbeat, and when read directly."""
+    """Return when the source last answered: the flight recorder, by a mirrored heartbeat, and this run.
+
+    Times are milliseconds since 1970.
+    """
     began = procedure.progress.began(Step.CONFIRM_SOURCE_LOST)
     return SourceLastSeen(
         recorder=procedure.topology.recorder is not None,
@@ -145,14 +155,14 @@ def last_seen(procedure: Run, last_known: LastKnown, source: SourceNow) -> Sourc
 
 
 def partitions_of(last_known: LastKnown) -> list[TopicPartition]:
-    """All source partitions of the flow's topics."""
+    """Return all source partitions of the flow's topics, by the last known state."""
     return [
         TopicPartition(topic, p) for topic, (_, count, _) in sorted(last_known.topics.items()) for p in range(count)
     ]
 
 
 def last_ends(last_known: LastKnown) -> dict[TopicPartition, int]:
-    """Source partition -> log end in the flight recorder's last sample."""
+    """Return source partition -> log end in the flight recorder's last sample."""
     sampled = last_known.recorded.partitions
     return {
         TopicPartition(t, int(p)): int(end)
@@ -163,7 +173,7 @@ def last_ends(last_known: LastKnown) -> dict[TopicPartition, int]:
 def write_inputs(
     procedure: Run, folder: Path, last_known: LastKnown, source: SourceNow, proven: ProvenFacts
 ) -> dict[str, Any]:
-    """Write the job's input files to `folder`, those of the early translation included; return its job.json."""
+    """Write the job's input files, also of the early translation, to `folder`; return the content of job.json."""
     bounds, positions = bounds_now(procedure, last_known, source, proven), with_movement(last_known)
     write_frame(folder, "bounds", bounds)
     write_frame(folder, "last_seen", last_seen_frame(last_known, source, proven))
@@ -195,7 +205,7 @@ def write_inputs(
 
 
 def reading_seconds(last_known: LastKnown, source: SourceNow) -> int:
-    """Seconds that one Spark task may read, by the number of records on the source that may not be replicated."""
+    """Return how many seconds one Spark task may read, by the number of source records that may not be replicated."""
     recorded = last_known.recorded.partitions[[*PARTITION, "replicated"]].dropna()
     replicated = {
         TopicPartition(t, int(p)): int(n) for t, p, n in recorded.itertuples(index=False)
@@ -207,9 +217,10 @@ def reading_seconds(last_known: LastKnown, source: SourceNow) -> int:
 
 
 def bounds_now(procedure: Run, last_known: LastKnown, source: SourceNow, proven: ProvenFacts) -> pd.DataFrame:
-    """Log bounds as of `bounds_of`, one row per source partition.
+    """Return log bounds as of `bounds_of`, one row per source partition.
 
-    The target's are read now; the source's are read now, recorded, or proven by the continued run.
+    Log bounds of the target are read now. Log bounds of the source are read now, or are the flight recorder's, or were
+    proven by the continued run.
     """
     remote = {tp: TopicPartition(last_known.topics[tp.topic][0], tp.partition) for tp in partitions_of(last_known)}
     target, existing = procedure.systems.target, existing_partitions(procedure, remote.values())
@@ -233,9 +244,9 @@ def bounds_now(procedure: Run, last_known: LastKnown, source: SourceNow, proven:
 
 
 def recreated_since_sample(procedure: Run, last_known: LastKnown) -> set[str]:
-    """Source topics that were recreated on source or target after the flight recorder's last sample.
+    """Return source topics that were recreated on source or target after the flight recorder's last sample.
 
-    Their recorded offsets belong to another log.
+    Recorded offsets of such a topic belong to another log.
     """
     target_topics = procedure.systems.target.topics(sorted({name for name, _, _ in last_known.topics.values()}))
     recorded_ids = (
@@ -255,10 +266,11 @@ def recreated_since_sample(procedure: Run, last_known: LastKnown) -> set[str]:
 
 
 def without_other_logs(procedure: Run, last_known: LastKnown) -> LastKnown:
-    """The last known state without offsets that belong to the old log of a recreated topic; a note says so.
+    """Return the last known state without offsets of old logs of recreated topics; a note in `missing` names these.
 
-    If a topic was recreated after the last sample, all its recorded offsets are dropped. If its copy was recreated
-    while the flight recorder ran, later samples describe the new copy, and only Connect's offsets are dropped.
+    If a topic was recreated after the last sample, all its recorded offsets are left out. If the copy of a topic was
+    recreated while the flight recorder ran, later samples describe the new copy, and only Connect's offsets are left
+    out.
     """
     recreated = recreated_since_sample(procedure, last_known)
     doubtful = recreated | copied_anew(last_known)
@@ -293,9 +305,9 @@ def without_other_logs(procedure: Run, last_known: LastKnown) -> LastKnown:
 
 
 def copied_anew(last_known: LastKnown) -> set[str]:
-    """Source topics whose copy on the target was recreated while the flight recorder ran.
+    """Return source topics whose copy on the target was recreated while the flight recorder ran.
 
-    What had been mirrored to the old copy may be missing on the target.
+    Records that had been mirrored to the old copy may be missing on the target.
     """
     return {*last_known.recorded.recreated} & {*last_known.topics}
 
@@ -305,16 +317,18 @@ def _differ(first: str | None, second: str | None) -> bool:
 
 
 def existing_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of these target partitions that exist on the target."""
+    """Return the target partitions, of those given, that exist on the target."""
     wanted = list(partitions)
     topics = procedure.systems.target.topics(sorted({tp.topic for tp in wanted}))
     return [tp for tp in wanted if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
 
 
 def last_seen_frame(last_known: LastKnown, source: SourceNow, proven: ProvenFacts) -> pd.DataFrame:
-    """What was last seen of each source partition, one row each: source_end, replicated, sampled_at, stable_end.
+    """Return, per source partition, the last recorded offsets: source_end, replicated, sampled_at, stable_end.
 
-    The cut-off of a continued run counts as the partition's last sample. Unknown values are null.
+    source_end is the log end in the last sample, or the cut-off of a continued run; sampled_at its time, in
+    milliseconds since 1970; replicated the last replicated offset; stable_end the last stable offset, read now. Unknown
+    values are null.
     """
     frame = pd.DataFrame(partitions_of(last_known), columns=PARTITION).astype({"topic": object, "partition": "int32"})
     sampled = last_known.recorded.partitions

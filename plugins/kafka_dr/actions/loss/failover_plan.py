@@ -1,4 +1,4 @@
-"""Build the plan of an unplanned failover, which the approver of the loss sees."""
+"""Build the plan of an unplanned failover, which the approver of the loss approves."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def plan_of(
     last_seen: SourceLastSeen,
     continues: dict[str, Any] | None = None,
 ) -> LossPlan:
-    """The plan: lost records, groups and topics that move, and ACL entries to remove on the target.
+    """Return the plan: lost records, groups and topics that move, and ACL entries to remove on the target.
 
     Args:
         summary: figures of the loss assessment's job.
         loss: the lost records, one row per range of offsets of a source partition.
-        ahead: positions above the records that the target has.
+        ahead: positions on the source above the records that the target has.
         continues: as of `takeover.plan_section`.
     """
     confirmed = procedure.progress.require(SourceConfirmedLost)
@@ -91,11 +91,11 @@ def plan_of(
 def with_rereads(
     plan: LossPlan, figures: dict[str, Any], by_group: pd.DataFrame, translated: pd.DataFrame | None
 ) -> LossPlan:
-    """The plan with each group's bound of re-reads, as far as known before MirrorMaker 2 is stopped.
+    """Return the plan with each group's bound of re-reads, as computed before MirrorMaker 2 is stopped.
 
     Args:
         figures: the assessment's figures for the plan's `rereads`; the largest bound is added to them.
-        by_group: rows with each group's largest possible re-reads, whatever its translated position.
+        by_group: rows of group and bound: the most re-reads that the group can have at any translated position.
         translated: rows of the early translation, which hold if the target's logs no longer grow; None without one.
     """
     bounds = bounds_by_group(by_group)
@@ -106,16 +106,16 @@ def with_rereads(
 
 
 def bounds_by_group(rows: pd.DataFrame) -> dict[str, int]:
-    """Group -> the largest bound in its rows; groups with a row whose bound is unknown are left out."""
+    """Return group -> the largest bound in its rows; groups with a row whose bound is unknown are left out."""
     largest = rows["bound"].groupby(rows["group"], sort=False).agg(lambda bounds: bounds.max(skipna=False))
     return {str(group): int(bound) for group, bound in largest.dropna().items()}
 
 
 def groups_of(procedure: Run, last_known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:
-    """The groups that move, each with its last known state.
+    """Return the groups that move, each with its last known state.
 
     Args:
-        ahead: positions above the records that the target has; they are counted per group.
+        ahead: positions on the source above the records that the target has; counted per group.
     """
     ahead_counts = ahead.groupby("group").size()
     return tuple(
@@ -132,7 +132,7 @@ def groups_of(procedure: Run, last_known: LastKnown, ahead: pd.DataFrame) -> tup
 
 
 def opening_without_source(procedure: Run, topics: Iterable[str], groups: Iterable[str]) -> list[Any]:
-    """DENY entries to remove on the target: they alone keep clients from these topics and groups."""
+    """Return the DENY entries on the target that alone keep clients from these topics and groups."""
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     scopes = (FenceScope.writes(topics), FenceScope.group_reads(groups))
     return [

@@ -1,4 +1,4 @@
-"""What is known of a flow without asking its source: from the archive, MirrorMaker 2's topics and Connect."""
+"""Read the last known state of a flow without its source: from the archive, MirrorMaker 2's topics and Connect."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from kafka_dr.recorder.history import PARTITION, Recorded, last_known, read_samp
 
 NO_POSITION = "neither the recorder nor a checkpoint states a position of any group: no group is moved"
 _CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0
-#: Number of sampling intervals by which groups' samples may be older than the source's last answer: the source may die
-#: within a sample, and a sample may be slow.
+#: Number of sampling intervals by which groups' samples may be older than the source's last answer, because the source
+#: may stop answering within a sample, and a sample may be slow.
 _LATE_INTERVALS = 3
-#: Seconds by which a heartbeat may be newer than the last sample although the flight recorder missed none.
+#: Seconds by which a heartbeat may be newer than the last sample although the flight recorder missed no sample.
 _HEARTBEAT_LATE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class LastKnown:
-    """Last known state of a flow: what the flight recorder sampled, and what Connect and the target say.
+    """Last known state of a flow: what the flight recorder sampled, and what Connect and the target state now.
 
     Attributes:
         recorded: the archive's samples.
@@ -44,10 +44,10 @@ class LastKnown:
         replicated: source partition -> last replicated offset that Connect stores.
         heartbeat_at: source timestamp of the newest mirrored heartbeat in milliseconds since 1970; None without a
             heartbeat.
-        active: groups with known positions that had members in their last sample.
+        active: groups in `positions` that had members in their last sample.
         moving: groups that may have committed after their positions were sampled.
         missing: systems and facts that were not available, each with the reason.
-        gone: topics that the last sample found deleted on the source; they are not moved.
+        gone: topics that were deleted on the source by the time of its last sample; these topics are not moved.
     """
 
     recorded: Recorded
@@ -63,7 +63,7 @@ class LastKnown:
 
 
 def read_last_known_state(procedure: Run) -> LastKnown:
-    """Ask the archive, the target and Connect for the last known state; `missing` names those that do not answer."""
+    """Return the last known state from archive, target and Connect; `missing` has a note for each without an answer."""
     (recorded, replicated, checkpoints, on_target), heartbeat_at, missing = query_concurrently(procedure)
     syncs = all_syncs(recorded, on_target)
     topics = topics_of_flow(
@@ -94,16 +94,17 @@ def read_last_known_state(procedure: Run) -> LastKnown:
 
 
 def copies_with_positions(procedure: Run, recorded: Recorded) -> dict[str, str]:
-    """Source topic with recorded positions that is a prefixed copy of a target topic -> that target topic."""
+    """Return source topic with recorded positions that is a prefixed copy of a target topic -> that target topic."""
     copies = copies_of_target(procedure, recorded.positions["topic"].unique())
     return existing_originals(copies, procedure.systems.target.topics(sorted(set(copies.values())))) if copies else {}
 
 
 def query_concurrently(procedure: Run) -> tuple[list[Any], int | None, list[str]]:
-    """Ask archive, Connect and target concurrently: several may be silent, and their timeouts would add up.
+    """Ask archive, Connect and target concurrently, because timeouts one after the other would add up.
 
     Returns:
-        [samples, replicated offsets, checkpoints, offset syncs]; time of the newest heartbeat; what was not available.
+        [samples, replicated offsets, checkpoints, offset syncs]; time of the newest heartbeat, in milliseconds since
+        1970; one note for each source of data that was not available.
     """
     calls = [(call, list[str]()) for call in (from_archive, from_connect, checkpoints_with_origin, from_target)]
     with run_concurrently() as start:
@@ -117,10 +118,10 @@ def query_concurrently(procedure: Run) -> tuple[list[Any], int | None, list[str]
 
 
 def from_archive(procedure: Run, missing: list[str]) -> Recorded:
-    """What the archive holds of the flow; no samples if there is no archive or it cannot be read.
+    """Return the archive's samples of the flow; no samples without an archive, or if it cannot be read.
 
     Args:
-        missing: list to which the reason is added if something is missing.
+        missing: list to which the reason is added if samples of the source are missing.
     """
     if procedure.topology.recorder is None:
         missing.append("there is no flight recorder: the log ends of the source are not recorded")
@@ -136,7 +137,7 @@ def from_archive(procedure: Run, missing: list[str]) -> Recorded:
 
 
 def archive_of(procedure: Run, recorder: Recorder) -> Archive:
-    """Open the archive of the procedure's flow.
+    """Return the archive of the procedure's flow.
 
     Raises:
         ArchiveUnavailable: the archive's file system is unknown.
@@ -146,7 +147,7 @@ def archive_of(procedure: Run, recorder: Recorder) -> Archive:
 
 
 def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int]:
-    """Source partition -> last replicated offset that Connect stores; {} if the Connect worker does not answer."""
+    """Return source partition -> last replicated offset that Connect stores; {} if Connect does not answer."""
     flow = procedure.flow
     try:
         offsets = procedure.mirror_maker(flow).offsets(flow.connectors.source, _CONNECT_SECONDS).of(flow.source)
@@ -157,7 +158,7 @@ def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int
 
 
 def from_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
-    """Offset syncs of the flow that the target holds; empty if they are on the source, or nobody knows where."""
+    """Return the flow's offset syncs on the target; none if they are on the source or on an unknown cluster."""
     if syncs_location(procedure) is None:
         missing.append(
             "the cluster that holds MirrorMaker 2's offset syncs is unknown: the Connect worker does not answer, and"
@@ -167,7 +168,7 @@ def from_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
 
 
 def newest_heartbeat(procedure: Run) -> int | None:
-    """Source timestamp of the newest heartbeat on the target (ms since 1970); None if unreadable."""
+    """Return the source timestamp of the target's newest heartbeat (ms since 1970); None if it cannot be read."""
     try:
         return max(newest_heartbeats(procedure, _HEARTBEAT_SECONDS), default=None)
     except SwitchbackError:
@@ -175,18 +176,21 @@ def newest_heartbeat(procedure: Run) -> int | None:
 
 
 def groups_last_seen_active(recorded: Recorded) -> frozenset[str]:
-    """Groups that had members in the flight recorder's last sample of them."""
+    """Return the groups that had members in the flight recorder's last sample of groups."""
     return frozenset(recorded.groups.loc[recorded.groups["members"].fillna(0) > 0, "group"])
 
 
 def groups_recently_sampled(procedure: Run, recorded: Recorded, heartbeat_at: int | None) -> frozenset[str]:
-    """Groups, if they were sampled shortly before the source's last sign of life; else an empty set.
+    """Return the sampled groups if they were sampled shortly before the source's last answer; else an empty set.
 
-    Those without members in that sample are taken to have had none until the source died.
+    A group without members in that sample then counts as without members until the source stopped answering.
+
+    Args:
+        heartbeat_at: source timestamp of the newest mirrored heartbeat, in milliseconds since 1970.
     """
     if procedure.topology.recorder is None or recorded.groups_at is None or recorded.source_at is None:
         return frozenset()
-    # A heartbeat shows that the source was alive after the last sample.
+    # A newer heartbeat shows that the source still ran after the last sample.
     is_outdated = max(recorded.source_at, heartbeat_at or 0) - recorded.groups_at > 1000 * (
         _LATE_INTERVALS * procedure.topology.recorder.interval_seconds + _HEARTBEAT_LATE_SECONDS
     )
@@ -194,21 +198,21 @@ def groups_recently_sampled(procedure: Run, recorded: Recorded, heartbeat_at: in
 
 
 def with_movement(last_known: LastKnown) -> pd.DataFrame:
-    """Positions with an added column `may_have_moved`: the group may have committed a later one on the source.
+    """Return the positions with a column `may_have_moved`: the group may have committed a later position.
 
-    Always true of positions from checkpoints.
+    The column is always true for positions from checkpoints.
     """
     rows = last_known.positions
     return rows.assign(may_have_moved=(rows["group"].isin(last_known.moving) | (rows["position_at"] == 0)).astype(bool))
 
 
 def partitions_in(frame: pd.DataFrame) -> set[TopicPartition]:
-    """All partitions that the rows' columns topic and partition name."""
+    """Return all partitions in the columns topic and partition."""
     return {TopicPartition(topic, int(p)) for topic, p in frame[PARTITION].drop_duplicates().itertuples(index=False)}
 
 
 def all_syncs(recorded: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
-    """The archive's offset syncs, and newer ones from the target; without an archive all that the target still has."""
+    """Return the archive's offset syncs, then the target's newer offset syncs; without an archive all the target's."""
     newest = recorded.syncs["sequence"].max() if len(recorded.syncs) else -1
     both = pd.concat([recorded.syncs, on_target[on_target["sequence"] > newest]], ignore_index=True)
     return both.astype(
@@ -217,16 +221,19 @@ def all_syncs(recorded: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
 
 
 def newer_checkpoints(procedure: Run, recorded: Recorded, checkpoints: pd.DataFrame) -> pd.DataFrame:
-    """Checkpoints written after the flight recorder last listed all groups; all checkpoints if it never did.
+    """Return the checkpoints written after the flight recorder last listed all groups; all if it never did.
 
-    An older checkpoint may belong to a group that was deleted, or deleted and created again: the checkpoints topic is
-    compacted and keeps it.
+    An older checkpoint is left out, because its group may have been deleted, or deleted and created again: the
+    compacted checkpoints topic still has the deleted group's last checkpoint.
     """
     return checkpoints if recorded.groups_at is None else checkpoints_with_origin(procedure, None, recorded.read_to)
 
 
 def all_positions(recorded: Recorded, checkpoints: pd.DataFrame, topics: Iterable[str]) -> pd.DataFrame:
-    """Positions on these source topics: the last recorded ones; where there is none, from checkpoints."""
+    """Return positions on these source topics: the last recorded position; if there is none, the checkpoint's.
+
+    Rows as of `LastKnown.positions`.
+    """
     both = pd.concat([recorded.positions, checkpoints.assign(position_at=0)], ignore_index=True).drop_duplicates(
         ["group", *PARTITION], keep="first"
     )
@@ -235,9 +242,9 @@ def all_positions(recorded: Recorded, checkpoints: pd.DataFrame, topics: Iterabl
 
 
 def selected_topics(procedure: Run, target_topics: Mapping[str, TopicInfo]) -> set[str]:
-    """Target topics whose names the source connector's topic filter selects, under identity naming.
+    """Return target topics whose names the source connector's topic filter selects, under identity naming.
 
-    Empty if the filter is unknown.
+    Empty if the topic filter is unknown.
     """
     flow, naming = procedure.flow, procedure.naming
     try:
@@ -253,15 +260,15 @@ def selected_topics(procedure: Run, target_topics: Mapping[str, TopicInfo]) -> s
 def topics_of_flow(
     procedure: Run, recorded: Recorded, spoken: Iterable[TopicPartition], missing: list[str]
 ) -> dict[str, tuple[str, int, str | None]]:
-    """The flow's topics, as of `LastKnown.topics`, without topics that were deleted on the source.
+    """Return the flow's topics, as of `LastKnown.topics`, without topics that were deleted on the source.
 
-    They are recorded ones, and target topics that are copies by their prefix or by MirrorMaker 2's offsets. If the
-    source was never recorded, also all target topics that the flow's topic filter selects: an empty copy has no
-    offsets, but its producers move, too.
+    The topics are all recorded topics, and target topics that are copies by their prefix or by MirrorMaker 2's offsets.
+    If the source was never recorded, they are also all target topics that the flow's topic filter selects, because an
+    empty copy has no offsets, but its producers move, too.
 
     Args:
         spoken: source partitions in Connect's offsets, offset syncs and checkpoints.
-        missing: list to which a note is added if topics are taken by the filter alone.
+        missing: list to which a note is added if topics were selected by the filter alone.
     """
     naming, source, target_topics = procedure.naming, procedure.flow.source, procedure.systems.target.topics()
     ids = dict(zip(recorded.partitions["topic"], recorded.partitions["topic_id"], strict=True))

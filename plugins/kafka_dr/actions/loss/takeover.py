@@ -1,11 +1,12 @@
-"""An unplanned failover continues a planned failover whose source died: it takes over its lease and its proofs.
+"""Take lease and proofs of a planned failover (the earlier run) that an unplanned failover (this run) continues.
 
 Invariants
-1. One of the two runs holds the lease; each transfer is an entry in the planned run's journal, written in the same
+1. One of the two runs holds the lease; each transfer is a journal entry of the planned run, written in the same
    transaction.
 2. return_to_source writes its intent to reopen the source before it lifts a fence, under the run's lease. So a planned
-   run that lost its lease without that intent never lifts its fence, even if some of its processes are still alive.
-3. A step's proof counts only while no later fact contradicts it; in doubt the proof is dropped and the doubt reported.
+   run that lost its lease without that intent never lifts its fence, even if some of its processes still run.
+3. A step's proof is used only while no later journal entry or observation contradicts the proof. A proof that is not
+   used is listed, with the reason, in `ProvenFacts.doubts`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from kafka_dr.procedures import PLANNED_FAILOVER
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Entry, Step
 
-#: Steps whose proofs are taken over; each proof depends on the proofs of the steps before.
+#: Steps of the earlier run whose proofs are used; each proof depends on the proofs of the steps before.
 _PROVING = (
     Step.FENCE_PRODUCERS,
     Step.DRAIN_CONSUMERS,
@@ -60,7 +61,7 @@ _CONTRADICTING_ERRORS = frozenset({FenceNotProven.__name__, Contradiction.__name
 
 
 def take_over(procedure: Run) -> None:
-    """Take over the lease from the planned run that this run continues, if any, unless this run holds it already.
+    """Take the lease from the planned run that this run continues, if any, unless this run holds the lease already.
 
     Raises:
         Refusal: the planned run cannot be continued.
@@ -88,7 +89,7 @@ _UNKNOWN_PROCEDURE = (
 
 
 def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str] | None:
-    """Why the earlier run cannot be continued, and what to do instead; None if it can. `holder`: who has the lease."""
+    """Return why the earlier run cannot be continued, and what to do; None if it can. `holder` holds the lease."""
     earlier_request, request = earlier.request, procedure.request
     if (earlier.identity.dag_id, earlier_request.source, earlier_request.target) != (
         PLANNED_FAILOVER.dag_id,
@@ -105,7 +106,7 @@ def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, 
             "Wait until no procedure holds the lease; then start a new run without continue_procedure.",
         )
     if earlier.progress.began(Step.OPEN_TARGET) is not None:
-        return f"open_target of {earlier.id} has begun", "Clear the red step of that run with its downstream tasks."
+        return f"open_target of {earlier.id} has begun", "Clear the failed task of that run with its downstream tasks."
     aborted = earlier.progress.done(ProcedureAborted)
     if aborted is None:
         return None
@@ -116,7 +117,7 @@ def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, 
 
 
 def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
-    """The error; if a planned run that this run could continue holds the lease, with advice how to continue it."""
+    """Return the error, with advice how to continue the lease's holder if that is a planned run that allows this."""
     lease = procedure.journal.lease(procedure.pair)
     if lease is None or lease.released_at is not None or lease.holder == procedure.id:
         return error
@@ -133,7 +134,7 @@ def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
 
 
 def give_back(procedure: Run, earlier: Run, outcome: str) -> None:
-    """Give the lease back to the planned run `earlier`, whose own return_to_source then lifts its fence."""
+    """Pass the lease to the planned run `earlier` again, whose own return_to_source then lifts its fence."""
     passed = _journal_entry(earlier, LeasePassed(continued_by=None, given_back_by=procedure.id, outcome=outcome))
     procedure.journal.pass_lease(procedure.pair, procedure.id, earlier.id, outcome, passed)
 
@@ -143,7 +144,7 @@ def _journal_entry(earlier: Run, passed: LeasePassed) -> tuple[str, str, str, di
 
 
 def what_is_continued(procedure: Run) -> ContinuedRun | None:
-    """The planned run that this run continues, and whether it had begun to fence the source; None without one."""
+    """Return the planned run that this run continues, and whether it had begun to fence the source; else None."""
     if procedure.progress.continues is None:
         return None
     earlier = procedure.require_other(procedure.progress.continues)
@@ -155,18 +156,18 @@ def what_is_continued(procedure: Run) -> ContinuedRun | None:
 
 @dataclass(frozen=True)
 class ProvenFacts:
-    """Proofs of the continued planned run that still count; all empty if this run continues none.
+    """Proofs of the continued planned run that this run uses; all empty if this run continues no planned run.
 
     Attributes:
         procedure_id: of the planned run.
         topics: by its plan, source topic -> target topic, partition count, topic id.
         cut_off: source partition -> log end behind the fence; {} if logs may have grown beyond the cut-off.
         fenced_at: when the fence on the source was proven, ISO 8601 UTC.
-        positions: the groups' positions on the source once the groups were fenced; None if they were not.
+        positions: the groups' positions on the source once the groups were fenced; None if the groups were not fenced.
         boundary: source partition -> target log end below which the target has all records below the cut-off.
-        missing: records that the planned run's translation did not find: `holes` and `cut`, as of OffsetsTranslated.
+        missing: records that the planned run's translation did not find on the target, as of OffsetsTranslated.
         active: groups that had members before drain_consumers.
-        doubts: proofs that were not taken over, each with the reason.
+        doubts: proofs that are not used, each with the reason.
     """
 
     procedure_id: str | None = None
@@ -180,7 +181,7 @@ class ProvenFacts:
     doubts: tuple[str, ...] = ()
 
     def without_proofs(self, why: str) -> ProvenFacts:
-        """The same facts without the proofs that depend on the source's fence; `why` is added to the doubts."""
+        """Return these facts without the proofs that depend on the source's fence; `why` is added to the doubts."""
         return ProvenFacts(
             self.procedure_id,
             self.topics,
@@ -189,7 +190,7 @@ class ProvenFacts:
         )
 
     def drained(self, ends: Mapping[TopicPartition, int]) -> set[TopicPartition]:
-        """Source partitions with all records on the target, and a target log that still ends at the boundary.
+        """Return the source partitions that are drained and whose target log still ends at the boundary.
 
         Args:
             ends: source partition -> current target log end.
@@ -198,7 +199,7 @@ class ProvenFacts:
 
 
 def read_proven_facts(procedure: Run) -> ProvenFacts:
-    """Proofs of the continued run, from its journal entries and files; reads neither cluster."""
+    """Return the proofs of the continued run, from its journal entries and files; reads neither cluster."""
     if procedure.progress.continues is None:
         return ProvenFacts()
     earlier = procedure.require_other(procedure.progress.continues)
@@ -215,7 +216,7 @@ def read_proven_facts(procedure: Run) -> ProvenFacts:
 
 
 def _valid_outcomes(earlier: Run) -> list[JournalEntry]:
-    """Newest outcomes of the steps in `_PROVING`, up to the first step without outcome, or begun again after it."""
+    """Return the newest outcomes of the steps in `_PROVING`, up to the first missing or outdated outcome."""
     outcomes: list[JournalEntry] = []
     for step in _PROVING:
         entries = [
@@ -231,7 +232,7 @@ def _valid_outcomes(earlier: Run) -> list[JournalEntry]:
 
 
 def _doubt(earlier: Run, entry: JournalEntry, fenced: ProducersFenced) -> str:
-    """Why the source's logs may have grown beyond the cut-off; empty if no journal entry says so."""
+    """Return why the source's logs may have grown beyond the cut-off; empty if no journal entry gives a reason."""
     if fenced.fenced_at is None:
         return "the fence on the source was not proven on every broker"
     if source_reopened(earlier):
@@ -253,7 +254,7 @@ def _doubt(earlier: Run, entry: JournalEntry, fenced: ProducersFenced) -> str:
 def _with_files(
     earlier: Run, plan_facts: ProvenFacts, fenced: ProducersFenced, outcomes: list[JournalEntry]
 ) -> ProvenFacts:
-    """The facts with the files that the done steps saved; a file that is missing or changed becomes a doubt."""
+    """Return the facts with the files that the done steps saved; a missing or changed file becomes a doubt."""
     doubts: list[str] = []
 
     def load_file(step: Step, receipt: Receipt | None) -> pd.DataFrame | None:
@@ -288,18 +289,18 @@ def _with_files(
 def _ends_by_source(
     earlier: Run, cut_off: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Source partition -> boundary of its target partition; stop_mirror_maker itself proved that all are drained."""
+    """Return source partition -> boundary of its target partition; stop_mirror_maker proved that all are drained."""
     return {tp: ends[target_tp] for tp, target_tp in remote_partitions(earlier, cut_off).items() if target_tp in ends}
 
 
 def recheck_proven_facts(
     procedure: Run, proven: ProvenFacts, sampled_ends: Mapping[TopicPartition, int], lost: bool
 ) -> ProvenFacts:
-    """The proofs, or none of those that depend on the fence if later facts about the source contradict them.
+    """Return the proofs, without those that depend on the fence if later observations contradict the fence.
 
     Args:
         sampled_ends: source log ends in the flight recorder's last sample.
-        lost: whether the source was confirmed lost; if not, its fence and log ends are checked again.
+        lost: whether the source was confirmed lost; if it was not, fence and log ends of the source are checked again.
     """
     if proven.procedure_id is None or not proven.cut_off:
         return proven
@@ -321,7 +322,7 @@ def recheck_proven_facts(
 
 
 def _recheck_source(procedure: Run, procedure_id: str) -> None:
-    """Check that a source not confirmed lost is still fenced and still ends at the cut-off."""
+    """Refuse unless the source, which was not confirmed lost, is still fenced, with log ends at the cut-off."""
     earlier = procedure.require_other(procedure_id)
     earlier.systems.share_clients(procedure.systems)
     source_still_fenced(earlier)
@@ -329,7 +330,7 @@ def _recheck_source(procedure: Run, procedure_id: str) -> None:
 
 
 def with_proven_facts(procedure: Run, last_known: LastKnown, proven: ProvenFacts) -> LastKnown:
-    """The last known state with the continued run's topics, active groups, and positions in place of sampled ones."""
+    """Return the last known state with topics, active groups and (instead of sampled) positions of the earlier run."""
     if proven.procedure_id is None:
         return last_known
     counts = {topic: count for topic, (_, count, _) in last_known.topics.items()}
@@ -356,7 +357,7 @@ def with_proven_facts(procedure: Run, last_known: LastKnown, proven: ProvenFacts
 
 
 def _final_positions(sampled: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.DataFrame:
-    """Positions of all groups: from `frozen` for the groups that it contains, from `sampled` for all others."""
+    """Return positions of all groups: from `frozen` for the groups in `frozen`, from `sampled` for all others."""
     if frozen is None:
         return sampled
     others = sampled[~sampled["group"].isin(set(frozen["group"]))]
@@ -376,7 +377,7 @@ def _unfenced_loss(procedure: Run, proven: ProvenFacts) -> Iterable[str]:
 
 
 def plan_section(proven: ProvenFacts, drained: int) -> dict[str, Any] | None:
-    """The plan's section on the continued run and its proofs; None if this run continues none.
+    """Return the plan's section on the continued run and its proofs; None if this run continues no run.
 
     Args:
         drained: number of partitions that the continued run proved to be drained.
@@ -394,5 +395,5 @@ def plan_section(proven: ProvenFacts, drained: int) -> dict[str, Any] | None:
 
 
 def epoch_milliseconds(at: str | None) -> int | None:
-    """An ISO 8601 time as milliseconds since 1970; None for None."""
+    """Return an ISO 8601 time as milliseconds since 1970; None for None."""
     return None if at is None else int(datetime.fromisoformat(at).timestamp() * 1000)

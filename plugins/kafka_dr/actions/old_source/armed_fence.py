@@ -1,4 +1,4 @@
-"""Arm a fence: have the watcher fence a source as soon as that source answers."""
+"""Arm a fence: have the watcher (watch_old_source) fence a source as soon as that source answers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from kafka_dr.procedure.entries import FenceToArm, SourceToFence
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: If the watcher's last sign of life is older, it counts as dead; it writes one every few seconds.
+#: Seconds after the watcher's last heartbeat from which on the watcher counts as not running; the watcher writes a
+#: heartbeat every few seconds.
 _SILENT_SECONDS = 60.0
 
 
 def arm_fence(procedure: Run, step: str, topics: Iterable[str]) -> WatchedSource:
-    """Arm a fence for the source on these topics, by a journal entry that the watcher reads; read it back.
+    """Arm a fence for these source topics by a journal entry, which the watcher reads; return the armed fence.
 
     Raises:
         ReadBackFailed: the armed fence is not in the journal.
@@ -30,16 +31,18 @@ def arm_fence(procedure: Run, step: str, topics: Iterable[str]) -> WatchedSource
     armed = watched_sources(telling_entries(procedure.journal)).get(procedure.id)
     if armed is None:
         raise ReadBackFailed(
-            "The armed fence is not in the journal", procedure.id, "Check the journal's database; then start a new run."
+            "The armed fence is not in the journal",
+            procedure.id,
+            "The watcher would not fence the source. Read the log of the journal's database; then start a new run.",
         )
     return armed
 
 
 def watcher_seen(procedure: Run) -> str:
-    """Time of the watcher's last sign of life, ISO 8601 UTC.
+    """Return the time of the watcher's last heartbeat in the journal, ISO 8601 UTC.
 
     Raises:
-        NotReady: it gave no sign for a minute; without a watcher nobody would set an armed fence.
+        NotReady: the watcher wrote no heartbeat for a minute; without a watcher no process sets an armed fence.
     """
     last, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), datetime.now(UTC)
     if last is None or (now - last).total_seconds() > _SILENT_SECONDS:
@@ -61,14 +64,14 @@ def watcher_seen(procedure: Run) -> str:
 
 
 def expected_fence_method(procedure: Run) -> str:
-    """How the source will probably be fenced: by ACL if it was not found lost, else by fence hook, else armed."""
+    """Return how the source will probably be fenced: by ACL if it is not lost, else by fence hook, else armed."""
     if not is_source_lost(procedure):
         return BY_ACL
     return ARMED if procedure.systems.fence_hook is None else BY_HOOK
 
 
 def telling_entries(journal: Journal) -> list[JournalEntry]:
-    """Journal entries, of all procedures, that arm, set or lift armed fences; in the order of the journal."""
+    """Return the journal entries of all procedures that arm, set or lift armed fences, in the journal's order."""
     if not journal.entries(step=Step.FENCE_SOURCE):
         return []
     return sorted((entry for step in TELLING for entry in journal.entries(step=step)), key=lambda entry: entry.sequence)

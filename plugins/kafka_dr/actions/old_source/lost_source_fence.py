@@ -1,4 +1,4 @@
-"""Fence a source that may not answer: by ACLs, within a time limit, also on topics that the plan does not know."""
+"""Fence a source that may not answer: by ACLs, within a time limit, also on topics that the plan does not list."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from kafka_dr.vocabulary import Entry
 
 T = TypeVar("T")
 
-#: How long a source has to answer, in seconds. One that was confirmed lost gets only one second: if it is back but
-#: slow, the watcher fences it.
+#: How long a source has to answer, in seconds. A source that was confirmed lost has only one second: if the source is
+#: back but slow, the watcher fences it.
 ANSWER_SECONDS, LOST_ANSWER_SECONDS = 5.0, 1.0
-#: How long, and how often, to try again if a fence cannot be proven: restarted brokers lead no partition for a moment.
+#: How long, and at which interval, to try again if a fence cannot be proven, in seconds: brokers that have just
+#: restarted lead no partition.
 _COMING_BACK_SECONDS, _LOOK_AGAIN_SECONDS = 5.0, 0.5
 
 
 class TimedFenceAttempt:
-    """The authority of a call that may hang with its source: after `give_up` the call can neither act nor write."""
+    """The authority of a call that may hang if the source does: after `give_up` the call can neither act nor write."""
 
     def __init__(self, authority: Authority) -> None:
         self._authority, self._abandoned, self._writing = authority, False, Lock()
@@ -41,7 +42,7 @@ class TimedFenceAttempt:
         self._authority.hold()
 
     def may_undo(self) -> bool:
-        """Return what the run's own authority returns."""
+        """Whether an act must be undone that took place after the run lost its lease, by the run's own authority."""
         return self._authority.may_undo()
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
@@ -51,7 +52,7 @@ class TimedFenceAttempt:
             self._authority.write(step, kind, payload)
 
     def give_up(self) -> None:
-        """End the attempt; if it is writing a journal entry, wait for that."""
+        """End the attempt; if the attempt is writing a journal entry, wait until the entry is written."""
         with self._writing:
             self._abandoned = True
 
@@ -59,16 +60,17 @@ class TimedFenceAttempt:
         if self._abandoned:
             raise Superseded(
                 "This attempt to fence the source was given up",
-                "the time of the attempt was over",
+                "the time limit of the attempt was over",
                 "Do nothing: the step continued without this attempt.",
             )
 
 
 def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> T:
-    """Run `work` for the procedure, with Kafka clients of its own, on a thread that is abandoned after `seconds`.
+    """Return the result of `work`, which runs with Kafka clients of its own on a thread, for at most `seconds`.
 
     Raises:
-        DeadlinePassed: the time is over; ACL entries that `work` may have added have their intents in the journal.
+        DeadlinePassed: the time is over, and `work` can neither act nor write any more; the journal has the intents of
+            all ACL entries that `work` may have added.
     """
     authority, systems = TimedFenceAttempt(procedure.authority), procedure.systems.with_own_clients()
     attempt = Run(procedure.identity, procedure.request, procedure.journal, systems, authority)
@@ -80,13 +82,13 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
     raise DeadlinePassed(
         f"The source answered and was not fenced within {seconds:.0f} s",
         "the source stopped answering during the attempt, or answers too slowly",
-        "The procedure returns to the source by itself. Check the brokers of the source, or have a fence hook fence the"
-        " source; then start a new run.",
+        "The procedure returns to the source by itself. Read the logs of the source's brokers, or have a fence hook"
+        " fence the source; then start a new run.",
     )
 
 
 def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
-    """As `fence_by_acl`; if the source was confirmed lost and answers again, an unproven fence is retried for 5 s."""
+    """Do the same as `fence_by_acl`; for a source that was confirmed lost, retry an unproven fence for 5 s."""
     ends_at = time.monotonic() + (_COMING_BACK_SECONDS if is_source_lost(procedure) else 0.0)
     while True:
         try:
@@ -98,9 +100,10 @@ def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval:
 
 
 def fence_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
-    """Fence a source that answers, and list the records that it accepted after clients left.
+    """Fence a source that answers, and list the records that the source accepted after clients left.
 
-    None if the source has no authorizer.
+    Returns:
+        The outcome with both; None if the source has no authorizer, and so was not fenced.
     """
     fence, fenced_topics = fence_old_source(procedure, step, topics)
     if not fence.authorizer:
@@ -117,7 +120,7 @@ def fence_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: App
 
 
 def is_source_lost(procedure: Run) -> bool:
-    """Whether confirm_source_lost found the source lost."""
+    """Whether confirm_source_lost judged the source to be lost."""
     return procedure.progress.require(SourceConfirmedLost).state == SourceState.LOST
 
 
@@ -130,9 +133,12 @@ def source_answers(procedure: Run, seconds: float = ANSWER_SECONDS) -> bool:
 
 
 def fence_old_source(procedure: Run, step: str, topics: Iterable[str]) -> tuple[WriteFence, list[str]]:
-    """Fence clients' writes on a source that answers: first on `topics`, then on all others that the flow mirrors.
+    """Fence clients' writes on a source that answers: first on `topics`, then on all other topics of the flow.
 
-    The others were created when the procedure could not read the source. Returns the fence and all fenced topics.
+    The other topics were created while the procedure could not read the source.
+
+    Returns:
+        The fence, and all fenced topics.
     """
     planned = set(topics)
     fence = fence_writes(procedure, step, sorted(planned))
@@ -142,7 +148,7 @@ def fence_old_source(procedure: Run, step: str, topics: Iterable[str]) -> tuple[
 
 
 def topics_left(procedure: Run) -> list[str]:
-    """Topics that clients leave on a lost source, by the loss assessment; also those without a known log end."""
+    """Return the topics that clients leave on a lost source, by the loss assessment, with or without a log end."""
     assessed = procedure.progress.done(DataLossAssessed)
     planned = {topic.topic for topic in assessed.planned.topics} if assessed else set()
     return sorted({tp.topic for tp in known_ends(procedure)} | planned)

@@ -1,12 +1,13 @@
-"""Observe whether the source lives, from three places: orchestrator, the target's Connect worker, application.
+"""Observe whether the source answers, from three places: orchestrator, the target's Connect worker, application.
 
-Each place is a *view*; one observation from one view is a *look*.
+Each place is a *view*; one observation from one view is a *look*; one look from each view is a *round*.
 
 Invariants
-1. A look raises no error of an outside system and never exceeds its time: a hanging call is abandoned on a daemon
-   thread.
+1. A look raises no error of an outside system and never exceeds its time limit: a hanging call remains on a daemon
+   thread, for which no process waits.
 2. On the source, only the probe's topic, which is Switchback's own, is written to.
-3. The orchestrator reports GONE only if the target answered during the look: otherwise its own network may be broken.
+3. The orchestrator's look is GONE only if the target answered during the look; if the target did not answer, the
+   orchestrator's own network may be broken.
 """
 
 from __future__ import annotations
@@ -47,37 +48,36 @@ T = TypeVar("T")
 Tell = Callable[[Sight, str], None]
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 3, 100
-#: A look lasts this many times as long as an answer may take before it counts as slow; a shorter look could not tell
-#: slow from gone.
+#: A look lasts this many times `slow_seconds`, because a shorter look could not distinguish SLOW from GONE.
 _LOOK_PER_SLOW_LIMIT = 1.5
-#: Share of a look's time that hooks get as timeout, so that they fail before the look ends.
+#: Share of a look's time that requests get as timeout, because requests must fail before the look ends.
 _HOOKS_SHARE = 0.9
 _MOST_WRITES = 8
 _BEAT_SECONDS = 0.5
-#: Errors reported by the Kafka client itself that only a living broker can cause.
+#: Errors reported by the Kafka client itself that only a running broker can cause.
 _ACCESS_DENIED_ERRORS = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"})
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Number of rounds of looks, and seconds per round; their product is the time within which a loss is confirmed."""
+    """Number of rounds of looks, and seconds per round; rounds times seconds is the time to confirm a loss."""
 
     rounds: int
     seconds: float
 
 
 def pace_of(deadlines: Deadlines) -> Pace:
-    """Divide `confirm_seconds` into rounds: at least three, each longer than an answer that counts as slow."""
+    """Divide `confirm_seconds` into rounds: at least three, each longer than `slow_seconds`."""
     shortest = _LOOK_PER_SLOW_LIMIT * deadlines.slow_seconds
     rounds = min(_MOST_ROUNDS, max(_LEAST_ROUNDS, int(deadlines.confirm_seconds / shortest)))
     return Pace(rounds, max(shortest, deadlines.confirm_seconds / rounds))
 
 
 def confirm_source_state(procedure: Run, tell: Callable[[str], object] = str) -> LossVerdict:
-    """Look from all views in rounds, and return the verdict; it is early if the source answers one of them.
+    """Observe the source from all views in rounds, and return the verdict; a look that ANSWERS ends the rounds.
 
     Args:
-        tell: called after each round with a line of text about it.
+        tell: called after each round with a line of text about the looks of the round.
     """
     pace, began, looks = pace_of(procedure.request.deadlines), time.monotonic(), list[Look]()
     for number in range(pace.rounds):
@@ -98,7 +98,7 @@ def confirm_source_state(procedure: Run, tell: Callable[[str], object] = str) ->
 
 
 def one_round(procedure: Run, seconds: float) -> list[Look]:
-    """One look from each view, concurrently, within `seconds`."""
+    """Return one look from each view, made concurrently within `seconds`."""
     views = (view_from_here, view_from_connect, view_from_application)
     return [future.result() for future in [run_in_background(partial(view, procedure, seconds)) for view in views]]
 
@@ -107,8 +107,8 @@ def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[
     """Run `see` for at most `seconds` and return its last report as a look; an error counts as UNKNOWN.
 
     Args:
-        at_first: the report if `see` makes none.
-        see: gets a function that it calls with each report.
+        at_first: the report that counts if `see` makes none.
+        see: observes the source, and calls the function that it gets with each report.
     """
     reports, began, at = [at_first], time.monotonic(), datetime.now(UTC).isoformat()
     future = run_in_background(lambda: see(lambda sight, words: reports.append((sight, words))))
@@ -126,7 +126,7 @@ def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[
 
 
 def view_from_here(procedure: Run, seconds: float) -> Look:
-    """Look from the orchestrator: ask the source for metadata with a new client, then write to the probe's topic."""
+    """Return the orchestrator's look: ask the source for metadata with a new client, then write the probe's topic."""
     allowed, target = _HOOKS_SHARE * seconds, procedure.request.target
     control = run_in_background(lambda: procedure.systems.cluster(target).metadata(allowed))
     look = _look(
@@ -166,7 +166,7 @@ def _see_from_here(procedure: Run, seconds: float, tell: Tell) -> None:
 
 
 def _judge_missing_metadata(cluster: KafkaCluster, error: KafkaUnavailable) -> tuple[Sight, str]:
-    """Judge a source that gave no metadata.
+    """Return the judgement, and its reason as text, of a source that gave no metadata.
 
     ANSWERS if a broker answered at all, even by denying access; UNKNOWN if TLS failed; else GONE.
     """
@@ -179,9 +179,9 @@ def _judge_missing_metadata(cluster: KafkaCluster, error: KafkaUnavailable) -> t
 
 
 def _probe_partitions(cluster: KafkaCluster, metadata: Metadata, seconds: float) -> dict[int, int | None]:
-    """Partition of the probe's topic -> its leader, None without one; the topic is created if it is missing.
+    """Return partition of the source's probe topic -> its leader, None without a leader.
 
-    {} if it could not be created.
+    The topic is created if it is missing; {} if it could not be created.
     """
     if PROBE_TOPIC in metadata.leaders:
         return metadata.leaders[PROBE_TOPIC]
@@ -221,7 +221,10 @@ def _write_probes(writer: RecordWriter, partitions: Sequence[int], seconds: floa
 
 
 def _judge_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) -> tuple[Sight, str]:
-    """Judge the answers to writes: one accepted write, or one refused for lack of rights, proves a living broker."""
+    """Return the judgement on answers to writes, and its reason as text.
+
+    A write that was accepted, or refused with an authorization error, proves that a broker runs.
+    """
     living = [
         (seconds, answer)
         for answer, seconds in answers
@@ -246,11 +249,11 @@ def _judge_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) ->
 
 
 def view_from_connect(procedure: Run, seconds: float) -> Look:
-    """Look from the target's Connect worker: is a heartbeat mirrored that is newer than those before the look?
+    """Return the look from the target's Connect worker: whether a heartbeat is mirrored that is newer than the last.
 
-    A newer heartbeat, by its own timestamp, proves that the source lives. A running connector proves nothing:
-    MirrorMaker 2's tasks keep polling a dead source. That no heartbeat comes means something only if they came often
-    enough before the look.
+    A newer heartbeat, by its own timestamp, proves that the source runs. A running connector proves nothing, because
+    MirrorMaker 2's tasks continue to poll a source that does not answer. If no newer heartbeat arrives, the look is
+    GONE only if heartbeats arrived often enough before the look.
     """
     return _look(
         FROM_CONNECT,
@@ -262,8 +265,8 @@ def view_from_connect(procedure: Run, seconds: float) -> Look:
 
 def _see_from_connect(procedure: Run, seconds: float, tell: Tell) -> None:
     ends_at = time.monotonic() + seconds
-    # In dedicated mode the states of tasks are unknown: a heartbeat that comes still proves a living source; if none
-    # comes, that proves nothing.
+    # In dedicated mode the states of tasks are unknown: a new heartbeat still proves that the source runs, but a
+    # missing heartbeat proves nothing.
     status = (
         procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source, seconds)
         if procedure.flow.connect
@@ -300,7 +303,7 @@ def _judge_silence(heartbeats: Sequence[int], seconds: float, status: ConnectorS
 
 
 def newest_heartbeats(procedure: Run, seconds: float) -> list[int]:
-    """Source timestamps (ms since 1970) of the newest heartbeats on the target, sorted; at most two per partition."""
+    """Return source timestamps (ms since 1970, sorted) of the target's newest heartbeats, two per partition."""
     topic = procedure.naming.remote(procedure.flow.source, procedure.naming.heartbeats_topic)
     topics = procedure.systems.target.topics([topic], timeout=seconds)
     partitions = [TopicPartition(topic, partition) for partition in topics[topic].partitions] if topic in topics else []
@@ -314,7 +317,7 @@ def newest_heartbeats(procedure: Run, seconds: float) -> list[int]:
 
 
 def view_from_application(procedure: Run, seconds: float) -> Look:
-    """Look from the application: ask the HTTP hook by which it says whether it reaches the source."""
+    """Return the application's look: ask its source probe (an HTTP hook) whether the application reaches the source."""
     return _look(
         FROM_APPLICATION,
         seconds,

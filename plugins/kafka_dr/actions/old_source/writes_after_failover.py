@@ -1,4 +1,7 @@
-"""Which records an old source accepted after clients left: those from the loss assessment's log ends on."""
+"""List the records that a source accepted after clients left, from the loss assessment's log ends on.
+
+The loss assessment's *known ends* are the log ends of the source that it recorded.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +24,20 @@ from kafka_dr.procedure.run import Run
 
 _STABLE_CHECKS = 5
 _NAMED = 10
-#: Kafka's transaction tool takes a second or two per partition.
+#: Partitions about which Kafka's transaction tool is asked, because it takes a second or two per partition.
 _MOST_PARTITIONS_ASKED = 3
-#: Added to the list of writers if the cluster lets every principal use topics without ACL entries.
+#: Added to the list of possible writers if the source allows every principal the use of topics without ACL entries.
 _EVERY_PRINCIPAL = "every principal, on topics without ACL entries"
 
 
 def known_ends(procedure: Run) -> dict[TopicPartition, int]:
-    """Source partition -> log end known to the loss assessment; {} if loss was not assessed."""
+    """Return source partition -> log end that the loss assessment recorded; {} if loss was not assessed."""
     assessed = procedure.progress.done(DataLossAssessed)
     return frame_partitions(procedure.artifacts.load(assessed.source_ends), "offset") if assessed else {}
 
 
 def writes_after_failover(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
-    """Records that the fenced source accepted after clients left: from `known_ends` to its stable log ends now.
+    """Return which offsets the fenced source accepted after clients left, from `known_ends` to stable log ends.
 
     Raises:
         FenceNotProven: records still arrive.
@@ -62,9 +65,9 @@ def writes_after_failover(procedure: Run, topics: Iterable[str]) -> AcceptedReco
 
 
 def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
-    """Client principals that may write to these topics if the fence is left aside; without super users.
+    """Return the principals, without super users, that could write to these source topics before the fence.
 
-    They may be the writers; a record does not name its writer.
+    A record does not name its writer, so any of these principals, or a super user, may have written it.
     """
     if not topics:
         return []
@@ -74,10 +77,10 @@ def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
 
 
 def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | None:
-    """Producers that wrote to the partitions with most accepted records, as brokers report them; takes seconds.
+    """Return the producers, as brokers report them, of the three source partitions with most accepted records.
 
-    None without accepted records or without `kafka_tools`. A producer is known by its id; only a transactional one
-    has a name.
+    None without accepted records or without `kafka_tools` in the topology. Brokers report a producer's id; only a
+    transactional producer also has a transactional id. The call takes seconds.
 
     Args:
         receipt: of the accepted ranges of offsets, `AcceptedRecords.accepted`.
@@ -104,9 +107,9 @@ def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | No
 
 
 def _known_ends(procedure: Run) -> tuple[dict[TopicPartition, int], str | None]:
-    """`known_ends`, and None; if its file is missing or changed, {} and the reason.
+    """Return `known_ends` and None; if the file of the known ends is missing or changed, {} and the reason.
 
-    With {} all records count as accepted after clients left.
+    With {}, all records of the source count as accepted after clients left.
     """
     try:
         return known_ends(procedure), None
@@ -115,7 +118,7 @@ def _known_ends(procedure: Run) -> tuple[dict[TopicPartition, int], str | None]:
 
 
 def _stable_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]:
-    """Log ends of these source topics, once none moved for `stable_seconds`.
+    """Wait until no log end of these source topics moves for `stable_seconds`; return partition -> log end.
 
     Raises:
         FenceNotProven: log ends still move after five attempts.
@@ -130,13 +133,14 @@ def _stable_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]
     raise FenceNotProven(
         "Writes still get through on the old source",
         first_few(moved),
-        "Find out which client writes to these partitions, and stop that client; no ACL entry stops a super user. The"
-        " watcher tries again by itself; if fence_source failed, start a new run.",
+        "The ACL entries of the fence are set; no ACL entry stops a super user. Find out which client writes to these"
+        " partitions, and stop that client. The watcher tries again by itself. If fence_source failed, start a new"
+        " run.",
     )
 
 
 def log_ends(procedure: Run, topics: Iterable[str], seconds: float = 30.0) -> dict[TopicPartition, int]:
-    """Current log ends of these topics on the source, by partition; missing topics are left out."""
+    """Return source partition of these topics -> current log end; topics that the source lacks are left out."""
     infos = procedure.systems.source.topics(topics, timeout=seconds)
     return procedure.systems.source.ends(
         [TopicPartition(name, partition) for name, info in infos.items() for partition in info.partitions],
