@@ -108,7 +108,7 @@ class OpenTransactions:
                 if (listed := by_producer.get(transaction.producer_id))
             }
         except (SystemUnavailable, BadInput) as error:
-            self._reports.append(str(error))
+            self._reports.append(f"Kafka's transaction tool could not describe the transactions: {error}")
             return []
         return [
             _with_coordinator_state(transaction, by_producer.get(transaction.producer_id), start_and_timeout)
@@ -126,7 +126,7 @@ class OpenTransactions:
         try:
             records = self._procedure.systems.reader(self._procedure.request.source).ranges(spans, limit=1)
         except (SystemUnavailable, BadInput) as error:
-            self._reports.append(str(error))
+            self._reports.append(f"the first records of the transactions could not be read: {error}")
             records = {}
         return [
             OpenTransaction(
@@ -176,7 +176,7 @@ class OpenTransactions:
             self._record_intent(to_abort)
             self._abort(self._tool, to_abort)
         except (SystemUnavailable, BadInput) as error:
-            self._reports.append(str(error))
+            self._reports.append(f"the abort of open transactions is not confirmed: {error}")
             return
         if not sees_all and any(transaction.transactional_id is None for transaction in due):
             self._reports.append(

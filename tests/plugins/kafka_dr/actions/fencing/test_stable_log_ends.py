@@ -245,7 +245,8 @@ def test_a_tool_that_fails_leaves_the_log_and_is_asked_again(
     """Its words stand beside what the log tells."""
     bench = ready(make_bench, log, monkeypatch, abort=True)
     log.open, Tool.broken = {4: 7}, True
-    with pytest.raises(AirflowFailException, match=r"orders-0 from offset 4, \d+ s old; the tool said no"):
+    described = r"orders-0 from offset 4, \d+ s old; Kafka's transaction tool could not describe the transactions: "
+    with pytest.raises(AirflowFailException, match=described + "the tool said no"):
         fence(bench)
     assert Tool.ended == []
     Tool.broken = False
@@ -297,7 +298,7 @@ def test_what_is_only_not_shown_to_us_is_not_ended(make_bench: Any, log: Log, mo
     bench = ready(make_bench, log, monkeypatch, abort=True)
     bench.clusters["primary"].acls = {e for e in RIGHTS if e.resource_type == "topic"}
     log.open = {6: 9}
-    with pytest.raises(AirflowFailException, match="DESCRIBE every transactional id"):
+    with pytest.raises(AirflowFailException, match="DESCRIBE on every transactional id"):
         fence(bench)
     assert Tool.ended == []
 
