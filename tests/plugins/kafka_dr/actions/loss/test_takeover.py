@@ -166,7 +166,7 @@ REFUSED = {
     "it is past the point of no return": (
         opened_target,
         {},
-        "open_target of planned_failover-r1 has begun.*Clear the red step",
+        "open_target of planned_failover-r1 has begun.*Clear the failed task",
     ),
     "it was aborted": (aborted, {}, "carol aborted planned_failover-r1.*return_to_source"),
     "it has ended": (ended, {}, "no procedure holds the lease on the clusters.*without continue_procedure"),
