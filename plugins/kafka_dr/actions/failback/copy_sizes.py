@@ -19,8 +19,8 @@ from kafka_dr.procedure.run import Run
 def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dict[str, Any]:
     """Return `records_to_copy` to the returned cluster; in mode recreate also bytes to copy and to delete.
 
-    `bytes_there` are the bytes to delete on the returned cluster. An unknown number is None, and `bytes_unknown` then
-    has the reason.
+    `bytes_there` are the bytes to delete on the returned cluster. An unknown number is None; `bytes_unknown` has the
+    reason why bytes are unknown.
 
     Args:
         gone: topics of the returned cluster whose old log an earlier run has deleted.
