@@ -259,6 +259,6 @@ def transactions_can_be_ended(procedure: Run) -> None:
             "Kafka's transaction tool cannot abort open transactions",
             str(error),
             f"The source is not fenced. Correct what this error names (on {procedure.request.source}, or `kafka_tools`"
-            " in the topology) and start a new run; or start a new run without abort_open_transactions, which waits until"
-            " open transactions end.",
+            " in the topology) and start a new run; or start a new run without abort_open_transactions, which waits"
+            " until open transactions end.",
         ) from None
