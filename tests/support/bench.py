@@ -294,9 +294,7 @@ class Bench:
         target.acls |= {GRANT, TARGET_FENCE}
         return procedure
 
-    def stopped_without_source(
-        self, procedure: Run, remote: str = "orders", stops: Sequence[str] = ()
-    ) -> None:
+    def stopped_without_source(self, procedure: Run, remote: str = "orders", stops: Sequence[str] = ()) -> None:
         """Write the outcomes from stop_mirror_maker to commit_groups, without any position.
 
         Args:

@@ -266,14 +266,12 @@ def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened) -> str:
         return f"Clients work on {source} and are not fenced."
     if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME):
         return f"No client was moved: clients work on {source}, or on no cluster if {source} does not serve clients."
-    if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.INTENT) or _newest_line(
-        lines, Step.ABORT_PROCEDURE, Entry.ABORT
-    ):
-        return f"The procedure is returning to {source}."
     if _newest_line(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME):
         return f"Clients were sent to {target}."
     if _newest_line(lines, Step.OPEN_TARGET, Entry.OUTCOME):
         return f"The point of no return is passed: {target} is open, and clients are being sent to {target}."
+    if _is_returning(lines):
+        return f"The procedure is returning to {source}."
     if _newest_line(lines, Step.OPEN_TARGET, Entry.INTENT):
         return f"The point of no return is passed: {target} is being opened."
     fenced = newest_fact(lines, SourceFenced)
@@ -285,6 +283,14 @@ def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened) -> str:
     )
 
 
+def _is_returning(lines: Sequence[Line]) -> bool:
+    """Whether a rollback or an abort has begun; after open_target is done, both refuse and return nothing."""
+    if _newest_line(lines, Step.OPEN_TARGET, Entry.OUTCOME):
+        return False
+    begun = _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.INTENT)
+    return bool(begun or _newest_line(lines, Step.ABORT_PROCEDURE, Entry.ABORT))
+
+
 def _clients_now(rolled_back: Line | None, source: str, target: str) -> str:
     return f"clients are back on {source}" if rolled_back else f"clients were sent to {target}"
 
@@ -293,9 +299,7 @@ def _fence_state(
     lines: Sequence[Line], source: str, target: str, returns_at: datetime | None, now: datetime
 ) -> tuple[str, str]:
     """Return `state` of a FenceClock, and the text that follows `Clients fenced for 1:43 of 10:00`."""
-    if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.INTENT) or _newest_line(
-        lines, Step.ABORT_PROCEDURE, Entry.ABORT
-    ):
+    if _is_returning(lines):
         return "returning", f"; the procedure is returning to {source}"
     if _newest_line(lines, Step.OPEN_TARGET, Entry.INTENT):
         opened = (

@@ -201,6 +201,7 @@ def translated(bench: Any, remote: str = "orders") -> None:
     """One position of billing is translated, and nothing committed; of the source not even a client can be made."""
     procedure = bench.given_up(remote, groups=("billing",))
     ends = procedure.artifacts.save("boundary", partitions_frame({TopicPartition(remote, 0): 10}, "offset"))
+    procedure.authority.write(Step.STOP_MIRROR_MAKER, Entry.INTENT, {"stops_connectors": ["p.source", "p.checkpoint"]})
     bench.done(
         procedure,
         Step.STOP_MIRROR_MAKER,

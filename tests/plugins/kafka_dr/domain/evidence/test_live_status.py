@@ -180,6 +180,18 @@ def test_a_fenced_source_that_is_given_back_is_not_called_fenced(
     assert told.at(14).clients == "The procedure is returning to east."
 
 
+@pytest.mark.parametrize("dag_id", ["planned_failover", "unplanned_failover"])
+def test_a_rollback_that_refuses_an_open_target_is_not_called_a_return(dag_id: str) -> None:
+    """A step after open_target is red, so return_to_source ran and refused: clients do not go back to the source."""
+    told = Told(dag_id=dag_id)
+    if dag_id == "planned_failover":
+        told.done(5, 6, Step.FENCE_PRODUCERS)
+    told.done(10, 11, Step.OPEN_TARGET).says(12, Step.RETURN_TO_SOURCE, Entry.INTENT, **{"try": 1})
+    status = told.at(20)
+    text = status.clients if status.fence is None else status.fence.words
+    assert "The point of no return is passed: west is open" in text and "returning" not in text
+
+
 def test_an_opening_without_outcome_is_past_the_point_of_no_return() -> None:
     """Whether the target is open is unknown until the outcome."""
     told = Told(dag_id="unplanned_failover").says(10, Step.OPEN_TARGET, Entry.INTENT, **{"try": 1})

@@ -374,7 +374,7 @@ def test_the_way_back_hardly_waits_for_the_worker_beside_a_dead_source(
     lost: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is asked whether the other direction stands; its silence is an answer, too."""
-    lost.stopped_without_source(lost.procedure())
+    lost.stopped_without_source(lost.procedure(), stops=("p.source", "p.checkpoint"))
     worker, limits = lost.workers["primary"], []
     for name in ("connectors", "status"):
         monkeypatch.setattr(
