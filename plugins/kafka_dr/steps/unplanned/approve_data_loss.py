@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from kafka_dr.actions.history.moves import target_opened_before
 from kafka_dr.domain.loss.loss_page import loss_markdown
+from kafka_dr.domain.readiness.plan import table_cell
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.gate import ProcedureGate, Question
 
@@ -18,8 +20,15 @@ class ApproveDataLoss(ProcedureGate):
         """Ask whether to give up the source; the body shows the inventory of the loss."""
         move = procedure.progress.move()
         plan = move.planned
+        moved = target_opened_before(procedure)
+        warning = (
+            ""
+            if moved is None
+            else f"**Clients already work on {plan.target}, moved by {table_cell(moved.id)}. This run can only list the"
+            f" records that {plan.target} lacks: reject it.**\n\n"
+        )
         return Question(
             f"Give up {plan.source}, lose {plan.inventory['certain']} records or more, and continue on {plan.target}?"
             " Plan",
-            loss_markdown(move.plan, move.plan_digest),
+            warning + loss_markdown(move.plan, move.plan_digest),
         )

@@ -308,6 +308,12 @@ LOSS_GATE = Step.APPROVE_DATA_LOSS
 def lost(make_bench: Any) -> Any:
     """An unplanned run whose inventory stands in the journal, and nobody has answered yet."""
     bench = make_bench(dag_id="unplanned_failover")
+    assess_loss(bench)
+    return bench
+
+
+def assess_loss(bench: Any) -> None:
+    """Open an unplanned run, and write its verdict on the source and its inventory."""
     procedure = bench.opened()
     inventory = {
         "digest": "d",
@@ -345,7 +351,6 @@ def lost(make_bench: Any) -> Any:
     }
     bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state="refuses_writes", override="its disks fail")
     bench.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan)
-    return bench
 
 
 def test_the_loss_is_shown_and_bound_to_the_plan(lost: Any, asked: list[dict[str, Any]]) -> None:
@@ -366,6 +371,21 @@ def test_the_loss_is_shown_and_bound_to_the_plan(lost: Any, asked: list[dict[str
     ):
         assert shown in detail["body"], shown
     assert "<b>" not in detail["body"] and detail["options"] == ["Approve", "Reject"] and detail["defaults"] is None
+
+
+def test_an_approver_reads_first_that_clients_have_left_the_source(
+    make_bench: Any, asked: list[dict[str, Any]]
+) -> None:
+    """A run that only lists the records that the target lacks: approved, it would stop clients on the target."""
+    bench = make_bench(dag_id="unplanned_failover")
+    moved = bench.lost("r0")
+    bench.done(moved, Step.OPEN_TARGET)
+    moved.journal.release_lease(moved.pair, moved.id, moved.lease.epoch, "completed")
+    assess_loss(bench)
+    with pytest.raises(TaskAwaitingInput):
+        ApproveDataLoss(task_id=LOSS_GATE.value).execute(bench.context())
+    first = "**Clients already work on standby, moved by unplanned_failover-r0. This run can only list the records"
+    assert asked[0]["body"].replace("\\", "").startswith(first)
 
 
 def test_the_approval_of_the_loss_is_that_of_this_plan(lost: Any) -> None:
