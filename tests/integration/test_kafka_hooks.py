@@ -402,5 +402,5 @@ def test_connectors_are_named_paused_and_their_absence_is_an_error(mirror: Mirro
     assert mirror.resume(heartbeat).running
     with pytest.raises(ConnectUnavailable, match="no-such"):
         mirror.status("no-such")
-    with pytest.raises(ConnectUnavailable, match="no offsets of a source connector"):
+    with pytest.raises(ConnectUnavailable, match="are not those of a MirrorMaker 2 source connector"):
         mirror.offsets(heartbeat)

@@ -17,7 +17,7 @@ from tests.faults.support.lost_scene import LostScene, figures_of, lost_scene
 from tests.faults.support.power_switch import BY, DETAIL, PowerSwitch, serving
 from tests.faults.support.scene import until
 
-ASKED_FOR = "The fence hook is asked to keep clients from it"
+ASKED_FOR = "The fence hook is asked to keep clients from "
 USABLE_SECONDS = 90.0
 
 

@@ -133,7 +133,7 @@ def test_the_loss_approved_too_long_ago(lab: AttackedLab) -> None:
     run.asked(REVIEW)
     time.sleep(VALID_SECONDS)
     run.answered("approver", gate=REVIEW)
-    attacks.returned(run.ended(), "commit_groups", f"and is valid for {VALID_SECONDS:.0f} s")
+    attacks.returned(run.ended(), "commit_groups", f"an answer is valid for {VALID_SECONDS:.0f} s")
     attacks.given_back(run)
 
 

@@ -248,7 +248,7 @@ def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene)
     scene.driver.whole(early)
     told = (
         rf"a cool-down runs for the clusters .*{first.procedure_id} ended as returned at .*, in [789]\d\d s.*start a"
-        r" new run that says why in acknowledge_cool_down"
+        r" new run with the reason in acknowledge_cool_down"
     )
     assert scene.ended(early, "refused", "open_procedure", told) == []
     assert scene.driver.forward(urgent, until="fence_producers"), urgent.texts

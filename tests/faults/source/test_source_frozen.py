@@ -38,7 +38,7 @@ NOTICED_SECONDS = 10.0
 #: An answer that the source gave is taken note of later on a busy machine.
 GRACE_MS = 3_000
 #: How the question tells that both sides may take writes for a while.
-WINDOW = f"it may accept writes from its first answer until the watcher's fence, while {TARGET} accepts them, too"
+WINDOW = f"until the watcher has fenced it, {SOURCE} may accept writes while {TARGET} accepts writes, too"
 Fence = dict[str, Any]
 
 

@@ -69,7 +69,7 @@ def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds:
         raise NotReady(
             f"a cool-down runs for the clusters {pair}",
             seen,
-            "start a new run after that time, or at once with the reason in the param `acknowledge_cool_down`",
+            "start a new run after that time",
         )
 
 
