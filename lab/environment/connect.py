@@ -156,10 +156,10 @@ _OF_KIND = {
 
 
 def _checkpoint_intervals() -> dict[str, str]:
-    """Return the intervals of group refresh and checkpoints; the environment variable is read at each call.
+    """Return the intervals of group refresh and checkpoints; SWITCHBACK_EMIT_CHECKPOINTS is read at each call.
 
-    MirrorMaker 2 allows no checkpoint connector with checkpoints turned off. For a lab without checkpoints both
-    intervals are a day: the connector lists no groups at its start, and lists groups again a day later.
+    MirrorMaker 2 refuses a checkpoint connector whose checkpoints are disabled. A lab without checkpoints has intervals
+    of a day instead: the connector has no groups when it starts, and refreshes its groups a day later.
     """
     has_checkpoints = os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true") == "true"
     refresh, emit = ("2", "1") if has_checkpoints else ("86400", "86400")

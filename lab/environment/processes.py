@@ -50,8 +50,8 @@ class ProcessTable:
     def start(self, name: str, argv: list[str], env: dict[str, str], cwd: Path) -> None:
         """Start a process in a session of its own; its output is appended to ``<name>.out``.
 
-        If an earlier process of this name has ended, the other processes of its session are killed first, because only
-        the old record, which the new record replaces, has the id of this session.
+        If an earlier process of this name has ended, what is left of its session is killed first: the lab stores one
+        session id for a name, and this start overwrites that id.
         """
         self._kill_session_of_dead(name)
         for folder in (self._folder, self._logs):

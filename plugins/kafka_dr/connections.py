@@ -45,10 +45,10 @@ class Connections:
         return dict(BaseHook.get_connection(connection_id).extra_dejson)
 
     def check_spark(self, connection_id: str) -> None:
-        """Refuse a `spark` connection with which spark-submit would show logins on its command line, or lose them.
+        """Refuse a `spark` connection that cannot hand logins to Spark in secret environment variables.
 
-        Source: SparkSubmitHook passes environment variables as `--conf` for YARN and Kubernetes, and refuses these
-        variables in cluster mode.
+        For YARN and Kubernetes, Airflow's SparkSubmitHook writes environment variables to spark-submit's command line,
+        where every user of the host can read them; in cluster mode it refuses environment variables.
         """
         connection = BaseHook.get_connection(connection_id)
         mode, advice = (

@@ -287,7 +287,7 @@ class RoundTripObserved:
         return Alignment(live, known_log, target, self.boundary[counterpart[1]])
 
     def _first_reverse_mirrored(self, log: Log) -> int | None:
-        """Return the first source offset with a copy of a record written on the target after the move; None if none."""
+        """Return the source offset of the first record copied from the target after the move; None without a copy."""
         periods = [(number, record.digest) for number, _, record in self.ledger.written(log)]
         old_digests = {digest for number, digest in periods if number <= self.trip.number}
         new_digests = {digest for number, digest in periods if number > self.trip.number} - old_digests

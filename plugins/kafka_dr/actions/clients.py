@@ -42,8 +42,8 @@ def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[st
         raise Refusal(
             "The target has DENY entries for clients that the plan does not list",
             first_few(unplanned),
-            "The procedure returns to the source by itself. Find out whether the target still needs these ACL entries;"
-            " then start a new run, whose plan lists all DENY entries that the run removes.",
+            "The procedure returns to the source by itself. A new run lists these ACL entries in its plan, and removes"
+            " these ACL entries when it opens the target. If an entry must stay, start no new run.",
         )
     return denials
 

@@ -64,7 +64,8 @@ def undone_procedure(procedure: Run) -> Run:
         "No commit of positions was found to undo",
         f"no procedure{f' called {named}' if named else ''} from {request.source} to {request.target} began to commit",
         "List the evidence folder, in which each folder is named after a procedure id. Start a new run with the id of"
-        " the procedure to undo as undo_procedure. A procedure that ended before commit_groups changed no position.",
+        " the procedure to undo in the param undo_procedure. If that procedure never reached the step commit_groups, it"
+        " changed no position.",
     )
 
 

@@ -112,9 +112,13 @@ class TopicRecreation:
         if same or filled:
             raise ReadBackFailed(
                 "Topics were not recreated, or hold records before the flow back runs",
-                first_few([*same, *filled]),
-                "Find out which client created these topics or wrote to these topics, and stop this client. Then start"
-                " a new run.",
+                "; ".join(
+                    f"{fault}: {first_few(names)}"
+                    for fault, names in (("not recreated", same), ("with records", filled))
+                    if names
+                ),
+                f"Topics that were not recreated: read the controller's log on {self._procedure.request.target}. Topics"
+                " with records: find out which client wrote to these topics, and stop it. Then start a new run.",
             )
 
     def _topics_to_delete(self) -> list[str]:

@@ -133,9 +133,9 @@ def refuse_without_topics(procedure: Run, last_known: LastKnown) -> None:
         raise NotReady(
             "Which topics the flow mirrors is unknown",
             "; ".join(last_known.missing) or "the target has no topic of the flow",
-            f"Compare the params with the clusters: clients leave {procedure.request.source} (param source). List the"
-            f" topics of {procedure.request.target}, which must have the flow's copies, and read the recorder's log."
-            " Then start a new run.",
+            f"Check that source and target are not swapped: by the params clients leave {procedure.request.source}. If"
+            f" they are right, list the topics of {procedure.request.target}, which must have the flow's copies, and"
+            " read in the recorder's log why no sample lists topics. Then start a new run.",
         )
 
 

@@ -58,10 +58,13 @@ def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) ->
 
 
 def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
-    """Do the same as `write_prefixed_copies` without reading the source: copies' log ends come from the journal.
+    """Write the segments of prefixed topics of a source that does not answer; return `bounds` with these topics.
+
+    A prefixed topic, such as `standby.orders` on the source, is the copy of `orders` on the target.
 
     Args:
-        copies: as of `bounds_of_lost_copies`; a copy whose log end the journal lacks has no cut-off and no segments.
+        copies: the result of `bounds_of_lost_copies`, with log ends from the journal; a topic without a recorded log
+            end gets neither cut-off nor segments.
     """
     if not len(copies):
         return bounds

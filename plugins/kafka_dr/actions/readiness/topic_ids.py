@@ -22,9 +22,10 @@ def known_topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def recreated_by_failbacks(procedure: Run, sequence: int) -> dict[str, str]:
-    """Return source topic that a failback recreated -> its new id.
+    """Return the new topic id, by topic name, of each source topic that a failback recreated.
 
-    The failback also deleted MirrorMaker 2's offset syncs, checkpoints and offsets of the old topic.
+    Such a new id needs no refusal, because the failback also deleted the old topic's offset syncs, checkpoints and
+    Connect offsets.
 
     Args:
         sequence: number of a journal entry; topics recreated before this entry are left out.

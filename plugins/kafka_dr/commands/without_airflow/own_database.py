@@ -66,5 +66,9 @@ def _private(file: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         document = None
     if not isinstance(document, dict) or not document:
-        raise BadInput(f"{file} cannot be read", "the file is no JSON object", 'Write the file as {"name": ...}.')
+        raise BadInput(
+            f"{file} cannot be read",
+            "the file is no JSON object",
+            "Write one JSON object: each key is a name, such as a connection id, and holds its value.",
+        )
     return document

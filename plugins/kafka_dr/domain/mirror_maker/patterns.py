@@ -71,11 +71,11 @@ class NameFilter:
     exclude: PatternList
 
     def __call__(self, name: str) -> bool:
-        """Whether the name is selected."""
+        """Whether an include pattern matches the name and no exclude pattern does."""
         return self.selects(name)
 
     def selects(self, name: str) -> bool:
-        """Whether the name is included and not excluded."""
+        """Whether an include pattern matches the name and no exclude pattern does."""
         return self.include.matches(name) and not self.exclude.matches(name)
 
 
