@@ -166,12 +166,13 @@ def resume_replication(procedure: Run, names: list[str]) -> dict[str, Any]:
     flows_back = procedure.progress.began(Step.FENCE_RETURNED_CLUSTER) is not None
     if not procedure.progress.without_source and not flows_back and procedure.flow.connect:
         return {"connectors_resumed": _resume_connectors(procedure, names, procedure.request.deadlines.stop_seconds)}
-    opened = target_opened_before(procedure) if procedure.progress.without_source else None
-    if opened is not None:
+    moved = target_opened_before(procedure) if names and procedure.progress.without_source else None
+    if moved is not None:
+        source, target = procedure.request.source, procedure.request.target
         return {
             "connectors_resumed": [],
-            "replication_left_stopped": f"clients work on {procedure.request.target} since {opened.id}: the flow from"
-            f" {procedure.request.source} would add records to their topics",
+            "replication_left_stopped": f"by the journal, clients work on {target} since {moved.id}: the flow from"
+            f" {source} would add records to their topics. If clients work on {source}, resume this flow manually",
         }
     try:
         return {"connectors_resumed": _resume_connectors(procedure, names, _LOST_SOURCE_SECONDS)}

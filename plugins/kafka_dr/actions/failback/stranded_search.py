@@ -11,7 +11,7 @@ from kafka_dr.actions.failback.copy_sizes import copy_sizes
 from kafka_dr.actions.failback.returned_logs import COUNTS, ReturnedClusterLogs
 from kafka_dr.actions.failback.stranded_decision import mode_of
 from kafka_dr.actions.failback.topic_recreation import noted_topics
-from kafka_dr.actions.history.moves import PairJournal, completed_moves
+from kafka_dr.actions.history.moves import PairJournal, completed_moves, last_move
 from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.actions.scope.topic_settings import compacted_in
@@ -64,8 +64,7 @@ def last_failover(procedure: Run) -> Run:
     Raises:
         Refusal: the journal has no client move, or the last client move had another source or target.
     """
-    moved, request = completed_moves(procedure), procedure.request
-    last = moved[-1][1] if moved else None
+    last, request = last_move(procedure), procedure.request
     if last is None or (last.request.source, last.request.target) != (request.target, request.source):
         detail = (
             "the journal has no procedure that moved clients between these clusters"
@@ -75,7 +74,7 @@ def last_failover(procedure: Run) -> Run:
         raise Refusal(
             f"The journal does not show that clients moved from {request.target} to {request.source}",
             detail,
-            f"Find out, from the routing record or the application, on which cluster clients work. If clients work on"
+            "Find out, from the routing record or the application, on which cluster clients work. If clients work on"
             f" {request.target}, start a new run with {request.target} as source. If clients were moved without"
             " Switchback, move these clients back without Switchback.",
         )

@@ -33,13 +33,18 @@ def completed_moves(procedure: Run) -> list[tuple[JournalEntry, Run]]:
     return sorted(moves, key=lambda item: item[0].sequence)
 
 
-def target_opened_before(procedure: Run) -> Run | None:
-    """Return the other procedure that moved clients to this procedure's target last; None if clients left it since.
-
-    None also if the journal has no client move.
-    """
+def last_move(procedure: Run) -> Run | None:
+    """Return the last of `completed_moves`; None if the journal has no client move."""
     moves = completed_moves(procedure)
-    last = moves[-1][1] if moves else None
+    return moves[-1][1] if moves else None
+
+
+def target_opened_before(procedure: Run) -> Run | None:
+    """Return the last client move if it led to this procedure's target; else None.
+
+    The journal does not record moves without Switchback: clients may have left the target by such a move.
+    """
+    last = last_move(procedure)
     return last if last is not None and last.request.target == procedure.request.target else None
 
 

@@ -14,6 +14,7 @@ from airflow.sdk import BaseOperator
 from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Topology
 from kafka_dr.connections import Connections
+from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import BadInput, SystemUnavailable
 
 
@@ -30,7 +31,8 @@ class RecordPositions(BaseOperator):
             raise BadInput(
                 "The topology has no recorder",
                 "`recorder` is missing",
-                "Name an archive under `recorder` in the topology, or pause the DAG record_positions.",
+                "Name an archive under `recorder` in the topology, or pause the DAG record_positions."
+                f" Page: {page_of_failure(self.task_id)}",
             )
         self._process = subprocess.Popen(
             [sys.executable, "-m", "kafka_dr.commands.record_positions"],
@@ -43,7 +45,8 @@ class RecordPositions(BaseOperator):
         raise SystemUnavailable(
             "The recorder ended",
             f"exit code {self._process.wait()}",
-            "Read the recorder's last lines in the task's log. Airflow starts the recorder again.",
+            "Read the recorder's last lines in the task's log. Airflow starts the recorder again."
+            f" Page: {page_of_failure(self.task_id)}",
         )
 
     def on_kill(self) -> None:

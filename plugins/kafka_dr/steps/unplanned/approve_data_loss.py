@@ -24,8 +24,8 @@ class ApproveDataLoss(ProcedureGate):
         warning = (
             ""
             if moved is None
-            else f"**Clients already work on {plan.target}, moved by {table_cell(moved.id)}. This run can only list the"
-            f" records that {plan.target} lacks: reject it.**\n\n"
+            else f"**By the journal, clients already work on {plan.target}: {table_cell(moved.id)} moved them. If so,"
+            f" this run can only list the records that {plan.target} lacks: reject it.**\n\n"
         )
         return Question(
             f"Give up {plan.source}, lose {plan.inventory['certain']} records or more, and continue on {plan.target}?"

@@ -384,7 +384,7 @@ def test_an_approver_reads_first_that_clients_have_left_the_source(
     assess_loss(bench)
     with pytest.raises(TaskAwaitingInput):
         ApproveDataLoss(task_id=LOSS_GATE.value).execute(bench.context())
-    first = "**Clients already work on standby, moved by unplanned_failover-r0. This run can only list the records"
+    first = "**By the journal, clients already work on standby: unplanned_failover-r0 moved them. If so, this run can"
     assert asked[0]["body"].replace("\\", "").startswith(first)
 
 

@@ -357,7 +357,7 @@ def test_a_flow_into_the_cluster_where_clients_work_is_not_resumed(make_bench: A
     bench.stopped_without_source(bench.given_up(), stops=("p.source", "p.checkpoint"))
     figures = execute(bench, Step.RETURN_TO_SOURCE)
     assert figures["connectors_resumed"] == [] and not bench.workers["standby"].asked
-    assert f"clients work on standby since {moved.id}" in figures["replication_left_stopped"]
+    assert f"by the journal, clients work on standby since {moved.id}" in figures["replication_left_stopped"]
 
 
 def test_the_way_back_says_why_mirror_maker_was_left_stopped(lost: Any) -> None:
