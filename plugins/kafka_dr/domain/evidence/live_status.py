@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kafka_dr.domain.evidence.evidence import WATCHING
+from kafka_dr.domain.evidence.whereabouts import unmoved_clients
 from kafka_dr.domain.fencing.armed_fence import ARMED
 from kafka_dr.domain.plain_text import format_clock, format_duration, shorten_text, time_of_day
 from kafka_dr.domain.runbook_pages import page_of_failure, page_of_step
@@ -265,7 +266,7 @@ def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened) -> str:
     if opened.dag_id not in PROCEDURES or PROCEDURES[opened.dag_id].needs_source:
         return f"Clients work on {source} and are not fenced."
     if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME):
-        return f"No client was moved: clients work on {source}, or on no cluster if {source} does not serve clients."
+        return f"This run moved no client. {unmoved_clients(source)}"
     if _newest_line(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME):
         return f"Clients were sent to {target}."
     if _newest_line(lines, Step.OPEN_TARGET, Entry.OUTCOME):
@@ -277,10 +278,7 @@ def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened) -> str:
     fenced = newest_fact(lines, SourceFenced)
     if fenced is not None and fenced.fenced != ARMED:
         return f"Clients are fenced from {source} until {target} is open."
-    return (
-        f"This run has not fenced clients: clients work on {source}, or on no cluster if {source} does not serve"
-        " clients."
-    )
+    return f"This run has not fenced clients. {unmoved_clients(source)}"
 
 
 def _is_returning(lines: Sequence[Line]) -> bool:

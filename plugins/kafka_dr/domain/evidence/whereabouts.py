@@ -41,10 +41,7 @@ def _on_source(e: Evidence) -> str:
         )
         return f"Clients are as {earlier['procedure_id']} left them: {fenced}."
     if span is None and e["dag_id"] == UNPLANNED_FAILOVER.dag_id:
-        return (
-            f"No client was moved: clients work on {e['source']}, or on no cluster if {e['source']} does not serve"
-            " clients."
-        )
+        return f"This run moved no client. {unmoved_clients(e['source'])}"
     if span is None:
         return f"Clients never left {e['source']} and were not stopped."
     downtime = format_duration(span.seconds)
@@ -59,6 +56,14 @@ def _why_still(e: Evidence, state: Mapping[str, str]) -> str:
     if Step.RETURN_TO_SOURCE in state:
         return f"the return to {e['source']} has begun and is not finished"
     return f"{e['source']} is fenced and {e['target']} is not open"
+
+
+def unmoved_clients(source: str) -> str:
+    """Return a sentence on clients that an unplanned failover has not moved; one run's journal knows no earlier one."""
+    return (
+        f"Clients work on {source}, or on no cluster if {source} does not serve clients, unless an earlier procedure"
+        " moved them."
+    )
 
 
 def placement_sentence(e: Evidence) -> str:

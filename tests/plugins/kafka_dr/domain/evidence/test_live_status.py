@@ -138,6 +138,10 @@ def test_before_the_fence_nobody_counts(step: str) -> None:
 
 
 SENT = "Clients were sent to west."
+UNMOVED = (
+    "This run has not fenced clients. Clients work on east, or on no cluster if east does not serve clients, unless an"
+    " earlier procedure moved them."
+)
 OPEN = "The point of no return is passed: west is open, and clients are being sent to west."
 
 
@@ -146,14 +150,17 @@ OPEN = "The point of no return is passed: west is open, and clients are being se
     [
         (
             [],
-            "This run has not fenced clients: clients work on east, or on no cluster if east does not serve clients.",
+            UNMOVED,
         ),
-        ([(Step.FENCE_SOURCE, {"fenced": "armed"})], "This run has not fenced clients: clients work on east, or"),
+        ([(Step.FENCE_SOURCE, {"fenced": "armed"})], "This run has not fenced clients. Clients work on east, or"),
         ([(Step.FENCE_SOURCE, {"fenced": "by acl"})], "Clients are fenced from east until west is open."),
         ([(Step.FENCE_SOURCE, {"fenced": "by hook"})], "Clients are fenced from east until west is open."),
         ([(Step.FENCE_SOURCE, {"fenced": "by acl"}), (Step.OPEN_TARGET, {})], OPEN),
         ([(Step.OPEN_TARGET, {}), (Step.REDIRECT_CLIENTS, {})], SENT),
-        ([(Step.FENCE_SOURCE, {"fenced": "by acl"}), (Step.RETURN_TO_SOURCE, {})], "No client was moved: clients work"),
+        (
+            [(Step.FENCE_SOURCE, {"fenced": "by acl"}), (Step.RETURN_TO_SOURCE, {})],
+            "This run moved no client. Clients work on east",
+        ),
     ],
 )
 def test_an_unplanned_failover_says_where_clients_are(steps: list[tuple[Step, dict[str, Any]]], clients: str) -> None:
