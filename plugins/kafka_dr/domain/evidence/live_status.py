@@ -86,7 +86,7 @@ class FenceClock:
 
 @dataclass(frozen=True)
 class StepFailure:
-    """The procedure's newest refusal or failure of a step.
+    """A refusal or failure of a step.
 
     Attributes:
         page: the runbook heading that explains the step's failures.
@@ -119,9 +119,9 @@ class ProcedureStatus:
         outcome: None while the procedure is not closed.
         page: the runbook heading of the step that is running or asking; empty without such a step.
         fence: None if the procedure has not fenced clients.
-        clients: a sentence on where clients are, for a procedure that has not fenced them.
+        clients: a sentence on where clients are, for a procedure that has not fenced clients.
         question: the gate that waits for an answer; None if none waits.
-        trouble: the newest refusal or failure; None without any.
+        trouble: the refusal or failure that a reader has to mend; None without any.
     """
 
     id: str
@@ -166,9 +166,9 @@ def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> Proc
         page=next((page_of_step(opened.dag_id, s.id) for s in steps if s.state in ("running", "asking")), ""),
         steps=steps,
         fence=fence,
-        clients=_unfenced_clients(lines, opened),
+        clients=_unfenced_clients(lines, opened, ended=bool(outcome)),
         question=_question(lines, steps, fence),
-        trouble=_newest_failure(lines, steps),
+        trouble=_failure_to_show(lines, steps, ended=bool(outcome)),
     )
 
 
@@ -260,21 +260,29 @@ def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> 
     return FenceClock(state, seconds, limit, returns_at, allowed + words)
 
 
-def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened) -> str:
-    """Return a sentence on where clients are, for a procedure without fence_producers."""
+def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened, *, ended: bool) -> str:
+    """Return a sentence on where clients are, or were at a closed procedure's end, for one without fence_producers."""
     source, target = opened.source, opened.target
+    successor = continued_by(lines)
+    if successor:
+        return f"{successor} continues this procedure: the state of {successor} says where clients are."
     if opened.dag_id not in PROCEDURES or PROCEDURES[opened.dag_id].needs_source:
+        if ended:
+            return f"This procedure ended while clients worked on {source}; it had not fenced any client."
         return f"Clients work on {source} and are not fenced."
     if _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME):
         return f"This run moved no client. {unmoved_clients(source)}"
     if _newest_line(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME):
         return f"Clients were sent to {target}."
     if _newest_line(lines, Step.OPEN_TARGET, Entry.OUTCOME):
-        return f"The point of no return is passed: {target} is open, and clients are being sent to {target}."
+        sent = "clients were not sent" if ended else "clients are being sent"
+        return f"The point of no return is passed: {target} is open, and {sent} to {target}."
     if _is_returning(lines):
-        return f"The procedure is returning to {source}."
+        unfinished = f"The return to {source} has begun and is not finished."
+        return unfinished if ended else f"The procedure is returning to {source}."
     if _newest_line(lines, Step.OPEN_TARGET, Entry.INTENT):
-        return f"The point of no return is passed: {target} is being opened."
+        opening = f"whether {target} was opened is unknown" if ended else f"{target} is being opened"
+        return f"The point of no return is passed: {opening}."
     fenced = newest_fact(lines, SourceFenced)
     if fenced is not None and fenced.fenced != ARMED:
         return f"Clients are fenced from {source} until {target} is open."
@@ -338,9 +346,17 @@ def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: FenceCloc
     return OpenQuestion(asking.id, asking.seconds, min(ends, default=None))
 
 
-def _newest_failure(lines: Sequence[Line], steps: Sequence[LiveStep]) -> StepFailure | None:
+def _failure_to_show(lines: Sequence[Line], steps: Sequence[LiveStep], *, ended: bool) -> StepFailure | None:
+    """Return the newest refusal or failure that a reader needs; None without any, or if every step was done by the end.
+
+    With an open target return_to_source refuses: the failure to show is that of the step which cannot go forward.
+    """
+    done = {step.id for step in steps if step.state == "done"}
     failures = list(facts_of(lines, StepNotDone))
-    if not failures:
+    if Step.OPEN_TARGET in done:
+        forward = [(line, failure) for line, failure in failures if line.step != Step.RETURN_TO_SOURCE]
+        failures = [(line, failure) for line, failure in forward if line.step not in done] or failures
+    if not failures or (ended and failures[-1][0].step in done):
         return None
     line, failure = failures[-1]
     return StepFailure(
@@ -350,7 +366,7 @@ def _newest_failure(lines: Sequence[Line], steps: Sequence[LiveStep]) -> StepFai
         shorten_text(failure.seen),
         shorten_text(failure.next_step),
         page=page_of_failure(line.step),
-        mended=any(step.id == line.step and step.state == "done" for step in steps),
+        mended=line.step in done,
     )
 
 

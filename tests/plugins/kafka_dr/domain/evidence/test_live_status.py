@@ -205,6 +205,61 @@ def test_an_opening_without_outcome_is_past_the_point_of_no_return() -> None:
     assert told.at(20).clients == "The point of no return is passed: west is being opened."
 
 
+@pytest.mark.parametrize(
+    ("dag_id", "entries", "outcome", "clients"),
+    [
+        ("planned_failover", [], "refused", "This procedure ended while clients worked on east; it had not fenced any"),
+        (
+            "unplanned_failover",
+            [],
+            "refused",
+            "This run has not fenced clients. Clients work on east, or on no cluster",
+        ),
+        (
+            "unplanned_failover",
+            [(Step.OPEN_TARGET, Entry.OUTCOME), (Step.REDIRECT_CLIENTS, Entry.OUTCOME)],
+            "completed",
+            "Clients were sent to west.",
+        ),
+        (
+            "unplanned_failover",
+            [(Step.OPEN_TARGET, Entry.OUTCOME), (Step.REDIRECT_CLIENTS, Entry.FAILURE)],
+            "failed",
+            "The point of no return is passed: west is open, and clients were not sent to west.",
+        ),
+        (
+            "unplanned_failover",
+            [(Step.OPEN_TARGET, Entry.FAILURE)],
+            "failed",
+            "The point of no return is passed: whether west was opened is unknown.",
+        ),
+        (
+            "unplanned_failover",
+            [(Step.RETURN_TO_SOURCE, Entry.FAILURE)],
+            "failed",
+            "The return to east has begun and is not finished.",
+        ),
+    ],
+)
+def test_an_ended_procedure_says_where_clients_were_at_its_end(
+    dag_id: str, entries: list[tuple[Step, Entry]], outcome: str, clients: str
+) -> None:
+    """Its sentence speaks of its end: nothing is being done any more, and a later procedure may have moved clients."""
+    told = Told(dag_id=dag_id)
+    for number, (step, kind) in enumerate(entries):
+        told.says(10 + number, step, Entry.INTENT, **{"try": 1})
+        told.says(10.5 + number, step, kind, **({} if kind == Entry.OUTCOME else {"reason": "r"}))
+    status = told.says(40, Step.CLOSE_PROCEDURE, Entry.CLOSED, outcome=outcome).at(90)
+    assert (status.outcome, status.fence) == (outcome, None) and status.clients.startswith(clients)
+
+
+def test_a_continued_procedure_names_the_one_that_says_where_clients_are() -> None:
+    """Its own entries end with the takeover."""
+    told = Told(dag_id="unplanned_failover").done(1, 2, Step.FENCE_SOURCE, fenced="by acl")
+    told.says(3, Step.OPEN_PROCEDURE, Entry.NOTE, continued_by="p-2")
+    assert told.at(9).clients == "p-2 continues this procedure: the state of p-2 says where clients are."
+
+
 def test_before_its_fence_a_planned_failover_leaves_clients_on_the_source() -> None:
     """Nothing was done to them yet."""
     assert Told().at(5).clients == "Clients work on east and are not fenced."
@@ -349,6 +404,25 @@ def test_the_newest_trouble_is_told_until_it_is_mended() -> None:
     mended = told.says(6, "forecast", Entry.OUTCOME).at(7).trouble
     assert mended is not None and mended.mended
     assert Told().at(1).trouble is None
+
+
+def test_a_mended_failure_is_not_shown_after_the_end() -> None:
+    """A completed procedure has nothing to mend; what went wrong on the way stands in its evidence."""
+    told = Told().says(1, "forecast", Entry.FAILURE, reason="a").done(2, 3, "forecast")
+    assert told.at(4).trouble is not None
+    assert told.says(5, Step.CLOSE_PROCEDURE, Entry.CLOSED, outcome="completed").at(6).trouble is None
+
+
+def test_with_an_open_target_the_step_that_cannot_go_forward_is_shown() -> None:
+    """Two tasks are red, and the newest failure is that of the rollback, which only refuses."""
+    told = fenced().done(110, 111, Step.OPEN_TARGET)
+    told.says(112, Step.REDIRECT_CLIENTS, Entry.FAILURE, reason="the routing record is immutable")
+    told.says(113, Step.RETURN_TO_SOURCE, Entry.REFUSAL, reason="the target is open")
+    trouble = told.at(114).trouble
+    assert trouble is not None and (trouble.step, trouble.mended) == (Step.REDIRECT_CLIENTS, False)
+    told.done(115, 116, Step.REDIRECT_CLIENTS)
+    trouble = told.at(117).trouble
+    assert trouble is not None and trouble.step == Step.RETURN_TO_SOURCE
 
 
 def test_the_page_of_the_present_step_is_named() -> None:
