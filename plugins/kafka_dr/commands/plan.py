@@ -222,11 +222,10 @@ def hand_of(procedure: Run) -> ManualContext:
 
 
 def _steps(procedure: Run) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the steps that are done, and those with an intent, done or not."""
     entries = procedure.journal.entries(procedure.id)
-    return (
-        frozenset(e.step for e in entries if e.kind == Entry.OUTCOME),
-        frozenset(e.step for e in entries if e.kind in (Entry.INTENT, Entry.OUTCOME)),
-    )
+    done = frozenset(e.step for e in entries if e.kind in (Entry.OUTCOME, Entry.CLOSED))
+    return done, done | frozenset(e.step for e in entries if e.kind == Entry.INTENT)
 
 
 def _tool_access(procedure: Run, end: str, alias: str) -> ToolAccess:

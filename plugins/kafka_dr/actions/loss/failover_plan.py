@@ -14,6 +14,7 @@ from kafka_dr.actions.loss.last_known_state import LastKnown
 from kafka_dr.actions.old_source.armed_fence import expected_fence_method
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals, opening_entries
 from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan, SourceLastSeen
+from kafka_dr.domain.plain_text import count_of
 from kafka_dr.procedure.entries import SourceConfirmedLost
 from kafka_dr.procedure.run import Run
 
@@ -54,7 +55,7 @@ def plan_of(
         continues: as of `takeover.plan_section`.
     """
     confirmed = procedure.progress.require(SourceConfirmedLost)
-    window = f"{confirmed.verdict.rounds} rounds in {confirmed.window_seconds:.0f} s"
+    window = f"{count_of(confirmed.verdict.rounds, 'round')} in {confirmed.window_seconds:.0f} s"
     return LossPlan(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,

@@ -34,7 +34,7 @@ class ReviewTranslation(ProcedureGate):
     def question(self, procedure: Run) -> Question:
         """Show the loss beyond the approved loss, and inexact positions, worst first."""
         increase, result = loss_beyond_approval(procedure), procedure.progress.require(OffsetsTranslated)
-        new_groups = groups_created_later(procedure)
+        without_source, new_groups = procedure.progress.without_source, groups_created_later(procedure)
         rows = procedure.artifacts.load(result.translation)
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
         refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())
@@ -43,11 +43,18 @@ class ReviewTranslation(ProcedureGate):
                 *increase_markdown(increase),
                 f"{len(inexact)} of {len(rows)} positions are not exact; {refused} of them have no position at all.",
                 _describe_rereads(result),
-                f"{_count(result.holes)} records below the cut-off were not found on the target.",
-                (f"{_count(result.cut)} unread records have already been deleted from the target by its retention."),
                 (
-                    f"{len(new_groups)} groups were created after the forecast and move too:"
-                    f" {table_cell(first_few(new_groups, 20)) or 'none'}."
+                    f"{_count(result.holes)} records{'' if without_source else ' below the cut-off'} were not found on"
+                    " the target."
+                ),
+                (f"{_count(result.cut)} unread records have already been deleted from the target by its retention."),
+                *(
+                    []
+                    if without_source
+                    else [
+                        f"{len(new_groups)} groups were created after the forecast and move too:"
+                        f" {table_cell(first_few(new_groups, 20)) or 'none'}."
+                    ]
                 ),
                 "",
                 "| group | partition | position | on the target | class | may read again | evidence |",

@@ -49,6 +49,14 @@ def test_the_plan_as_text(bench: Any, run: Any) -> None:
     assert "confirm_source_lost" not in text, "a step of another procedure"
 
 
+def test_a_closed_procedure_has_no_step_that_is_only_begun(bench: Any, run: Any) -> None:
+    """close_procedure ends with an entry of its own kind."""
+    procedure = bench.planned()
+    for kind, payload in ((Entry.INTENT, {"try": 1}), (Entry.CLOSED, {"outcome": "failed", "digest": "d" * 64})):
+        bench.journal.append(procedure.id, Step.CLOSE_PROCEDURE, kind, procedure.authority.epoch, payload)
+    assert "close_procedure              done" in run(ID)[1]
+
+
 def test_by_its_clusters(bench: Any, run: Any) -> None:
     """Who does not know the id knows the clusters."""
     bench.planned()

@@ -125,6 +125,7 @@ def test_a_group_that_lived_may_read_all_that_the_target_holds_again(make_lost: 
     body = asked_by(ReviewTranslation(task_id="review_translation"), bench.procedure())[1]
     said = "Records that a group reads again on one partition: at most 50. 1 positions are of groups that may have"
     assert f"{said} committed later positions" in body
+    assert "cut-off" not in body and "forecast" not in body, "an unplanned failover has neither"
 
 
 def test_without_groups_and_syncs_there_is_nothing_to_translate(make_lost: Any) -> None:
