@@ -37,10 +37,10 @@ class ReviewTranslation(ProcedureGate):
         without_source, new_groups = procedure.progress.without_source, groups_created_later(procedure)
         rows = procedure.artifacts.load(result.translation)
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
-        created = [
+        created = (
             f"{len(new_groups)} groups were created after the forecast and move too:"
             f" {table_cell(first_few(new_groups, 20)) or 'none'}."
-        ]
+        )
         refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())
         body = "\n".join(
             [
@@ -52,7 +52,7 @@ class ReviewTranslation(ProcedureGate):
                     " the target."
                 ),
                 (f"{_count(result.cut)} unread records have already been deleted from the target by its retention."),
-                *([] if without_source else created),
+                *([] if without_source else [created]),
                 "",
                 "| group | partition | position | on the target | class | may read again | evidence |",
                 "| --- | --- | --- | --- | --- | --- | --- |",
