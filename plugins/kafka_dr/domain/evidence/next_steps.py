@@ -10,6 +10,7 @@ from kafka_dr.domain.evidence.whereabouts import lost_records
 from kafka_dr.domain.fencing.armed_fence import ARMED
 from kafka_dr.domain.plain_text import count_of, format_moment, shorten_text
 from kafka_dr.domain.runbook_pages import page_of_failure
+from kafka_dr.procedures import UNPLANNED_FAILOVER
 from kafka_dr.vocabulary import Outcome, Step
 
 
@@ -71,6 +72,11 @@ def next_steps(e: Evidence) -> list[str]:
 def _returned_to_do(e: Evidence) -> str:
     if not e.get("continues"):
         wait = "" if e["outcome"] == Outcome.REFUSED else " and the cool-down is over"
+        if e["dag_id"] == UNPLANNED_FAILOVER.dag_id:
+            return (
+                f"Nothing is left to undo. Only if clients still have to leave {e['source']}: start a new run when the"
+                f" cause is mended{wait}."
+            )
         return f"Nothing is left to undo. Start a new run when the cause is mended{wait}."
     earlier = e["continues"]["procedure_id"]
     return (

@@ -143,6 +143,13 @@ def test_a_run_that_moved_nobody_names_the_page_and_the_cool_down(outcome: str, 
     assert to_do[-2] == "Read what the messages and states of forecast mean: runbooks/stuck_procedure.md#forecast"
 
 
+def test_an_unplanned_failover_without_effect_is_repeated_only_to_leave_the_source() -> None:
+    """A run that only lists lost records is refused when it has done its work: no new run is due."""
+    steps = (step("assess_data_loss"), step("approve_data_loss", "failed", "-"))
+    told = story_for("refused", *steps, failing="approve_data_loss", dag_id="unplanned_failover").to_do[-1]
+    assert told.startswith("Nothing is left to undo. Only if clients still have to leave east: start a new run")
+
+
 def test_loss_exclusions_and_a_missing_standby_are_tasks() -> None:
     """A completed run may still leave work; without any it says so."""
     loss = [lost(19, 3) | {"possible_to": 19, "reason": "r"}]
