@@ -347,7 +347,7 @@ def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: FenceCloc
 
 
 def _failure_to_show(lines: Sequence[Line], steps: Sequence[LiveStep], *, ended: bool) -> StepFailure | None:
-    """Return the newest refusal or failure that a reader needs; None without any, or if every step was done by the end.
+    """Return the newest refusal or failure to mend; None without any, or if its step was done before the end.
 
     With an open target return_to_source refuses: the failure to show is that of the step which cannot go forward.
     """
