@@ -6,11 +6,12 @@ Reads bounds.parquet, syncs.parquet, last_seen.parquet, positions.parquet, the f
 and stretches.parquet, job.json, and the ends of both logs as far as the comparison needs. With --wait-for-input the job
 starts while the input is being written: job.json must be written last and atomically. Writes loss.parquet,
 ahead.parquet, rereads.parquet, summary.json and, if the source is readable, the stranded records into the folder
-stranded; all workers must then have access to DIR. If the input has a folder translate_offsets (the input of that job),
-the same Spark session also translates the positions; the folder is missing from the output if the translation fails.
-Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files. The same
-input gives the same rows and digest; a second run does nothing. Exit code 0 if the output exists; otherwise one line on
-stderr gives the reason.
+stranded; all Spark workers must then have access to the output folder. If the input has a folder translate_offsets (the
+input of the job translate_offsets), the same Spark session also translates the groups' positions; the folder
+translate_offsets is missing from the output if the translation fails. Client settings come as JSON from the environment
+variables KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their owner can read
+(--source-config, --target-config). The same input gives the same rows and digest; a second run with the same --output
+does nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ NAME = "assess_data_loss"
 
 
 def assess(run: JobRun) -> None:
-    """Assess the loss of all partitions of a run's input, and write the output."""
+    """Assess the data loss of every partition in the run's input, and create the output folder."""
     rows = sources.tagged_rows(run.given, needed=(SYNC, SEEN, POSITION), optional=(FLOOR, STRETCH))
     print_progress(
         f"partitions: {len(run.bounds)}; the source can {'' if run.limits.source_readable else 'not '}be read"
@@ -50,8 +51,8 @@ def assess(run: JobRun) -> None:
         summary = summarise_inventory(inventory, len(run.bounds), run.digest)
         sinks.publish_output(folder, run.output, summary | {"seconds": run.clock.seconds}, "loss_summary")
     print_progress(
-        f"partitions that lose or may lose records: {summary['losing']}; certainly lost: {summary['certain']}; groups"
-        f" ahead: {summary['groups_ahead']}"
+        f"partitions that lose or may lose records: {summary['losing']}; records certainly lost: {summary['certain']};"
+        f" groups ahead of replication: {summary['groups_ahead']}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Translate consumer-group positions from the source to the target.
+"""Translate consumer-group positions from source offsets to target offsets.
 
     spark-submit spark/jobs/translate_offsets.py --input DIR --output DIR
 
@@ -6,9 +6,10 @@ Reads positions.parquet, syncs.parquet, bounds.parquet, job.json, and the record
 clusters. If the replication direction has changed, segments.parquet lists the segments of both logs and
 syncs_back.parquet holds the offset syncs of the flow from target to source. With --wait-for-input the job starts while
 the input is being written: job.json must be written last and atomically; a file `failed` means that job.json will not
-be written. Writes translation.parquet and summary.json. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and
-KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does nothing.
-Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
+be written. Writes translation.parquet and summary.json. Client settings come as JSON from the environment variables
+KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their owner can read (--source-config,
+--target-config). The same input gives the same rows and digest; a second run with the same --output does nothing. Exit
+code 0 if the output exists; otherwise one line on stderr gives the reason.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from kafka_dr_spark.translation.task import PartitionTask
 NAME = "translate_offsets"
 ROWS_PER_TASK = 100_000
 RECORDS_PER_TASK = 250_000
-# Starting a worker takes as long as reading this many records: workers that start together slow each other down.
+# Starting a Spark worker takes as long as reading this many records, because workers that start together slow each
+# other down.
 RECORDS_OF_A_START = 50_000
 
 
 def translate(run: JobRun) -> None:
-    """Translate all positions of a run's input, and write the output."""
+    """Translate every position in the run's input to a target offset, and create the output folder."""
     segments = sources.load_segments(run.given)
     rows = sources.tagged_rows(run.given)
     extents = sources.measure_positions(rows)

@@ -1,4 +1,4 @@
-"""Shared parts of the jobs' main programs: options, input, output, progress, and error reporting."""
+"""Run a Spark job's main program: parse options, read the input, make the output, report progress and errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def print_progress(line: str) -> None:
 
 
 class Clock:
-    """Measures consecutive phases of the job, in seconds."""
+    """Measures how many seconds each phase of the job takes; `seconds` has them by name of the phase."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -51,8 +51,8 @@ def common_options(about: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--wait-for-input", type=float, default=0.0, help="seconds to wait for job.json, which is written last"
     )
-    parser.add_argument("--rows-per-read", type=int, help="records that one read takes from a consumer")
-    parser.add_argument("--content-limit", type=int, help="most records to read per partition and side")
+    parser.add_argument("--rows-per-read", type=int, help="most records that one read of a consumer returns")
+    parser.add_argument("--content-limit", type=int, help="most records to read per partition and cluster")
     parser.add_argument("--source-config", help="private JSON file with the source's client settings")
     parser.add_argument("--target-config", help="private JSON file with the target's client settings")
     return parser
@@ -69,7 +69,8 @@ def client_access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAcc
     if target is None or (source is None and source_readable):
         missing = "target" if target is None else "source"
         raise ContractBroken(
-            f"{missing}: no client settings; set {sources.SECRET_SOURCES[missing]} or give --{missing}-config"
+            f"{missing}: no client settings; set the environment variable {sources.SECRET_SOURCES[missing]}, or name a"
+            f" file with --{missing}-config"
         )
     return KafkaAccess(source, target)
 
@@ -86,15 +87,15 @@ def error_line(error: Exception) -> str:
 
 @dataclass
 class JobRun:
-    """One run of a job.
+    """One run of a Spark job, from an input folder to an output folder.
 
     Attributes:
-        name: name of the job.
+        name: name of the job, for example translate_offsets.
         wanted: parsed command line options.
         given: input folder.
         output: folder that the run creates.
         reads_source: whether the job reads the source even if job.json states that the source is not readable.
-        clock: measures the phases of the run.
+        clock: measures the seconds of each phase of the run.
     """
 
     name: str
@@ -105,7 +106,11 @@ class JobRun:
     clock: Clock = field(default_factory=Clock)
 
     def make(self, work: Callable[[JobRun], None]) -> None:
-        """Run ``work``, which makes the output; do nothing if the output exists and was made from the same input."""
+        """Run ``work``, which makes the output; do nothing if the output exists and was made from the same input.
+
+        Raises:
+            ContractBroken: the input or the client settings are unusable, or the output was made from another input.
+        """
         self.limits = sources.load_limits(self.given, self.wanted.content_limit, self.wanted.rows_per_read)
         self.digest = input_digest(self.given, asdict(self.limits))
         if sinks.is_done(self.output, self.digest):

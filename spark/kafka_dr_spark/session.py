@@ -1,4 +1,4 @@
-"""Start Spark; no other module starts it."""
+"""Start Spark and send this package to its workers; no other module starts Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_TASKS = ("loss.task", "translation.task")
 
 
 def start_spark(name: str) -> SparkContext:
-    """Start Spark with the settings of all jobs; the master is spark-submit's, without spark-submit ``local[2]``."""
+    """Start Spark and return its context; the master is spark-submit's, or ``local[2]`` without spark-submit."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = SparkConf().setAppName(name).setAll(list(SETTINGS.items()))
@@ -44,9 +44,9 @@ def start_spark(name: str) -> SparkContext:
 
 
 def preloaded_spark(name: str) -> SparkContext:
-    """Return Spark as `spark_with_package` does, and import the tasks' modules in all workers.
+    """Start Spark, send this package to all workers, import the tasks' modules there, and return Spark's context.
 
-    Jobs call it while their input is being written.
+    A job calls this function while its input is being written, to save time.
     """
     context = spark_with_package(name)
     workers = context.defaultParallelism
@@ -55,13 +55,13 @@ def preloaded_spark(name: str) -> SparkContext:
 
 
 def _load_modules(_: int) -> None:
-    """Import the modules of the jobs' tasks in a worker, so that a later task in the same worker need not."""
+    """Import the modules of the jobs' tasks in a worker; this saves later tasks in the same worker the import."""
     for module in _OF_TASKS:
         import_module(f"{__package__}.{module}")
 
 
 def spark_with_package(name: str) -> SparkContext:
-    """Start Spark and return its context; this package is sent to all workers, which may not have the job's folder.
+    """Start Spark, send this package to all workers, and return Spark's context.
 
     Spark's own shutdown hook stops Spark when the driver ends: an explicit stop would first wait a second for PySpark's
     accumulator server, during the clients' downtime.

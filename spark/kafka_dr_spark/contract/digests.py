@@ -1,4 +1,4 @@
-"""The digest of a translation, as the ``translation`` schema defines it, and the digest of a job's input."""
+"""Compute the SHA-256 digests, in hex, of a translation, of other result rows, and of a job's input."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ def _canonical(value: Any) -> bytes:
 
 
 def partition_digest(rows: pa.Table) -> str:
-    """Return the digest of one partition's rows, which must be sorted by group."""
+    """Return the digest of one partition's translation rows, which must be sorted by group."""
     return partition_digests([rows])[0]
 
 
 def partition_digests(partitions: list[pa.Table]) -> list[str]:
-    """Return the digest of each partition's rows, which must be sorted by group; faster than a call per partition."""
+    """Return the digest of each partition's translation rows; one call is faster than a call per partition.
+
+    The rows of each partition must be sorted by group.
+    """
     digests = [hashlib.sha256(b"[") for _ in partitions]
     pieces = [
         (n, rows.slice(start, ROWS_AT_ONCE), start == 0)
@@ -59,7 +62,7 @@ def _portions(pieces: list[tuple[int, pa.Table, bool]]) -> Iterator[list[tuple[i
 
 
 def _as_json(rows: pa.Table) -> tuple[memoryview, NDArray[np.int32]]:
-    """Return rows as a text of canonical JSON lists, each after a comma, and the byte offsets of rows and end."""
+    """Return rows as a text of canonical JSON lists, each after a comma; and at which byte each row and the end lie."""
     columns = [_column_as_json(rows[name].combine_chunks()) for name in column_names("translation")]
     lines = pc.binary_join_element_wise(",[", pc.binary_join_element_wise(*columns, ","), "]", "")
     _, offsets, text = lines.buffers()
@@ -79,7 +82,7 @@ def _column_as_json(values: pa.Array) -> pa.Array:
 
 
 def translation_digest(partitions: Iterable[tuple[str, int, str]]) -> str:
-    """Return the digest of a translation, given topic, partition number and digest of each of its partitions."""
+    """Return the digest of a translation from topic, partition number and digest of each translated partition."""
     return hashlib.sha256(_canonical(sorted(partitions))).hexdigest()
 
 
@@ -92,7 +95,10 @@ def rows_digest(rows: pa.Table) -> str:
 
 
 def input_digest(folder: Path, limits: dict[str, Any]) -> str:
-    """Return the SHA-256 over the limits in force and the names, sizes and bytes of all input files."""
+    """Return the SHA-256 over the read limits in force and the names, sizes and bytes of all input files.
+
+    Files whose names begin with a dot or an underscore are left out.
+    """
     digest = hashlib.sha256(json.dumps(limits, sort_keys=True).encode())
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._"):
         digest.update(f"\n{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())

@@ -33,7 +33,7 @@ SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET
 
 @dataclass(frozen=True)
 class Extent:
-    """A partition's positions to translate: number of rows, lowest and highest position."""
+    """A partition's positions to translate: number of positions, lowest and highest position (source offsets)."""
 
     rows: int
     lowest: int
@@ -49,24 +49,36 @@ def load_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ContractBroken(f"{path.name}: missing in {path.parent}") from None
+        raise ContractBroken(
+            f"{path.name}: missing in {path.parent}; a new try of the Airflow task writes all input files again"
+        ) from None
     except ValueError as error:
-        raise ContractBroken(f"{path.name}: not JSON ({type(error).__name__})") from None
+        raise ContractBroken(
+            f"{path.name}: not JSON ({type(error).__name__}); a new try of the Airflow task writes all input files"
+            " again"
+        ) from None
 
 
 def await_input(folder: Path, seconds: float) -> None:
-    """Wait for job.json, which is written last; raise ContractBroken if the writer failed or on a timeout."""
+    """Wait until the input folder has job.json, which is written last.
+
+    Raises:
+        ContractBroken: the Airflow task failed to write the input, or job.json is still missing after ``seconds``.
+    """
     ends_at = time.monotonic() + seconds
     while not (folder / "job.json").exists():
         if (folder / "failed").exists():
             raise ContractBroken(f"the input in {folder} could not be written; the log of the Airflow task states why")
         if time.monotonic() > ends_at:
-            raise ContractBroken(f"job.json: still missing in {folder} after {seconds:g} s")
+            raise ContractBroken(
+                f"job.json: still missing in {folder} after {seconds:g} s: the Airflow task has not finished writing"
+                " the input; find out from the log of the task which cluster answers slowly"
+            )
         time.sleep(0.05)
 
 
 def load_limits(folder: Path, content_limit: int | None, rows_per_read: int | None) -> Limits:
-    """Return the limits that job.json states; ``content_limit`` and ``rows_per_read``, unless None, take precedence."""
+    """Return the read limits of job.json; ``content_limit`` and ``rows_per_read``, unless None, take precedence."""
     document = check_fields("job", load_json(folder / "job.json"))
     stated = {name: document[name] for name in Limits.__dataclass_fields__ if name in document}
     overrides = {"content_limit": content_limit, "rows_per_read": rows_per_read}
@@ -74,21 +86,30 @@ def load_limits(folder: Path, content_limit: int | None, rows_per_read: int | No
 
 
 def open_dataset(folder: Path, name: str) -> ds.Dataset:
-    """Return the input file, or folder of files, NAME.parquet; raise ContractBroken if it or a column is missing."""
+    """Return NAME.parquet of the input folder, a file or a folder of files, without reading its rows.
+
+    Raises:
+        ContractBroken: NAME.parquet is missing or is no Parquet file, or lacks a column of the schema.
+    """
     path = folder / f"{name}.parquet"
     if not path.exists():
-        raise ContractBroken(f"{name}.parquet: missing in {folder}")
+        raise ContractBroken(
+            f"{name}.parquet: missing in {folder}; a new try of the Airflow task writes all input files again"
+        )
     try:
         dataset = ds.dataset(path, format="parquet")
     except (OSError, pa.ArrowInvalid) as error:
-        raise ContractBroken(f"{name}.parquet: not readable as Parquet ({type(error).__name__})") from None
+        raise ContractBroken(
+            f"{name}.parquet: not readable as Parquet ({type(error).__name__}); a new try of the Airflow task writes"
+            " all input files again"
+        ) from None
     if not name.startswith("syncs") or dataset.schema.names:
         check_columns(name, dataset.schema)
     return dataset
 
 
 def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
-    """Return the log bounds of every partition.
+    """Return by partition the log starts and log ends on both clusters, from bounds.parquet.
 
     Raises:
         ContractBroken: a partition has two rows, or the source is readable and its log start or cut-off is null.
@@ -99,12 +120,14 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
         raise ContractBroken("bounds: source_start and cut_off must be given if the source is readable")
     bounds = {(row["topic"], row["partition"]): LogBounds(**row) for row in table.to_pylist()}
     if len(bounds) != len(table):
-        raise ContractBroken(f"bounds: {len(table) - len(bounds)} partitions have more than one row")
+        raise ContractBroken(
+            f"bounds: {len(table)} rows for {len(bounds)} partitions; each partition must have exactly one row"
+        )
     return bounds
 
 
 def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
-    """Return by partition its segments, oldest first, for partitions whose replication direction has changed.
+    """Return by partition the segments of its logs, oldest first, if its replication direction has changed.
 
     {} if the input has no segments.parquet.
     """
@@ -121,7 +144,11 @@ def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
 
 
 def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Returned]:
-    """Return by partition of a returned cluster its rows of returned.parquet and kept.parquet."""
+    """Return by partition of a returned cluster its row of returned.parquet, with its offsets of kept.parquet.
+
+    Raises:
+        ContractBroken: returned.parquet does not have exactly one row for each partition of ``bounds``.
+    """
     table = open_dataset(folder, "returned").to_table(columns=column_names("returned"))
     check_values("returned", table)
     kept_offsets = load_kept(folder)
@@ -132,12 +159,15 @@ def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Retur
         for row in table.to_pylist()
     }
     if len(returned) != len(table) or returned.keys() != bounds.keys():
-        raise ContractBroken(f"returned: {len(table)} rows for {len(bounds)} partitions of bounds; each must have one")
+        raise ContractBroken(
+            f"returned: {len(table)} rows for {len(bounds)} partitions of bounds; each of these partitions must have"
+            " exactly one row, and no other partition a row"
+        )
     return returned
 
 
 def load_kept(folder: Path) -> dict[Key, Ints]:
-    """Return by partition the ascending offsets of stranded records that earlier failbacks did not delete.
+    """Return by partition the ascending offsets of stranded records that earlier failbacks left in the log.
 
     {} if the input has no kept.parquet.
     """
@@ -152,7 +182,7 @@ def load_kept(folder: Path) -> dict[Key, Ints]:
 
 
 def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
-    """Return by partition the number of positions, and the lowest and the highest, in the rows of `tagged_rows`."""
+    """Return by partition how many positions tables in columns `TAGGED` have, and the lowest and the highest."""
     extents: dict[Key, Extent] = {}
     for table in rows:
         positions = table.filter(pc.equal(table["kind"], POSITION))
@@ -169,7 +199,7 @@ def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
 def records_at_most(extent: Extent, bounds: LogBounds | None, limits: Limits) -> int:
     """Return how many records of each cluster a partition's translation reads at most, to match records by content.
 
-    0 if the source is not readable or a log's bounds are missing.
+    0 if the source is not readable, or the log start or log end of either cluster is missing.
     """
     if bounds is None or not bounds.target_exists or not limits.source_readable:
         return 0
@@ -179,7 +209,7 @@ def records_at_most(extent: Extent, bounds: LogBounds | None, limits: Limits) ->
 
 
 def task_count(partitions: int, cores: int) -> int:
-    """Return the number of Spark tasks: one per core, more for many partitions, and at most one per partition."""
+    """Return the number of Spark tasks: one per core, more above 500 partitions per core, at most one per partition."""
     return max(1, min(partitions, max(cores, partitions // PARTITIONS_PER_TASK)))
 
 
@@ -198,7 +228,7 @@ def spread_partitions(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
 
 
 class TaggedRows:
-    """The rows of a job's input files in columns `TAGGED`; each iteration reads and checks the files in portions."""
+    """Yields the rows of a job's input files in columns `TAGGED`; each iteration reads the files in portions again."""
 
     def __init__(self, folder: Path, needed: Iterable[int], optional: Iterable[int]) -> None:
         present = [kind for kind in optional if (folder / f"{TAKEN[kind][0]}.parquet").exists()]
@@ -226,7 +256,7 @@ def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
 def tagged_rows(
     folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional: Iterable[int] = (FLOOR, SYNC_BACK)
 ) -> Iterable[pa.Table]:
-    """Return the rows of a job's input files as tables.
+    """Return the rows of a job's input files as tables in columns `TAGGED`.
 
     The result is a list if all rows fit into memory, else an iterable that reads the files at each iteration.
 
@@ -241,7 +271,7 @@ def tagged_rows(
 
 
 def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
-    """Return a file's rows in columns `TAGGED`.
+    """Return an input file's rows in columns `TAGGED`.
 
     A null number, or a number column that the file does not have, becomes NO_OFFSET; a missing text column is empty.
     """
@@ -276,7 +306,7 @@ def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: 
 
 
 def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:
-    """Return per row the number of its partition's task, -1 if the partition has none."""
+    """Return per row the number of the Spark task that handles its partition; -1 for a partition without a task."""
     encoded = pc.dictionary_encode(rows["topic"].combine_chunks())
     topics = {topic: code for code, topic in enumerate(encoded.dictionary.to_pylist())}
     numbers, number_of = np.unique(rows["partition"].to_numpy(), return_inverse=True)
@@ -292,8 +322,12 @@ def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:
 def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:
     """Return a cluster's client settings from ``file``, or from the environment if ``file`` is None.
 
-    None if the variable is not set, or the file or variable is empty. Errors name the file or variable, never its
-    content.
+    None if the environment variable is not set, or the file or variable is empty. Error messages name the file or
+    variable, never its content.
+
+    Args:
+        side: ``source`` or ``target``.
+        file: JSON file that only its owner can read.
     """
     if file is None:
         text, origin = os.environ.get(SECRET_SOURCES[side]), SECRET_SOURCES[side]
@@ -304,7 +338,9 @@ def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:
     try:
         settings = json.loads(text)
     except ValueError:
-        raise ContractBroken(f"{origin}: not JSON") from None
+        raise ContractBroken(
+            f"{origin}: not JSON; write the client settings as a JSON object with bootstrap.servers"
+        ) from None
     if not isinstance(settings, dict) or "bootstrap.servers" not in settings:
         raise ContractBroken(f"{origin}: must be a JSON object of client settings with bootstrap.servers")
     return settings
@@ -315,13 +351,16 @@ def _private_text(path: Path) -> str:
         mode = path.stat().st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise ContractBroken(
-                f"{path}: other users may read the file (mode {stat.S_IMODE(mode):04o}); set the mode to 0600"
+                f"{path}: other users can read the file (mode {stat.S_IMODE(mode):04o}); set the mode to 0600"
             )
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ContractBroken(f"{path}: {error.strerror}") from None
+        raise ContractBroken(
+            f"{path}: the client settings cannot be read ({error.strerror}); correct the path in --source-config or"
+            " --target-config, or make the job's user the owner of the file"
+        ) from None
 
 
 def total_rows(extents: dict[Key, Extent]) -> int:
-    """Return the number of positions of all partitions together."""
+    """Return the number of positions to translate on all partitions together."""
     return sum(extent.rows for extent in extents.values())

@@ -23,11 +23,11 @@ MOST_LISTED = 100
 
 
 class AlreadyThere(ContractBroken):
-    """The output exists and was made from another input."""
+    """The output folder exists already, but was made from another input or is not the finished output of a job."""
 
 
 def is_done(output: Path, input_digest: str) -> bool:
-    """Return whether the output exists and was made from this input.
+    """Return whether the output folder exists and was made from the input with this digest.
 
     Raises:
         AlreadyThere: the output was made from another input, or is not the finished output of a job.
@@ -49,7 +49,7 @@ def is_done(output: Path, input_digest: str) -> bool:
 
 
 def scratch_folder(output: Path) -> Path:
-    """Create an empty folder beside the output and return its path; `publish_output` renames it to the output."""
+    """Create an empty folder beside the output and return its path; `publish_output` renames the folder later."""
     folder = output.with_name(f"{output.name}.writing-{uuid.uuid4()}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir()
@@ -61,7 +61,7 @@ def write_rows(finished: Iterable[bytes], folder: Path) -> list[dict[str, Any]]:
 
     Args:
         finished: packed output of the tasks: translation rows and report rows, distinguished by column ``kind``.
-        folder: output folder.
+        folder: scratch folder, which becomes the output folder.
     """
     reports: list[dict[str, Any]] = []
     with pq.ParquetWriter(folder / "translation.parquet", arrow_schema("translation")) as file:
@@ -79,9 +79,18 @@ def _reports(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def publish_output(folder: Path, output: Path, summary: dict[str, Any], shape: str = "summary") -> None:
-    """Write the summary into the folder and rename the folder to the output.
+    """Write summary.json into the scratch folder and rename the folder to the output.
 
-    If another process has meanwhile made the output from the same input, the folder is deleted.
+    If another process has meanwhile made the output from the same input, the scratch folder is deleted.
+
+    Args:
+        folder: scratch folder.
+        output: path of the output folder.
+        summary: content of summary.json.
+        shape: name of the schema that the summary must fit.
+
+    Raises:
+        AlreadyThere: another process has meanwhile made the output from another input.
     """
     check_fields(shape, summary)
     (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -94,7 +103,7 @@ def publish_output(folder: Path, output: Path, summary: dict[str, Any], shape: s
 
 
 def summarise_reports(reports: list[dict[str, Any]], input_digest: str) -> dict[str, Any]:
-    """Return the summary of a translation, merged from its partitions' reports."""
+    """Return the content of summary.json for a translation, merged from the reports of its partitions."""
     with_reads = [report for report in reports if "read" in report]
     bounds = [report["bound_max"] for report in reports if report["bound_max"] is not None]
     classes = sum((Counter(report["classes"]) for report in reports), Counter())

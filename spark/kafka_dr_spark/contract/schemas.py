@@ -1,4 +1,4 @@
-"""The jobs' contract: load the JSON schemas of input and output, and compare files and tables with them."""
+"""Load the JSON schemas of the jobs' input and output, and compare files and tables with these schemas."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ JSON_TYPES = {"string": str, "bool": bool, "int": int, "object": dict, "list": l
 
 
 class ContractBroken(ValueError):
-    """A file or table does not have the agreed shape; the message names the column and the discrepancy."""
+    """An input file, table or setting of a job is unusable; the message names the file or setting and the fault."""
 
 
 @lru_cache
 def load_schema(name: str) -> dict[str, Any]:
-    """Return the JSON schema of a name, such as ``positions``, from the folder schemas."""
+    """Return the schema of an input or output file, by its name, such as ``positions``, from the folder schemas."""
     text = resources.files("kafka_dr_spark.contract").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
@@ -36,13 +36,13 @@ def load_schema(name: str) -> dict[str, Any]:
 
 @lru_cache
 def column_names(name: str) -> list[str]:
-    """Return the column names of a tabular schema, in order."""
+    """Return the column names of a table's schema, in order."""
     return [column["name"] for column in load_schema(name)["columns"]]
 
 
 @lru_cache
 def arrow_schema(name: str) -> pa.Schema:
-    """Return a tabular schema as an Arrow schema."""
+    """Return a table's schema as an Arrow schema."""
     return pa.schema([pa.field(c["name"], ARROW_TYPES[c["type"]], c["nullable"]) for c in load_schema(name)["columns"]])
 
 
@@ -51,10 +51,10 @@ def check_columns(name: str, seen: pa.Schema) -> None:
     for column in load_schema(name)["columns"]:
         index = seen.get_field_index(column["name"])
         if index < 0:
-            raise ContractBroken(f"{name}: column {column['name']} is missing; seen: {', '.join(seen.names)}")
+            raise ContractBroken(f"{name}: column {column['name']} is missing; present: {', '.join(seen.names)}")
         if not _same_type(seen.field(index).type, ARROW_TYPES[column["type"]]):
             raise ContractBroken(
-                f"{name}: column {column['name']} must be {column['type']}, seen {seen.field(index).type}"
+                f"{name}: column {column['name']} must be {column['type']}, is {seen.field(index).type}"
             )
 
 
@@ -81,7 +81,7 @@ def _check_listed(name: str, column: dict[str, Any], values: pa.Array | pa.Chunk
 def check_fields(name: str, document: Any) -> dict[str, Any]:
     """Return a JSON document with the schema's defaults added; raise ContractBroken if it does not fit the schema."""
     if not isinstance(document, dict):
-        raise ContractBroken(f"{name}: must be a JSON object, seen {type(document).__name__}")
+        raise ContractBroken(f"{name}: must be a JSON object, is {type(document).__name__}")
     checked = dict(document)
     for field in load_schema(name)["fields"]:
         if field["name"] not in checked:
@@ -96,13 +96,11 @@ def _check_field(name: str, field: dict[str, Any], value: Any) -> None:
     allowed = tuple(type(None) if part == "null" else JSON_TYPES[part] for part in field["type"].split(" or "))
     wrong_type = not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)
     if wrong_type:
-        raise ContractBroken(f"{name}: field {field['name']} must be {field['type']}, seen {type(value).__name__}")
+        raise ContractBroken(f"{name}: field {field['name']} must be {field['type']}, is {type(value).__name__}")
     if "values" in field and value not in field["values"]:
-        raise ContractBroken(
-            f"{name}: field {field['name']} must be one of {', '.join(field['values'])}, seen {value!r}"
-        )
+        raise ContractBroken(f"{name}: field {field['name']} must be one of {', '.join(field['values'])}, is {value!r}")
     if "minimum" in field and value < field["minimum"]:
-        raise ContractBroken(f"{name}: field {field['name']} must be at least {field['minimum']}, seen {value}")
+        raise ContractBroken(f"{name}: field {field['name']} must be at least {field['minimum']}, is {value}")
 
 
 def _same_type(seen: pa.DataType, wanted: pa.DataType) -> bool:

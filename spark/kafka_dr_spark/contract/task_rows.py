@@ -51,13 +51,13 @@ class Packing:
         self._stream: Any = None
 
     def add(self, rows: pa.Table) -> None:
-        """Append rows to the stream."""
+        """Append a table's rows to the stream."""
         if self._stream is None:
             self._stream = pa.ipc.new_stream(self._sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
         self._stream.write_table(rows)
 
     def packed(self) -> bytes:
-        """Close and return the stream; without any rows it holds an empty table of `TAGGED`."""
+        """Close the stream and return its bytes; a stream without tables gets an empty table in columns `TAGGED`."""
         if self._stream is None:
             self.add(TAGGED.empty_table())
         self._stream.close()
@@ -73,13 +73,13 @@ def pack_table(rows: pa.Table) -> bytes:
 
 
 def unpack_table(packed: bytes) -> pa.Table:
-    """Return the table that `pack_table` turned into bytes."""
+    """Return the table held by a compressed Arrow stream, the result of `pack_table`."""
     with pa.ipc.open_stream(packed) as stream:
         return stream.read_all()
 
 
 class TaskRows:
-    """Adjacent rows of a task's table.
+    """The input rows of one kind for one partition: adjacent rows of a task's table.
 
     Only the columns asked for are sliced: slicing Arrow tables is slow for many small partitions.
     """
@@ -104,18 +104,18 @@ class TaskRows:
         )
 
 
-#: A partition's tagged rows, by kind; positions are sorted by group.
+#: A partition's rows in columns `TAGGED`, one element per kind (POSITION, SYNC ...); positions are sorted by group.
 Kinds = list[TaskRows]
 
 
 def no_rows() -> Kinds:
-    """Return the rows of a partition that occurs in no file."""
+    """Return the rows of a partition that occurs in no input file: no rows for each kind."""
     columns = {name: np.empty(0, np.int64) for name in "abcd"}
     return [TaskRows(columns, 0, 0) for _ in TAKEN]
 
 
 def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
-    """Return the rows of a table in columns `TAGGED`, split by partition and kind and sorted by name."""
+    """Return by partition the rows of a table in columns `TAGGED`, one element per kind, sorted by name (the group)."""
     topics, names = (_ranks(table[column]) for column in ("topic", "name"))
     kinds, partitions = table["kind"].to_numpy(), table["partition"].to_numpy()
     order = np.lexsort((names, kinds, partitions, topics))
@@ -138,7 +138,7 @@ def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
 
 
 def _reordered(table: pa.Table, order: Ints) -> dict[str, pa.Array | Ints]:
-    """Return the table's columns in a new order of rows: ``a`` to ``d`` as numpy arrays, the others as Arrow arrays."""
+    """Return the table's columns in a new order of rows: ``a`` to ``d`` as numpy arrays, all others as Arrow arrays."""
     places = pa.array(order)
     texts = {name: table[name].combine_chunks().take(places) for name in ("topic", "partition", "name", "policy")}
     return texts | {name: table[name].to_numpy()[order] for name in "abcd"}

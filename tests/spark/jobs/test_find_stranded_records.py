@@ -85,7 +85,7 @@ def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -
     ("rows", "told"),
     [
         (None, "ERROR returned.parquet: missing in"),
-        (2, "ERROR returned: 2 rows for 3 partitions of bounds; each must have one"),
+        (2, "ERROR returned: 2 rows for 3 partitions of bounds; each of these partitions must have exactly one row"),
     ],
 )
 def test_without_what_is_known_of_each_partition_it_says_so(
