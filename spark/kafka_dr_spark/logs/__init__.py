@@ -1,1 +1,1 @@
-"""What is recorded of a partition's source log and target log: bounds, offset pairs, segments, samples."""
+"""Types of what is recorded of a partition's source log and target log: bounds, offset pairs, segments, samples."""

@@ -1,4 +1,4 @@
-"""Start and end offsets of both logs of a partition."""
+"""Types for the start and end offsets of a partition's two logs, on the source and on the target."""
 
 from __future__ import annotations
 
@@ -7,7 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LogBounds:
-    """Log starts and ends of a source partition and of its target partition; fields as in the ``bounds`` schema."""
+    """Log starts and log ends (offsets) of a source partition and of its target partition.
+
+    Attributes:
+        topic: topic by its name on the source.
+        partition: partition number, the same on both clusters.
+        target_topic: topic by its name on the target.
+        source_start: first offset of the source's log; None if unknown.
+        cut_off: the source's log end once the source is fenced; None if unknown.
+        target_start: first offset of the target's log; None if the target partition does not exist.
+        boundary: the target's log end after MirrorMaker 2 has stopped; None if the target partition does not exist.
+        drained: whether all records below the cut-off that a reader would get are proven to be on the target.
+        complete: whether no record between the last proven offset and the log's end is missing.
+        other_writer: whether another client than MirrorMaker 2 wrote to the target partition, or may have written.
+        source_compacted: whether the source topic is compacted.
+        target_compacted: whether the target topic is compacted.
+        compare_timestamps: whether a record and its copy have the same timestamp; False for LogAppendTime topics.
+        recreated: whether the topic's id has changed since its offset syncs were written.
+    """
 
     topic: str
     partition: int
@@ -34,7 +51,7 @@ class LogBounds:
 
 
 class SourceBounds(LogBounds):
-    """Bounds that state the log start and the cut-off on the source."""
+    """Bounds whose log start and cut-off on the source are not None."""
 
     source_start: int
     cut_off: int
@@ -48,4 +65,4 @@ class TargetBounds(LogBounds):
 
 
 class FullBounds(SourceBounds, TargetBounds):
-    """Bounds that state the log starts and ends of both clusters."""
+    """Bounds whose log starts and log ends are not None, on both clusters."""

@@ -23,6 +23,7 @@ from kafka_dr_spark.contract.columns import Ints, Mask
 from kafka_dr_spark.logs.bounds import LogBounds, TargetBounds
 from kafka_dr_spark.logs.segment import Segment
 
+#: Stands for a length, in offsets, that is unknown: larger than any length.
 UNUSABLE = np.iinfo(np.int64).max // 2
 
 
@@ -32,12 +33,12 @@ WHOLE = Segment()
 
 @dataclass(frozen=True)
 class Pairs:
-    """Usable pairs of one partition, oldest first.
+    """Usable offset pairs (u, d) of one partition, oldest first.
 
     Attributes:
         upstream: int64 source offsets u.
         downstream: int64 target offsets d, strictly increasing.
-        discarded: number of syncs that later syncs contradict.
+        discarded: number of offset syncs that were left out because later offset syncs contradict them.
     """
 
     upstream: Ints
@@ -60,12 +61,12 @@ class Pairs:
         return Pairs(self.upstream[indexes], self.downstream[indexes], self.discarded)
 
     def name(self, index: int) -> str:
-        """Return the pair at ``index`` as text: ``1200->1187``."""
+        """Return the pair at ``index`` as text, source offset first: ``1200->1187``."""
         return f"{self.upstream[index]}->{self.downstream[index]}"
 
 
 def usable_pairs(upstream: Ints, downstream: Ints, sequence: Ints, bounds: LogBounds, unwatched: bool = False) -> Pairs:
-    """Return offset syncs as pairs, oldest first.
+    """Return one partition's offset syncs as pairs, oldest first.
 
     Syncs that later syncs contradict, and syncs outside the logs' bounds, are left out.
 
@@ -73,7 +74,7 @@ def usable_pairs(upstream: Ints, downstream: Ints, sequence: Ints, bounds: LogBo
         upstream: source offsets of the syncs.
         downstream: target offsets of the syncs.
         sequence: numbers that rise in the order in which the syncs were written.
-        bounds: log starts and ends.
+        bounds: log starts and log ends of both clusters.
         unwatched: whether neither a readable source nor a sample could show that the target log was replaced; the
             bounds are then those of the whole log.
     """
@@ -99,7 +100,7 @@ def _inside(offsets: Ints, start: int | None, end: int | None) -> Mask:
 
 
 def pair_below(pairs: Pairs, positions: Ints) -> Ints:
-    """Return per position the index of the last pair with u <= position; -1 if there is none."""
+    """Return per source position the index of the last pair with u <= position; -1 without such a pair."""
     lowest_later = np.minimum.accumulate(pairs.upstream[::-1])[::-1]
     return np.searchsorted(lowest_later, positions, side="right") - 1
 

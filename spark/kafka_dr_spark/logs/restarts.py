@@ -1,4 +1,8 @@
-"""Where the range between two pairs may hide a restart of MirrorMaker 2, which no offset sync shows."""
+"""Determine which ranges between two offset pairs may hide a restart of MirrorMaker 2 without an offset sync.
+
+A pair (u, d) states that the records at source offset u and at target offset d are the same. A range reaches from one
+pair to the next, the last range to the ends of both logs. After a hidden restart the range holds repeats.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,10 @@ from kafka_dr_spark.logs.pairs import UNUSABLE, Pairs, lengths_after_pairs
 def longest_undetected_restart(pairs: Pairs, bounds: TargetBounds, reach: int) -> Ints:
     """Return per pair the length, in target offsets, of the longest range after it that may hide a restart.
 
-    A last element, for the logs' ends, is 0. UNUSABLE marks a pair with a later pair at or below its u: the number of
-    records below such a pair is unknown. A range of equal length on both clusters hides a restart only if gaps on the
-    source offset the repeats exactly: such ranges count up to ``reach`` records, longer ones are assumed to hide no
-    restart. The last range counts one record less, because it ends at the log end and not at a pair.
+    A last element, for the logs' ends, is 0. UNUSABLE marks a pair with a later pair at or below its u, because the
+    number of records below such a pair is unknown. A range of equal length on both clusters hides a restart only if
+    gaps on the source offset the repeats exactly: such ranges count up to ``reach`` target offsets, longer ranges are
+    assumed to hide no restart. The last range counts one offset less, because it ends at the log end and not at a pair.
     """
     if not len(pairs):
         return np.zeros(1, np.int64)
@@ -30,15 +34,15 @@ def longest_undetected_restart(pairs: Pairs, bounds: TargetBounds, reach: int) -
 
 
 def upper_anchor(pairs: Pairs, bounds: TargetBounds, hiding: Ints, lowest: Ints, proven: int | Ints) -> Ints:
-    """Return per position the index of the pair at which a range to read can end (its upper anchor).
+    """Return per source position the index of its upper anchor, the pair at which the range to read can end.
 
-    This is the first pair after which, judged by the pairs alone, no range is long enough to hide a restart from before
-    the position. One past the last pair means both logs' ends.
+    The upper anchor is the first pair after which, judged by the pairs alone, no range is long enough to hide a restart
+    from before the position. An index one past the last pair stands for the ends of both logs.
 
     Args:
         pairs: pairs of the partition.
-        bounds: bounds of the partition.
-        hiding: result of `longest_undetected_restart`.
+        bounds: log starts and log ends of the partition.
+        hiding: per pair the length, in target offsets, of the longest range after it that may hide a restart.
         lowest: per position the lowest index to consider, at most one past the last pair.
         proven: number of source records that exist for certain from the position to the pair ``lowest``.
     """

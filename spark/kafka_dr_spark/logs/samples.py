@@ -23,8 +23,8 @@ class Floors:
         replicated: last replicated offset that Connect had stored at the sample, -1 if unknown; a restarted connector
             task resumes after this offset.
         sampled_at: start of the sample, in milliseconds since 1970.
-        fell: whether a log end or Connect's stored offset fell before the oldest of these samples: target records from
-            before that fall may be copies of source records that no longer exist.
+        fell: whether a log end or Connect's stored offset fell before the oldest of these samples; target records from
+            before that fall may then be copies of source records that no longer exist.
     """
 
     source_end: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -37,7 +37,7 @@ class Floors:
         return len(self.source_end)
 
     def index_below(self, offset: int) -> int:
-        """Return the index of the newest sample whose source end is at or below an offset; -1 if there is none."""
+        """Return the index of the newest sample whose source end is at or below a source offset; -1 without one."""
         return int(np.searchsorted(self.source_end, offset, side="right")) - 1
 
     def below(self, offset: int) -> int | None:
@@ -49,14 +49,15 @@ class Floors:
         return None if index < 0 else int(self.target_end[index])
 
     def index_when_target_ended_by(self, offset: int) -> int:
-        """Return the index of the newest sample whose target end is at or below an offset; -1 if there is none."""
+        """Return the index of the newest sample whose target end is at or below a target offset; -1 without one."""
         return int(np.searchsorted(self.target_end, offset, side="right")) - 1
 
 
 def usable_floors(source_end: Ints, target_end: Ints, replicated: Ints, sampled_at: Ints, bounds: LogBounds) -> Floors:
-    """Return the samples ordered by time, without samples from before the last fall of any column.
+    """Return one partition's samples ordered by time, without samples from before the last fall of any column.
 
-    Samples from before a fall are of another log. Samples above the target's present end are left out, too.
+    Samples from before a fall describe an older log. Samples whose target end lies above the target's present log end
+    are left out, too.
     """
     order = np.argsort(sampled_at, kind="stable")
     columns = [column[order].astype(np.int64) for column in (source_end, target_end, replicated, sampled_at)]

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 
 class Segment(NamedTuple):
-    """A range of the source's log and its copy on the target; ends are exclusive, None means open.
+    """A source range and a target range, in offsets, of one partition; ends are exclusive, None is the log's end.
+
+    One range is the copy of the other; a segment ends where the replication direction changes.
 
     Attributes:
         copied_back: the source's records are copies of the target's records; otherwise the target holds the copies.
@@ -22,5 +24,5 @@ class Segment(NamedTuple):
 
     @property
     def closed(self) -> bool:
-        """Whether the segment has an end, because the direction changed; all its originals then have copies."""
+        """Whether the segment has an end, because the direction changed; all originals of the segment have copies."""
         return self.source_to is not None

@@ -1,4 +1,7 @@
-"""Write the loss inventory: rows of losing partitions, groups ahead of replication, and the figures to approve."""
+"""Write the loss inventory: partitions that lose records, groups ahead of replication, figures to approve.
+
+`from_offset` of a partition is the source offset below which all acknowledged records are on the target.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,10 @@ class Inventory(NamedTuple):
 
     Attributes:
         loss: rows of the partitions that lose or may lose records, sorted by topic and partition.
-        ahead: groups' positions above the source offset below which all records are certainly replicated.
+        ahead: one row per group and partition whose position lies above `from_offset`.
         rereads: one row per group, with the bound of its re-reads.
         read: records read for the assessment, by cluster (SOURCE, TARGET).
-        unknown: number of partitions without any sample.
+        unknown: number of partitions that the flight recorder never sampled.
     """
 
     loss: pa.Table
@@ -60,7 +63,7 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
 
 
 def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
-    """Return the positions above ``from_offset``: the target may lack records that these groups have read."""
+    """Return the groups' positions above ``from_offset``, because the target may lack records that they have read."""
     positions = ds.dataset(given / "positions.parquet", format="parquet").to_table(
         columns=["group", "topic", "partition", "position"]
     )
@@ -75,7 +78,10 @@ def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
 
 
 def rereads_by_group(rows: pa.Table) -> pa.Table:
-    """Return one row per group: highest bound of re-reads, number of positions, without a bound, and possibly moved."""
+    """Return one row per group: its highest bound of re-reads (records), and three counts of its positions.
+
+    The counts are: all positions, positions without a bound, and positions that the group may have left since.
+    """
     flat = pa.table(
         {
             "group": pc.list_flatten(rows["groups"]),
@@ -99,7 +105,7 @@ def rereads_by_group(rows: pa.Table) -> pa.Table:
 
 
 def summarise_inventory(inventory: Inventory, partitions: int, input_digest: str) -> dict[str, Any]:
-    """Return the summary's figures: partitions, records lost, their times, groups ahead, re-reads and digests."""
+    """Return the content of summary.json: partitions, records lost, their times (ms), groups ahead, and re-reads."""
     loss = inventory.loss
     listed = loss["records"].null_count == 0
     certain = pc.max_element_wise(pc.subtract(loss["certain_to"], loss["from_offset"]), 0, skip_nulls=False)
@@ -136,5 +142,5 @@ def sum_of(values: pa.ChunkedArray) -> int:
 
 
 def loss_digest(loss: pa.Table) -> str:
-    """Return the SHA-256 of the rows of loss, without the columns on written files."""
+    """Return the SHA-256 of the rows of loss.parquet, without the columns on the written files of lost records."""
     return rows_digest(loss.drop_columns(list(_PLACES)))

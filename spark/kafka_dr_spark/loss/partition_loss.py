@@ -12,6 +12,8 @@ Invariants:
 MirrorMaker 2 mirrors a partition in order and resumes after the offset that Connect stored: the next record mirrored
 for the first time is always the source's next one. So the target holds all records up to one source offset, whatever
 was repeated.
+
+A `Search` is a generator: it yields offset ranges to read, is sent their records, and returns what its docstring says.
 """
 
 from __future__ import annotations
@@ -40,13 +42,13 @@ class Unbroken(NamedTuple):
 
 @dataclass(frozen=True)
 class PartitionLastSeen:
-    """The recorder's last sample of a partition, and the source ranges without gaps.
+    """The flight recorder's last sample of a partition, and source ranges in which every offset had a record.
 
     Attributes:
         source_end: the source's log end at the last sample; None for a partition that was never sampled.
         replicated: the last replicated offset that Connect stores now or, if it was not read now, had stored at the
             last sample; None if there is no such offset. A restarted connector task resumes after this offset.
-        without_gaps: source ranges without gaps, in order.
+        without_gaps: source ranges in which every offset had a record, in order.
     """
 
     source_end: int | None
@@ -56,14 +58,14 @@ class PartitionLastSeen:
     def gap_free_up_to(self, offset: int) -> int:
         """Return the source offset up to which, from ``offset`` on, every offset certainly had a record.
 
-        ``offset`` itself is returned if no range without gaps contains it.
+        ``offset`` itself is returned if none of these source ranges contains ``offset``.
         """
         for start, end, _ in self.without_gaps:
             offset = end if start <= offset < end else offset
         return offset
 
     def mirrored_below(self, offsets: Ints, new_from: int) -> int | None:
-        """Return a source offset below which all mirrored records lie; None if the samples show no such offset.
+        """Return a source offset at or above which no record was mirrored; None if the samples show no such offset.
 
         Args:
             offsets: offsets of the target's last records.
@@ -81,7 +83,7 @@ class PartitionLastSeen:
 class Loss:
     """The loss of one partition, in source offsets; the module's invariants define the fields.
 
-    `certain_to` and `possible_to` are exclusive.
+    `certain_to` and `possible_to` are exclusive, and None if unknown. `evidence` says in words what was compared.
     """
 
     from_offset: int
@@ -91,7 +93,7 @@ class Loss:
 
 
 def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
-    """Return the loss of a partition whose source cannot be read.
+    """Return the `Loss` of a partition whose source cannot be read, from samples and the target's last records.
 
     Args:
         case: its pairs are offset syncs only, because a content pair does not state from which source record a copy
@@ -136,7 +138,7 @@ def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
 
 
 def plausible_pairs(case: Case) -> Pairs:
-    """Return the pairs that no sample contradicts.
+    """Return the pairs (u, d) that no sample of the flight recorder contradicts.
 
     A pair is contradicted if its target offset lies below a sample's target end, but its source offset does not lie
     below this sample's source end, or if it lies too far above the last sample.
@@ -153,7 +155,7 @@ def plausible_pairs(case: Case) -> Pairs:
 
 
 def highest_confirmed(pairs: Pairs) -> int:
-    """Return the highest source offset of a pair that the next pair confirms; -1 if there is none.
+    """Return the highest source offset u of a pair (u, d) that the next pair confirms; -1 without such a pair.
 
     The next pair confirms a pair if, from the pair to the next, u does not fall and rises at most twice as much as d.
     """
@@ -180,7 +182,7 @@ class LossClaims(NamedTuple):
     Attributes:
         stated: claims of the last two pairs.
         stored: claim of Connect's stored offset, None without one.
-        below: source offset below which all mirrored records lie; None if the samples show no such offset.
+        below: source offset at or above which no record was mirrored; None if the samples show no such offset.
     """
 
     stated: list[LossClaim]
@@ -240,7 +242,7 @@ def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
 
 
 def _loss_by_claims(case: Case, seen: PartitionLastSeen, claims: LossClaims, least: Loss) -> Loss:
-    """Return the loss that begins at the higher end of two claims: Connect's, and the lower claim of both pairs.
+    """Return the `Loss` from the higher of two ends on: that of Connect's claim, and the lower of both pairs' ends.
 
     The loss never begins below the loss ``least``. It is certain if it begins at `claims.below`. If `below` is None,
     the loss is certain if both pairs claim the same end and the source had no gap from the lower pair on.
@@ -263,10 +265,10 @@ def _loss_by_claims(case: Case, seen: PartitionLastSeen, claims: LossClaims, lea
 
 
 def loss_with_source(case: Case, stored: int | None) -> Search:
-    """Return the loss of a partition whose source can be read, by comparing contents with the target.
+    """Return the `Loss` of a partition whose source can be read, by comparing contents with the target.
 
     Args:
-        case: its pairs are offset syncs only, as for `loss_of`; its `cut_off` is the source's log end.
+        case: its pairs are offset syncs only, without content pairs; its `cut_off` is the source's log end.
         stored: the last replicated offset that Connect stores; None if Connect stores none.
     """
     first = (
@@ -294,7 +296,7 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
 
 
 def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
-    """Return a target offset and a source offset.
+    """Return a target offset from which copies are to be read, and a source offset from which they may be copies.
 
     All copies of source records from ``first`` on lie at or above the target offset. Records below the source offset
     have no copy at or above the target offset. The target offset is None if no sample shows it, or if the source has
@@ -307,9 +309,9 @@ def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
 
 
 def _source_records(case: FullCase, lowest: int, first: int, count: int) -> Search:
-    """Return the source records from ``lowest`` on, with more than ``count`` from ``first`` on if the log has them.
+    """Return the source records from offset ``lowest`` on, so many that more than ``count`` lie from ``first`` on.
 
-    None if these are more records than the read limit allows.
+    All records up to the cut-off are returned if the log has fewer. None if the read limit does not allow so many.
     """
     parts: list[Records] = []
     start, end = lowest, min(case.bounds.cut_off, first + count)
@@ -323,7 +325,7 @@ def _source_records(case: FullCase, lowest: int, first: int, count: int) -> Sear
 
 
 def _loss_by_content(case: Case, originals: Records, copies: Records, first: int) -> Loss:
-    """Return the loss, at or above ``first``, that a comparison of contents shows.
+    """Return the `Loss`, from source offset ``first`` on or higher, that a comparison of contents shows.
 
     A source record certainly has a copy if its content is on the target and on no source record below ``first``. How
     many records can have copies at most follows from the order of the target's records.

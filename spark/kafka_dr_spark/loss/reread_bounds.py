@@ -10,7 +10,8 @@ Invariants:
 3. For an earlier sample (N, D) at most position - 1 - N records below the position have copies at or above D: one each,
    and one more for each target record between D and the ceiling whose content occurs between them before.
 
-MirrorMaker 2's repeats of records that the group has not read are no re-reads.
+MirrorMaker 2's repeats of records that the group has not read are no re-reads. A `Search` is a generator: it yields
+offset ranges to read, is sent their records, and returns what its docstring says.
 """
 
 from __future__ import annotations
@@ -25,17 +26,23 @@ from kafka_dr_spark.translation.case import TARGET, Case, Search, TargetCase
 def first_sample_after(case: TargetCase, positions: Ints) -> tuple[Ints, Ints]:
     """Return per position the index of the first sample with N at or above the position, and the position's ceiling.
 
-    If no sample has such an N, the number of samples and the boundary are returned.
+    For a position without such a sample these are the number of samples and the boundary.
     """
     reached = np.searchsorted(case.floors.replicated, positions)
     return reached, np.append(case.floors.target_end, case.bounds.boundary)[reached]
 
 
 def rereads_at_most(case: TargetCase, positions: Ints, targets: Ints) -> Search:
-    """Return per position how many copies of records below it can lie at or above its target position at most.
+    """Return per source position at most how many records the group gets again from its target offset on.
 
-    If more than one sampling interval lies between target position and ceiling, the target records between them are
-    read, to count recurring contents.
+    These are copies, at or above the target offset, of records below the position.
+
+    If more than one sampling interval lies between target offset and ceiling, the target records between target offset
+    and ceiling are read, to count recurring contents.
+
+    Args:
+        positions: source positions.
+        targets: target offset of each position.
     """
     reached, highest = first_sample_after(case, positions)
     bounds = np.maximum(highest - targets, 0)
@@ -60,7 +67,7 @@ def rereads_before_translation(case: TargetCase, positions: Ints, moved: Mask) -
     that are mirrored until MirrorMaker 2 is stopped may raise the bound.
 
     Args:
-        moved: whether the position's group may have read on after the position was recorded.
+        moved: per position whether its group may have read on after the position was recorded.
     """
     log_bounds = case.bounds
     below = np.searchsorted(case.floors.source_end, positions, side="right") - 1

@@ -39,7 +39,7 @@ RATE_MILLISECONDS = 60_000
 
 
 class Seen(NamedTuple):
-    """What the last sample, Connect and the source state of a partition, besides its case; None if not stated.
+    """Facts on a partition from the flight recorder's last sample, Connect and the source; None if not stated.
 
     Attributes:
         source_end: the source's log end at the last sample.
@@ -57,10 +57,14 @@ class Seen(NamedTuple):
 
 
 def seen_of(key: Key, kinds: Kinds) -> Seen:
-    """Return a partition's `Seen`; raise ContractBroken unless last_seen.parquet has exactly one row of it."""
+    """Return the rows of last_seen.parquet and stretches.parquet of one partition.
+
+    Raises:
+        ContractBroken: last_seen.parquet does not have exactly one row of this partition.
+    """
     rows = kinds[SEEN]
     if len(rows) != 1:
-        raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows, and must have one")
+        raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows, must have one")
     source_end, replicated, sampled_at, stable_end = (
         None if (value := int(rows.numbers(name)[0])) == NO_OFFSET else value for name in "abcd"
     )
@@ -69,7 +73,7 @@ def seen_of(key: Key, kinds: Kinds) -> Seen:
 
 
 class AssessmentTask:
-    """Assess the partitions of one Spark task. Instances, with the client settings, are sent to the workers."""
+    """Assesses the data loss of one Spark task's partitions. Instances, with client settings, go to the workers."""
 
     def __init__(self, bounds: dict[Key, LogBounds], limits: Limits, access: KafkaAccess, folder: str) -> None:
         """Store what the task needs.
@@ -78,17 +82,17 @@ class AssessmentTask:
             bounds: log starts and ends, by partition.
             limits: read limits.
             access: client settings of both clusters.
-            folder: folder, with two subfolders, to which lost records are written if the source is readable; all
-                workers and the driver must have access to it.
+            folder: folder with the subfolders stranded and uncommitted, to which lost records are written if the source
+                is readable; all workers and the driver must have access to this folder.
         """
         self._bounds, self._limits, self._access, self._folder = bounds, limits, access, Path(folder)
 
     def __call__(self, packed: bytes) -> bytes:
-        """Return the packed rows of `output_schema` for packed `TAGGED` rows."""
+        """Return the packed output rows of the task (columns `output_schema`) for its packed input rows (`TAGGED`)."""
         return pack_table(self.assess(unpack_table(packed)))
 
     def assess(self, rows: pa.Table) -> pa.Table:
-        """Return one row per partition of `TAGGED` rows; ``losing`` is true if the partition may lose records."""
+        """Return one row per partition of the input rows; ``losing`` is true if the partition may lose records."""
         tables = split_by_partition(rows)
         cases = {key: case_of(kinds, self._bounds[key], self._limits) for key, kinds in tables.items()}
         seen = {key: seen_of(key, kinds) for key, kinds in tables.items()}
@@ -110,7 +114,7 @@ class AssessmentTask:
         return loss_of(case, PartitionLastSeen(seen.source_end, seen.replicated, seen.without_gaps))
 
     def _listed(self, losses: dict[Key, Loss], seen: dict[Key, Seen]) -> dict[Key, dict[str, Any]]:
-        """Write the source records from the begin of each loss on; return by partition the figures of its file."""
+        """Write the source records from the start of each loss on to files; return by partition its file's figures."""
         windows = {
             key: ReadWindow(SOURCE, *key, loss.from_offset, end)
             for key, loss in losses.items()
@@ -176,13 +180,13 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
 
 
 def rereads_of(case: Case, rows: TaskRows) -> dict[str, list[Any]]:
-    """Return three columns of a partition's row: its groups, their bounds of re-reads, whether they may have moved.
+    """Return three columns of a partition's row: its groups, their bounds of re-reads (records), and ``moved``.
 
-    A bound is None if the group may get no target position. A group may have moved if it may have read on after its
-    position was recorded.
+    A bound is None if the group may get no target position. ``moved`` is True if the group may have read on after
+    its position was recorded.
     """
     positions, moved = rows.numbers("a"), rows.numbers("c") == 1
-    # If not drained, the cut-off proves nothing about the target, neither here nor in the translation.
+    # If the partition is not drained, its cut-off proves nothing about the target, as in the translation.
     settled = answers_without_reading(case, np.unique(positions)) if case.bounds.drained else {}
     bounds = (
         rereads_before_translation(case, first_available(case, positions), moved).tolist()
@@ -199,7 +203,7 @@ def rereads_of(case: Case, rows: TaskRows) -> dict[str, list[Any]]:
 def written_since(floors: Floors, offset: int) -> int | None:
     """Return the time after which records from a source offset on were written, in milliseconds since 1970.
 
-    This is the start of the newest sample whose source end is at or below the offset; None if there is none.
+    This is the start of the newest sample whose source end is at or below the offset; None without such a sample.
     """
     index = floors.index_below(offset)
     return None if index < 0 else int(floors.sampled_at[index])
