@@ -1,4 +1,4 @@
-"""Fingerprints of records; a reader stores only a record's offset and its fingerprint."""
+"""Compute fingerprints of records; a reader stores only each record's offset and fingerprint."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pandas as pd
 from kafka_dr_spark.contract.columns import Hashes, Ints, Mask
 from kafka_dr_spark.reading.matching import no_records
 
-#: Secrets for hashing values, keys and headers; a row of three for each half of a fingerprint.
+#: Secrets for hashing values, keys and headers: three secrets for each half of a fingerprint.
 HASH_SECRETS = [[token_hex(8) for _ in range(3)] for _ in range(2)]
 _NULL, _ODD = np.uint64(randbits(64)), np.uint64(randbits(64) | 1)
 Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Prints(NamedTuple):
-    """Fingerprints of records: the columns of `Records` without the offsets."""
+    """Fingerprints of records, one element per record: the columns of `Records` except the offsets."""
 
     high: Hashes
     low: Hashes
@@ -32,8 +32,9 @@ def record_fingerprints(
 ) -> tuple[Hashes, Hashes]:
     """Return both 64-bit halves of each record's fingerprint, equal for equal key, value, headers and timestamp.
 
-    A null differs from an empty value, and the borders between fields count. Fingerprints of two processes cannot be
-    compared, because each process draws secrets at random: no client can then craft records with equal fingerprints.
+    A null differs from an empty value, and the borders between fields count. Each process draws its secrets at random,
+    because no client shall be able to craft records with equal fingerprints; so fingerprints of two processes cannot be
+    compared.
     """
     # The factor _ODD is odd, so that different timestamps stay different.
     high, low = (

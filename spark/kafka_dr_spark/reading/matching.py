@@ -1,4 +1,4 @@
-"""Match source records with their copies on the target: occurrences of each content are counted from the end.
+"""Match source records with their copies on the target, counting the occurrences of each content from the end.
 
 Invariants:
 
@@ -28,7 +28,7 @@ class Records(NamedTuple):
         high: uint64, first half of the content's fingerprint.
         low: uint64, second half.
         key: uint64, fingerprint of the key alone; 0 if not requested.
-        tombstone: bool, whether the value is null.
+        tombstone: bool, whether the value is null; False if key fingerprints were not requested.
     """
 
     offsets: Ints
@@ -43,7 +43,7 @@ class Records(NamedTuple):
         return Records._make(column[first:last] for column in self)
 
     def where(self, mask: Mask) -> Records:
-        """Return the records at which a mask is True."""
+        """Return the records for which a mask, one element per record, is True."""
         return Records._make(column[mask] for column in self)
 
     def size(self) -> int:
@@ -89,7 +89,7 @@ def occurrence_from_end(codes: Ints) -> Ints:
 
 
 def match_from_end(source: Records, target: Records) -> Ints:
-    """Return for each source record the target offset of its match by invariant 1; ABSENT without a match."""
+    """Return for each source record the target offset of its match (invariant 1); ABSENT without a match."""
     codes = content_codes(join_records([source, target]))
     return match_codes_from_end(codes[: source.size()], codes[source.size() :], target.offsets)
 

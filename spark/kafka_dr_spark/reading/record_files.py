@@ -1,4 +1,4 @@
-"""Parquet files of stranded records, complete enough to write the records again elsewhere."""
+"""Write stranded records to Parquet files, complete enough to produce the records again to another topic."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from kafka_dr_spark.reading.windows import (
 )
 from kafka_dr_spark.translation.case import SOURCE, Limits, ReadWindow
 
-#: Records and bytes of a partition that are buffered before a write, whichever limit is reached first.
+#: Most records and most bytes of a partition that are buffered before a write; the limit reached first counts.
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
 #: Number of partitions that are listed at once; each buffers up to RECORDS_HELD and BYTES_HELD.
 AT_ONCE = 64
 #: All buffers are flushed after this many bytes: the memory of a batch is freed only when none of its rows is buffered.
 BYTES_KEPT = AT_ONCE * BYTES_HELD
-#: Speed before size: the person who decides waits for these files.
+#: No compression, because the person who decides on stranded records waits for these files.
 COMPRESSION = "none"
 NOTHING_HASHED = sha256()
 SCHEMA = arrow_schema("stranded")
@@ -48,18 +48,18 @@ _LONGEST = 200
 
 
 class Chosen(NamedTuple):
-    """The records of a range to write: those at the offsets ``some`` (ascending), and all from ``all_from`` on."""
+    """The records of a source range to write: at the offsets ``some`` (ascending), and all from ``all_from`` on."""
 
     some: Ints | range
     all_from: int
 
     def of(self, offsets: Ints) -> Mask:
-        """Return a mask of the given offsets: True for offsets of records to write."""
+        """Return a mask of the given source offsets: True for offsets of records to write."""
         return (offsets >= self.all_from) | np.isin(offsets, self.some)
 
 
 class Listed(OpenWindow):
-    """An offset range whose records are written to one file; only offsets and counts stay in memory."""
+    """A source offset range whose records are written to one file; only offsets and counts stay in memory."""
 
     def __init__(self, window: ReadWindow, path: Path, chosen: Chosen | None = None) -> None:
         super().__init__(window)
@@ -76,7 +76,7 @@ class Listed(OpenWindow):
 
     @property
     def reached(self) -> int:
-        """The next offset to read."""
+        """The next source offset to read."""
         return self._reached
 
     def add_rows(self, rows: pa.Table) -> bool:
@@ -101,7 +101,7 @@ class Listed(OpenWindow):
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffered rows."""
+        """Write the buffered rows to the file and empty the buffer."""
         if not self._rows:
             return
         rows, self._rows, self._rows_held, self._bytes_held = pa.concat_tables(self._rows), [], 0, 0
@@ -115,7 +115,7 @@ class Listed(OpenWindow):
         self._times += [timestamp for timestamp in span.values() if timestamp is not None]
 
     def close(self) -> dict[str, Any]:
-        """Close the file; return its figures: records, bytes, first and last timestamp, offsets, name and SHA-256."""
+        """Close the file; return its figures: records, bytes, first and last timestamp (ms), offsets, name, SHA-256."""
         self.flush()
         self._file.close()
         offsets = np.concatenate(self._offsets)
@@ -186,11 +186,11 @@ class ListingReader(WindowReader):
     def write(
         self, windows: Mapping[ReadWindow, Path], chosen: Mapping[ReadWindow, Chosen] | None = None
     ) -> dict[ReadWindow, dict[str, Any]]:
-        """Write the records of each window to its file; return the figures of each file.
+        """Write the records of each source offset range to its file; return by range the figures of its file.
 
         Args:
-            windows: the file of each window, with at most one window per partition.
-            chosen: the records to list, for windows of which not all records are wanted.
+            windows: the file of each offset range, with at most one range per partition.
+            chosen: the records to write, for ranges of which not all records are to be written.
         """
         self._listed = {
             (window.topic, window.partition): Listed(window, path, (chosen or {}).get(window))
@@ -251,14 +251,17 @@ def list_stranded(
     stable_ends: Mapping[ReadWindow, int | None],
     chosen: Mapping[ReadWindow, Chosen] | None = None,
 ) -> dict[ReadWindow, dict[str, Any]]:
-    """Write the records of source ranges to files, and lists of uncommitted records among them to other files.
+    """Write the records of source ranges to files, and lists of the uncommitted records of the ranges to other files.
 
-    Return by range the figures of its files.
+    Return by range the figures of its files: records, bytes, first and last timestamp (milliseconds since 1970),
+    numbers of aborted and undecided records, names and SHA-256.
 
     Args:
+        access: client settings of both clusters.
+        limits: read limits.
         folder: contains the folders `STRANDED` and `UNCOMMITTED`.
         stable_ends: by source range, the last stable offset of its partition; its keys are the ranges to write.
-        chosen: the records to list, for windows of which not all records are wanted.
+        chosen: the records to write, for ranges of which not all records are to be written.
     """
     written = write_records(access, limits, folder / STRANDED, list(stable_ends), chosen)
     states = uncommitted_records(access, limits, written, stable_ends)
@@ -293,9 +296,9 @@ def write_records(
 
 
 def _write_uncommitted(states: pa.Table | None, path: Path) -> dict[str, Any]:
-    """Write a partition's list of uncommitted records; return the number per state, and the file's SHA-256.
+    """Write a partition's list of uncommitted records; return the counts aborted and undecided, and the SHA-256.
 
-    If ``states`` is None, no file is written, and the numbers are 0.
+    If ``states`` is None, no file is written, and both counts are 0.
     """
     row_states = [] if states is None else states["state"].to_pylist()
     counts = {state: row_states.count(state) for state in ("aborted", "undecided")}

@@ -1,4 +1,7 @@
-"""Read offset ranges of Kafka partitions (read windows); only fingerprints of the records stay in memory."""
+"""Read offset ranges of Kafka partitions; only offsets and fingerprints of the records stay in memory.
+
+A *window* is an offset range of one partition on one cluster. The cluster is ``source`` or ``target`` of the job.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ from kafka_dr_spark.reading.fingerprints import NO_PRINTS, Headers, Prints, key_
 from kafka_dr_spark.reading.matching import Records, join_records
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, ReadWindow
 
-#: Windows of a partition at most this many offsets apart are read as one.
+#: Windows of a partition that are at most this many offsets apart are read as one window.
 NEARBY = 500
-# A read fails if the log has ended below the window's end for this many seconds: a high watermark can lag for a moment.
+# A read fails if the log has ended below the window's end for this many seconds; a high watermark can lag for a moment.
 ENDED_SECONDS = 5.0
 CONSUMER_SETTINGS = {
     "group.id": "switchback-translate-offsets",
@@ -31,8 +34,8 @@ CONSUMER_SETTINGS = {
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 10,
     "fetch.error.backoff.ms": 50,
-    # By default librdkafka waits a second before it refills a queue that was full: that reads a whole log at a fifth of
-    # the speed.
+    # By default librdkafka waits a second before it refills a queue that was full, and so reads a whole log at a fifth
+    # of the speed.
     "fetch.queue.backoff.ms": 5,
     "queued.min.messages": 20_000,
     "fetch.message.max.bytes": 262_144,
@@ -58,17 +61,17 @@ PASSING = {
     KafkaError.NETWORK_EXCEPTION,
 }
 
-#: Records and bytes that a window buffers before they are fingerprinted, whichever limit is reached first; and the
-#: number of windows that are fingerprinted together.
+#: Most records and most bytes that a window buffers before its records are fingerprinted (the limit reached first
+#: counts), and the number of windows that are fingerprinted together.
 RECORDS_HELD, BYTES_HELD, WINDOWS_AT_ONCE = 1_000, 1_000_000, 64
 
 
 class WindowUnreadable(RuntimeError):
-    """A range of a partition cannot be read; the message names cluster, partition and reason."""
+    """A partition's offset range cannot be read; the message names the cluster, the partition and the reason."""
 
 
 class KafkaAccess:
-    """Client settings of both clusters. They are sent to the workers inside a task and are never printed."""
+    """Client settings of source and target. Tasks carry these settings to the workers; no code prints them."""
 
     def __init__(self, source: Mapping[str, Any] | None, target: Mapping[str, Any]) -> None:
         self._settings = {SOURCE: dict(source or {}), TARGET: dict(target)}
@@ -77,19 +80,24 @@ class KafkaAccess:
         return "KafkaAccess(...)"
 
     def consumer(self, side: str, isolation: str) -> Consumer:
-        """Return a consumer of one cluster at an explicit isolation level."""
+        """Return a new consumer of cluster ``side`` (SOURCE or TARGET) whose isolation.level is ``isolation``.
+
+        Raises:
+            WindowUnreadable: librdkafka refuses the cluster's client settings.
+        """
         try:
             # librdkafka's own log lines quote settings: only exceptions are reported.
             return Consumer({**CONSUMER_SETTINGS, **self._settings[side], "isolation.level": isolation, "log_level": 2})
         except KafkaException as error:
             # librdkafka quotes the offending value, which may be a password.
             raise WindowUnreadable(
-                f"{side}: librdkafka refuses the client settings ({error.args[0].name()}); correct these settings"
+                f"{side}: librdkafka refuses the client settings ({error.args[0].name()}); compare the names and"
+                " values of these settings with librdkafka's list of configuration properties"
             ) from None
 
 
 class OpenWindow:
-    """The records of one read window that have been read so far."""
+    """Collects the records of one window; `offsets` has the offsets of the records read so far."""
 
     def __init__(self, window: ReadWindow) -> None:
         self.window = window
@@ -105,7 +113,7 @@ class OpenWindow:
         return self.offsets[-1] + 1 if self.offsets else self.window.start
 
     def end_seen(self, offset: int) -> bool:
-        """Store the offset at which the log ends now; return whether that is at or above the window's end."""
+        """Store the offset at which the log ends now; return whether this offset is at or above the window's end."""
         if self._ended is None or self._ended[0] != offset:
             self._ended = offset, time.monotonic()
         return offset >= self.window.end
@@ -117,7 +125,7 @@ class OpenWindow:
         return self._ended[0]
 
     def add(self, messages: list[Message]) -> bool:
-        """Add messages of this partition; return whether the last message is at or above the window's last offset."""
+        """Add records of the partition; return whether the last of them is at or above the window's last offset."""
         offsets: list[int] = list(map(Message.offset, messages))  # type: ignore[arg-type]  # each record has one
         first, last = bisect_left(offsets, self.window.start), bisect_left(offsets, self.window.end)
         self.offsets += offsets[first:last]
@@ -133,16 +141,16 @@ class OpenWindow:
             take_prints([self])
 
     def let_go(self) -> list[Message]:
-        """Empty the buffer and return the records that were in it."""
+        """Empty the buffer and return the records that were in the buffer."""
         buffered, self._held, self._bytes_held = self._held, [], 0
         return buffered
 
     def keep(self, prints: Prints) -> None:
-        """Add the fingerprints of the records that `let_go` returned last."""
+        """Store the fingerprints of the records that `let_go` returned last."""
         self._prints.append(prints)
 
     def records(self) -> Records:
-        """Return offsets and fingerprints of all records read."""
+        """Return offsets and fingerprints of all records read so far, in offset order."""
         take_prints([self])
         return Records(
             np.array(self.offsets, np.int64), *(np.concatenate(columns) for columns in zip(NO_PRINTS, *self._prints))
@@ -150,7 +158,7 @@ class OpenWindow:
 
 
 def take_prints(windows: list[OpenWindow]) -> None:
-    """Fingerprint the buffered records of all windows in one call: a call per small window would take too long."""
+    """Fingerprint the buffered records of all windows together, because a call per small window takes too long."""
     buffered = [window.let_go() for window in windows]
     counts, messages = list(map(len, buffered)), list(chain.from_iterable(buffered))
     if not messages:
@@ -179,7 +187,7 @@ def group_windows(windows: list[OpenWindow]) -> Iterator[list[OpenWindow]]:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Suspend garbage collection: it would spend a third of the time on scanning messages, which have no cycles."""
+    """Suspend Python's garbage collector, which would spend a third of the time on scanning Kafka messages."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -190,7 +198,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 class WindowReader:
-    """Reads offset ranges of many partitions at once, with one consumer per cluster, until every range is complete."""
+    """Reads windows of many partitions at once, with one consumer per cluster, until every window is complete."""
 
     #: The class that collects a window's records.
     opened = OpenWindow
@@ -209,10 +217,10 @@ class WindowReader:
             consumer.close()
 
     def read(self, windows: list[ReadWindow]) -> list[Records]:
-        """Return the records of each offset range, in the order of ``windows``.
+        """Return offsets and fingerprints of the records of each window, in the order of ``windows``.
 
         Raises:
-            WindowUnreadable: a range cannot be read.
+            WindowUnreadable: a window cannot be read to its end, or not before the job's deadline.
         """
         received: dict[ReadWindow, Records] = {}
         with without_garbage_collection():
@@ -276,7 +284,7 @@ class WindowReader:
         return self._consumers[side]
 
     def _check_existence(self, side: str, names: set[tuple[str, int]]) -> None:
-        """Raise WindowUnreadable if a partition does not exist, because librdkafka would wait for it without end."""
+        """Raise WindowUnreadable if a partition does not exist; librdkafka would wait for the partition forever."""
         if side not in self._partitions:
             try:
                 topics = (
@@ -284,7 +292,8 @@ class WindowReader:
                 )
             except KafkaException as error:
                 raise WindowUnreadable(
-                    f"{side}: no broker answers ({error.args[0].name()}); compare the bootstrap servers and the network"
+                    f"{side}: no broker answers ({error.args[0].name()}); compare bootstrap.servers and the login in"
+                    " the client settings with the brokers' listeners, and test the network from the Spark workers"
                 ) from None
             self._partitions[side] = {
                 (topic, partition) for topic, metadata in topics.items() for partition in metadata.partitions
@@ -292,7 +301,8 @@ class WindowReader:
         for topic, partition in sorted(names - self._partitions[side]):
             raise WindowUnreadable(
                 f"{side} {topic}-{partition}: the partition does not exist, or the client's user has no right to"
-                " describe the topic; grant DESCRIBE and READ, or find out which client deleted the topic"
+                " describe the topic; list the topic as an administrator: if the topic has the partition, grant the"
+                " client's user DESCRIBE and READ; if not, find out which client deleted the topic"
             )
 
     def _check_progress(self, side: str, pending: dict[tuple[str, int], OpenWindow]) -> None:
@@ -300,23 +310,23 @@ class WindowReader:
             end = window.ends_short()
             if end is not None:
                 raise WindowUnreadable(
-                    f"{side} {topic}-{partition}: the log ends at {end}, below {window.window.end}; find out whether"
-                    " the log was truncated or recreated"
+                    f"{side} {topic}-{partition}: the log ends at {end}, below {window.window.end}, the end of the"
+                    " offsets to read; find out whether the log was truncated (unclean leader election) or the topic"
+                    " recreated"
                 )
         if pending and time.monotonic() > self._deadline:
             (topic, partition), window = next(iter(pending.items()))
             raise WindowUnreadable(
                 f"{side} {topic}-{partition}: not read to offset {window.window.end} within"
                 f" {self._limits.deadline_seconds} s; reached offset {window.reached}; {len(pending)} partitions are"
-                " not read to their ends; find out why the brokers answer slowly"
+                " not read to their ends; compare the brokers' load and network throughput with normal operation"
             )
 
 
 def partition_runs(messages: list[Message], *more: list[Any]) -> Iterator[tuple[tuple[Any, ...], slice]]:
-    """Yield each run of adjacent messages with equal topic, partition and values in the columns ``more``.
+    """Yield each run of adjacent messages with the same topic, partition and values in the columns ``more``.
 
-    A run is a tuple of these equal values and a slice of the messages. Work per run, instead of per message, halves the
-    time.
+    A run is a tuple of these values and a slice of the messages. Work per run, instead of per message, halves the time.
     """
     columns: list[list[Any]] = [list(map(Message.topic, messages)), list(map(Message.partition, messages)), *more]
     starts = sorted({0, *chain.from_iterable(map(_change_rows, columns))}) if messages else []
@@ -332,24 +342,28 @@ def _change_rows(column: list[Any]) -> Iterator[int]:
 def _ends(
     side: str, name: tuple[str | None, int | None], messages: list[Message], window: OpenWindow | None
 ) -> list[int]:
-    """Return the log ends that error messages report; raise WindowUnreadable on a permanent error."""
+    """Return the log ends that end-of-log messages report; raise WindowUnreadable on an error that does not pass."""
     errors = [(message.offset(), error) for message in messages if (error := message.error()) is not None]
     if window is not None and any(error.code() == KafkaError._AUTO_OFFSET_RESET for _, error in errors):
         raise WindowUnreadable(
-            f"{side} {name[0]}-{name[1]}: offset {window.window.start} lies outside the log; find out whether the log"
-            " was truncated or recreated"
+            f"{side} {name[0]}-{name[1]}: offset {window.window.start} lies outside the log; if the log now starts"
+            " above this offset, a new try of the Airflow task reads the log start again; if the log ends below this"
+            " offset, find out whether the log was truncated or the topic recreated"
         )
     return [offset for offset, error in errors if _is_end(side, name, error) and offset is not None]
 
 
 def _is_end(side: str, name: tuple[str | None, int | None], error: KafkaError) -> bool:
-    """Return whether an error only marks a partition's end; raise WindowUnreadable on a permanent error."""
+    """Return whether an error only marks a partition's end; raise WindowUnreadable if the error does not pass."""
     if error.code() == KafkaError._PARTITION_EOF:
         return True
     if error.code() in HARMLESS or error.code() in PASSING or (error.retriable() and not error.fatal()):
         return False
     place = f"{side} {name[0]}-{name[1]}" if name[0] else side
-    raise WindowUnreadable(f"{place}: {error.name()}")
+    raise WindowUnreadable(
+        f"{place}: the read failed with {error.name()}; if this Kafka error is about rights, grant the client's user"
+        " READ and DESCRIBE on the topic, else find the error in the brokers' logs"
+    )
 
 
 def window_waves(windows: list[ReadWindow]) -> list[list[ReadWindow]]:

@@ -122,7 +122,9 @@ def test_a_failure_is_one_clear_line_without_secrets(
     assert done.returncode != 0
     # spark-submit hands a Python driver's stderr on to its own stdout.
     assert done.stdout.strip().splitlines()[-1] == (
-        "ERROR target orders-0: offset 4973 lies outside the log; find out whether the log was truncated or recreated"
+        "ERROR target orders-0: offset 4973 lies outside the log; if the log now starts above this offset, a new try of"
+        " the Airflow task reads the log start again; if the log ends below this offset, find out whether the log was"
+        " truncated or the topic recreated"
     )
     assert "hunter2" not in done.stderr + done.stdout
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("out")]
