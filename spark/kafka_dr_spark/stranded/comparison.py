@@ -1,6 +1,6 @@
 """Compare, by content, a partition's log on the source (the returned cluster) with its log on the target.
 
-A row is the index of a record among the records read of one log.
+A row is the index of a record among the records read of one log. A code is a number that stands for a record's content.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _BASE = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Places(NamedTuple):
-    """The target rows at which copies of the source's records can be.
+    """The target rows at which copies of the source's records can lie.
 
     Attributes:
-        lowest: per source record the first target row at which a copy can be.
+        lowest: per source record the first target row at which a copy of it can lie.
         unambiguous: per source record whether all target rows from its lowest row on are copies of records that the
             source still holds; otherwise a copy of a deleted record of the same content may be among them.
-        counted: whether neither log has deleted records: if so, all copies from the lowest row on count, else only the
+        counted: whether neither log has deleted records; then all copies from the lowest row on count, else only the
             last copy.
     """
 
@@ -42,14 +42,14 @@ class ComparedRecords:
         self._distinct, self._contents = (int(np.max(some, initial=-1)) + 1 for some in (self._mine, codes))
 
     def beginning(self, stated: int, places: Places, source_cut: bool) -> tuple[int, int]:
-        """Return two counts of the source's first records: certainly replicated, and regarded as replicated.
+        """Return how many of the source's first records are certainly replicated, and how many count as replicated.
 
         The second count adds the next source records, as many as directly follow, on the target, a copy of the last
         certainly replicated record; these target records may be repeats of other source records.
 
         Args:
             stated: source offset below which all records were replicated.
-            places: where copies of the source's records can be.
+            places: the target rows at which copies of the source's records can lie.
             source_cut: whether the target may hold copies of records that the source has deleted, so that recurring
                 contents prove nothing.
         """
@@ -61,7 +61,7 @@ class ComparedRecords:
         return certain, certain + longest_run(self._mine[certain:], self._others, copies + 1)
 
     def _last_certain_row(self, places: Places, source_cut: bool) -> int:
-        """Return the last source row whose content is on the target and in no earlier source row; -1 if none is."""
+        """Return the last source row whose content is on the target and in no earlier source row; -1 without one."""
         first_rows, last_rows = np.full(self._contents, -1), np.full(self._contents, -1)
         last_rows[self._others] = np.arange(len(self._others))
         first_rows[self._others[::-1]] = np.arange(len(self._others))[::-1]
@@ -92,7 +92,7 @@ class ComparedRecords:
         return np.append(0, np.cumsum(earlier < np.bincount(self._others, minlength=self._contents)[self._mine]))
 
     def alike(self, place: int) -> bool:
-        """Return whether the source record at row ``place`` has the content of some target record."""
+        """Return whether the source record at row ``place`` has the content of any target record read."""
         return bool(np.isin(self._mine[place : place + 1], self._others).any())
 
     def missing(self, begin: int) -> Mask:

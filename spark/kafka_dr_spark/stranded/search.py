@@ -15,7 +15,8 @@ Invariants:
 4. Connect's stored offsets and offset syncs count only if the source holds every content of the target, because a
    source that lost its newest records may have other records at these offsets.
 
-In doubt a record is listed as stranded, and `exact` is False, because a record that is not listed would be lost.
+In doubt a record is listed as stranded, and `exact` is False, because a record that is not listed would be lost. A
+`Search` is a generator: it yields offset ranges to read, is sent their records, and returns what its docstring says.
 """
 
 from __future__ import annotations
@@ -38,9 +39,20 @@ _NONE = NONE_KEPT = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Returned:
-    """Input on a returned cluster's partition besides its bounds; fields as in the schema ``returned``.
+    """What the job's input states of one partition of the returned cluster (the source) besides its log bounds.
 
-    ``kept`` has the offsets of stranded records that earlier failbacks left in place.
+    Attributes:
+        source_from: source offset; copies of the records from this offset on lie at or above ``target_from``.
+        target_from: target offset at or above which MirrorMaker 2 wrote only copies of records from ``source_from`` on.
+        proven_end: source offset below which all records were proven to be on the target; None if nothing was proven.
+        replicated: last replicated offset that Connect stores; None if there is none or the offset was not read.
+        stable_end: the source's last stable offset now.
+        target_end: the target's log end now; None if the target lacks the partition.
+        copied_back: whether the source's log holds copies of the target's topic under a prefixed name, to be deleted.
+        decided_to: source offset below which records are copies of the target's, or an earlier failback decided on them.
+        deleted_to: the source's log end now if the topic will be recreated, else None.
+        written_from: target offset at or above which clients' records can lie; None if the target lacks the partition.
+        kept: source offsets of stranded records that earlier failbacks left on the source.
     """
 
     topic: str
@@ -67,7 +79,7 @@ class StrandedRecords:
         missing: offsets of stranded records below `from_offset`.
         older: offsets of records that were replicated, or were copied from the target, and are no longer on the target;
             empty if not requested.
-        lacking: number of target records that the source no longer holds.
+        lacking: number of replicated records on the target that the source no longer holds.
         exact: whether it is certain that no listed record was ever replicated.
         rest: number of records read from `from_offset` on; None if they were not read.
         settled: whether reading more of the logs would change nothing.
@@ -85,16 +97,16 @@ class StrandedRecords:
 
     @property
     def frontier(self) -> int:
-        """The source offset of the first stranded record below `from_offset`; `from_offset` without such a record."""
+        """The source offset of the first stranded record: `from_offset`, or that of a stranded record below."""
         return min(self.from_offset, int(self.missing[0])) if len(self.missing) else self.from_offset
 
 
 class Certain(NamedTuple):
-    """Two source offsets below which all records are replicated.
+    """Two source offsets: all records below each of them are replicated, by proof or by statement.
 
     Attributes:
         proven: the offset that was proven when clients left the source.
-        stated: the offset that MirrorMaker 2 states, or the proven offset.
+        stated: the offset that MirrorMaker 2's offset syncs and Connect state, or the proven offset.
     """
 
     proven: int
@@ -120,7 +132,7 @@ class LogSpan(NamedTuple):
 
 
 def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
-    """Return the stranded records of a partition.
+    """Return the `StrandedRecords` of a partition, found by comparing the logs of both clusters.
 
     Args:
         case: its cut-off is the source's log end before the flow back wrote to the source, its boundary the target's
@@ -149,7 +161,7 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
 
 
 def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
-    """Return the stranded records below the cut-off, where the flow back has not written to the source."""
+    """Return the `StrandedRecords` below the cut-off, where the flow back has not written to the source."""
     begin = min(max(case.bounds.source_start, known.source_from, known.decided_to), case.bounds.cut_off)
     if not both_known(case):
         return StrandedRecords(begin, evidence="the target does not have this partition")
@@ -199,10 +211,10 @@ def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) 
 
 
 def _uncompared(case: Case, certain: Certain) -> Search:
-    """Return the stranded records if the logs are too long to compare: all records from one offset on, not exact.
+    """Return the `StrandedRecords` of logs too long to compare: all records from one source offset on, not exact.
 
-    This offset is the lower of two: the stated offset, and the offset after the newest pair of two equal records (0
-    without such a pair). It is never below the proven offset.
+    This offset is the lower of the stated offset and the offset after the newest offset sync whose two records are
+    equal (0 without such an offset sync), but never below the proven offset.
     """
     index = yield from proven_floor(case, case.pairs, len(case.pairs) - 1)
     confirmed = 0 if index < 0 else int(case.pairs.upstream[index]) + 1
@@ -227,7 +239,7 @@ def stated_by_others(case: FullCase, known: Returned) -> int:
 
 
 def narrow_span(case: FullCase, known: Returned, first: int) -> list[LogSpan]:
-    """Return the smallest span that is enough to compare; [] without a sample before the last replicated record.
+    """Return the smallest span to compare, in a list; [] without a sample before the last replicated record.
 
     The last replicated record is at source offset ``first`` - 1. The span begins at the newest sample before this
     record and contains the record's copy: a source that has lost its newest records has no record of that content.
@@ -243,7 +255,7 @@ def narrow_span(case: FullCase, known: Returned, first: int) -> list[LogSpan]:
 
 
 def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, whole: bool) -> Search:
-    """Read a span of both logs and return the stranded records of the span; None if the read limit is too small."""
+    """Read a span of both logs and return its `StrandedRecords`; None if the span exceeds the read limit."""
     bounds, committed = case.bounds, case.limits.isolation == "read_committed"
     end = min(bounds.cut_off, known.stable_end) if committed else bounds.cut_off
     if not case.may_read(SOURCE, max(end - span.source, 0)) or not case.may_read(
@@ -294,7 +306,7 @@ def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, 
 
 
 def _places(case: Case, span: LogSpan, both: ComparedRecords) -> Places:
-    """Return where copies of the source's records can be.
+    """Return the target rows at which copies of the source's records can lie.
 
     If the source has deleted no records, at least as many target rows lie before a record's copy as earlier source
     records have copies in the span. If the source has deleted records, a record's copies lie at or above the target's
@@ -336,8 +348,8 @@ def _comparison_evidence(both: ComparedRecords, certain: int, replicated: int) -
 def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing: Mask) -> Search:
     """Return a mask of source records whose copies the target's log cleaner cannot have removed.
 
-    These are the last values of keys, except of keys that clients have written on the target since. If clients' records
-    exceed the read limit, no key is excepted.
+    These are the last values of keys, except of keys that clients have written on the target after the boundary. If
+    clients' records exceed the read limit, no key is excepted.
     """
     newest, start, end = (
         last_of_key(ours) & ~ours.tombstone,

@@ -34,7 +34,7 @@ _SUMMARY = "stranded_summary"
 
 
 class SearchTask:
-    """Search the partitions of one Spark task. Instances, with the client settings, are sent to the workers."""
+    """Searches one Spark task's partitions for stranded records. Instances, with client settings, go to workers."""
 
     def __init__(
         self,
@@ -51,7 +51,8 @@ class SearchTask:
             returned: rows of returned.parquet and kept.parquet, by partition.
             limits: read limits.
             access: client settings of both clusters.
-            folder: folder to whose subfolders records are written; all workers and the driver must have access to it.
+            folder: folder with the subfolders stranded, uncommitted and older, to which records are written; all
+                workers and the driver must have access to this folder.
         """
         self._bounds, self._returned, self._limits, self._access, self._folder = (
             bounds,
@@ -62,7 +63,7 @@ class SearchTask:
         )
 
     def __call__(self, part: tuple[list[Key], bytes]) -> bytes:
-        """Return the packed rows of `output_schema` for partitions and their packed `TAGGED` rows."""
+        """Return the packed output rows (columns `output_schema`) for partitions and their packed input rows."""
         keys, packed = part
         return pack_table(self.search(keys, split_by_partition(unpack_table(packed))))
 
@@ -84,11 +85,11 @@ class SearchTask:
 
     @property
     def _uncommitted_limits(self) -> Limits:
-        """The job's limits, changed so that uncommitted records are listed, too, even if they are never mirrored."""
+        """The job's read limits with isolation read_uncommitted, because uncommitted records are listed, too."""
         return replace(self._limits, isolation="read_uncommitted")
 
     def _listed(self, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
-        """Write the stranded records; return by partition the figures of its file, for partitions that have any."""
+        """Write the stranded records to files; return by partition its file's figures, if it has stranded records."""
         windows = {
             key: listed_window
             for key, records in stranded.items()
@@ -106,7 +107,7 @@ class SearchTask:
         }
 
     def _older(self, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
-        """Write the records no longer on the target; return by partition the figures of its file, if it has any."""
+        """Write records that the target no longer has to files; return by partition its file's figures, if any."""
         windows = {
             key: ReadWindow(SOURCE, *key, int(records.older[0]), int(records.older[-1]) + 1)
             for key, records in stranded.items()
@@ -146,7 +147,7 @@ def weight_of(bounds: SourceBounds, known: Returned) -> int:
 
 
 def stranded_window(key: Key, stranded: StrandedRecords, bounds: SourceBounds) -> ReadWindow | None:
-    """Return the source range that holds all stranded records of a partition; None if it certainly has none."""
+    """Return the source range that holds all stranded records of a partition; None if there are certainly none."""
     last = int(stranded.missing[-1]) + 1 if len(stranded.missing) else 0
     window = ReadWindow(SOURCE, *key, stranded.frontier, last if stranded.rest == 0 else bounds.cut_off)
     return window if window.start < window.end else None
@@ -163,7 +164,7 @@ def output_schema() -> pa.Schema:
 def row_of(
     key: Key, case: Case, stranded: StrandedRecords, listed: dict[str, Any], older: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a partition's row in the columns of `output_schema`."""
+    """Return a partition's row in the columns of `output_schema`, from its search and its written files' figures."""
     row = {
         name: listed.get(name)
         for name in (
@@ -209,7 +210,7 @@ def write_findings(made: Iterable[bytes], folder: Path) -> pa.Table:
 
 
 def summarise_stranded(rows: pa.Table, input_digest: str) -> dict[str, Any]:
-    """Return the summary of all rows: digests, counts, times and records read."""
+    """Return the content of summary.json: digests, counts, first and last timestamp (ms), and records read."""
     digested = rows.select([name for name in column_names(_SUMMARY) if name not in _PLACES])
     return {
         "digest": rows_digest(digested),
