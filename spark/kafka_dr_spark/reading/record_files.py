@@ -251,7 +251,7 @@ def list_stranded(
     stable_ends: Mapping[ReadWindow, int | None],
     chosen: Mapping[ReadWindow, Chosen] | None = None,
 ) -> dict[ReadWindow, dict[str, Any]]:
-    """Write the records of source ranges to files, and lists of the uncommitted records of the ranges to other files.
+    """Write the records of source ranges to files, and lists of these ranges' uncommitted records to other files.
 
     Return by range the figures of its files: records, bytes, first and last timestamp (milliseconds since 1970),
     numbers of aborted and undecided records, names and SHA-256.

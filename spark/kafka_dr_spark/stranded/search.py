@@ -49,7 +49,7 @@ class Returned:
         stable_end: the source's last stable offset now.
         target_end: the target's log end now; None if the target lacks the partition.
         copied_back: whether the source's log holds copies of the target's topic under a prefixed name, to be deleted.
-        decided_to: source offset below which records are copies of the target's, or an earlier failback decided on them.
+        decided_to: source offset below which records are copies, or were decided on by an earlier failback.
         deleted_to: the source's log end now if the topic will be recreated, else None.
         written_from: target offset at or above which clients' records can lie; None if the target lacks the partition.
         kept: source offsets of stranded records that earlier failbacks left on the source.

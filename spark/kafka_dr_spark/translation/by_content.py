@@ -8,6 +8,8 @@ Invariants:
    the anchor.
 3. The target is read downwards until every source record is matched, or down to a lower pair of two equal records or
    the target's log start: a source record without a match is then not on the target.
+
+A `Search` is a generator: it yields offset ranges to read, is sent their records, and returns what its docstring says.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCa
 
 
 def proven_floor(case: Case, pairs: Pairs, index: int) -> Search:
-    """Return the index of the nearest pair at or below ``index`` whose two records are equal; -1 if there is none."""
+    """Return the index of the nearest pair at or below ``index`` whose two records are equal; -1 without one."""
     while index >= 0:
         candidates = range(index, max(index - 4, -1), -1)
         offsets = [(int(pairs.upstream[i]), int(pairs.downstream[i])) for i in candidates]
@@ -46,7 +48,7 @@ def proven_floor(case: Case, pairs: Pairs, index: int) -> Search:
 
 
 def proven_pairs(case: Case, indexes: Ints) -> Search:
-    """Return the pairs at ``indexes`` whose two records are equal."""
+    """Return those of the case's pairs at ``indexes`` whose two records, read from both clusters, are equal."""
     candidates = case.pairs.only(indexes)
     offsets = list(zip(candidates.upstream.tolist(), candidates.downstream.tolist()))
     windows = [case.window(SOURCE, u, u + 1) for u, _ in offsets] + [case.window(TARGET, d, d + 1) for _, d in offsets]
@@ -59,7 +61,7 @@ def proven_pairs(case: Case, indexes: Ints) -> Search:
 
 
 class LogRange:
-    """Translates positions of one partition by reading one range of both logs."""
+    """Translates source positions of one partition by reading one range of both logs and matching the records."""
 
     def __init__(self, case: FullCase, positions: Ints, top: int) -> None:
         """Store the positions (ascending) and the upper anchor below which they lie.
@@ -90,7 +92,7 @@ class LogRange:
         return int(self.pairs.upstream[top]) + 1, int(self.pairs.downstream[top]) + 1
 
     def view(self) -> Records:
-        """Return the source records below the upper anchor, the anchor's own record included."""
+        """Return the source records from the lowest position up to and including the upper anchor's record."""
         return self.source.between(self.lowest, self.upper(self.top)[0])
 
     def settle(self) -> Search:
@@ -188,9 +190,9 @@ class LogRange:
         return gone_on_source or gone_on_target
 
     def _newest_is_matched(self) -> bool:
-        """Return whether any source record from the highest position up to the anchor has a copy on the target.
+        """Return whether any source record from the highest position up to the upper anchor has a copy on the target.
 
-        False, for example, if compaction has removed all these copies. Always True if the anchor is the logs' ends.
+        False, for example, if compaction has removed all these copies. Always True for an anchor at the logs' ends.
         """
         first = np.searchsorted(self.view().offsets, self.positions[-1])
         return self.at_the_end or bool((self.matched[first:] != ABSENT).any())
@@ -241,7 +243,7 @@ class LogRange:
         return self.target.size() - np.searchsorted(self.target.offsets, targets)
 
     def _missing(self, view: Records) -> tuple[Mask, Mask]:
-        """Return two masks of source records without a copy on the target.
+        """Return two masks of source records without a copy on the target: missing, and deleted by retention.
 
         The first marks records that are missing on the target, the second records whose copies retention has deleted.
         """
@@ -284,10 +286,10 @@ class LogRange:
 
 
 def report_missing(case: Case, view: Records, hole: Mask, cut: Mask) -> None:
-    """Add two findings to a case: missing source records, and source records whose copies retention has deleted.
+    """Add to a case's findings the missing source records, and those whose copies retention has deleted.
 
     Args:
-        case: gets one finding in ``holes`` and one in ``cut``, unless the mask is empty.
+        case: gets one finding in ``holes`` and one in ``cut``, each unless its mask marks no record.
         view: source records.
         hole: mask of records that must be on the target but are missing.
         cut: mask of records whose copies the target's retention has deleted.
@@ -303,7 +305,7 @@ def report_missing(case: Case, view: Records, hole: Mask, cut: Mask) -> None:
 
 
 def refuse_hole(case: Case, view: Records, row: int) -> Answer:
-    """Return the refusal for a position at or below the source record of a row, which is missing on the target."""
+    """Return the refusal for a position at or below the source record at ``row``, which the target lacks."""
     subject = (
         "unread record"
         if case.bounds.drained or case.segment.closed
@@ -313,7 +315,7 @@ def refuse_hole(case: Case, view: Records, row: int) -> Answer:
 
 
 def raised_over(case: Case, cut: int) -> str | None:
-    """Return a note that a group skips ``cut`` unread records, whose copies retention deleted; None if ``cut`` is 0."""
+    """Return a note that a group skips ``cut`` unread records whose copies retention deleted; None if 0."""
     return (
         f"raised to the target's log start {case.bounds.target_start}: {cut} unread records are older" if cut else None
     )

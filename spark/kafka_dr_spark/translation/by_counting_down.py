@@ -1,4 +1,4 @@
-"""Count positions down from a content pair by the target's records alone; safe by decisions/0008.
+"""Translate positions by counting target records down from a content pair; safe by decisions/0008.
 
 In a content pair (u, d) of the flight recorder the target record d comes from a source record o at or below u. A sample
 (E, D, N) holds the source's log end E, the target's log end D and the last replicated offset N that Connect had stored.
@@ -19,7 +19,8 @@ Invariants:
    many new records lead to d'.
 
 Gaps on the source, recurring contents and repeats can only make t lie lower. Danger: records of another writer on the
-target would make t lie higher.
+target would make t lie higher. A `Search` is a generator: it yields offset
+ranges to read, is sent their records, and returns what its docstring says.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Span = tuple[int, int]
 
 
 class Count(NamedTuple):
-    """One position to translate by counting down.
+    """One position to translate by counting down from a pair.
 
     Attributes:
         row: index of the position among the positions to translate.
@@ -52,7 +53,7 @@ class Count(NamedTuple):
 
 
 def counted_down(case: Case, positions: Ints, above: Ints, targets: Ints) -> Search:
-    """Return target offset and evidence, by row of ``positions``, where counting down gives more than ``targets``.
+    """Return by row of ``positions`` a target offset and its evidence, where counting down exceeds ``targets``.
 
     Args:
         positions: ascending source positions.
@@ -102,7 +103,8 @@ class New:
         The new records are counted up to and including the first record of the range with that content.
 
         Returns:
-            `start`, where the range begins, if the range has no more than `count`; None if no record is at `offset`.
+            `start`, where the range begins, if no more than `count` new records lead to that content; None if no record
+            of the range is at `offset`.
         """
         at = int(np.searchsorted(self._records.offsets, offset))
         if at == self._records.size() or self._records.offsets[at] != offset:
@@ -112,7 +114,7 @@ class New:
 
 
 def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Count]:
-    """Return the positions for which counting down from a content pair can give more than ``targets``."""
+    """Return the positions for which counting down from a content pair can give a target offset above ``targets``."""
     pairs, floors = case.pairs, case.floors
     if case.bounds.other_writer or not len(pairs) or not len(floors):
         return []
@@ -135,7 +137,7 @@ def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Cou
 
 
 def _spans(case: Case, wanted: dict[int, Span]) -> list[tuple[list[int], Span]]:
-    """Return the target ranges to read, each with the indices of its pairs.
+    """Return the target offset ranges to read, each with the indices of the pairs from which it is counted down.
 
     Newer pairs come first, overlapping ranges are merged, and ranges beyond the read limit are left out.
     """

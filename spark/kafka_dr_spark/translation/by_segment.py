@@ -44,9 +44,8 @@ def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segmen
     segments = tuple(numbered[number] for number in sorted(numbered))
     if sorted(numbered) != list(range(len(segments))) or segments[-1].closed or segments[-1].copied_back:
         raise ContractBroken(
-            f"segments: the segments of {key[0]}-{key[1]} must be numbered from 0, and the last one must be open and"
-            " copied"
-            " from the source"
+            f"segments: the segments of {key[0]}-{key[1]} must be numbered from 0 without gaps, and the last segment"
+            " must have no end and be copied from the source"
         )
     ends = (0, 0)
     for number, segment in enumerate(segments):
@@ -63,14 +62,14 @@ def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segmen
         ):
             raise ContractBroken(
                 f"segments: segment {number} of {key[0]}-{key[1]} must begin at or above the end of the segment before"
-                f" it and end at or above its begin, and only the last segment has no end: {segment}"
+                f" it and end at or above its begin, and only the last segment can have no end: {segment}"
             )
         ends = end, target_end
     return segments
 
 
 def bounds_within(bounds: TargetBounds, segment: Segment) -> TargetBounds:
-    """Return the bounds of one segment, within the bounds of both whole logs.
+    """Return the log bounds of one segment: the whole logs' bounds, narrowed to the segment on both clusters.
 
     A closed segment is complete, but not drained, because MirrorMaker 2's last run may have ended before it reached the
     segment's end.
@@ -145,7 +144,7 @@ class Partition:
 
         Args:
             positions: source positions.
-            found: per case, in the order of `cases`, its answers by position.
+            found: per case, in the order in which `cases` returns the cases, its answers by position.
         """
         whole = self.whole
         if not self.parts or not target_known(whole):
@@ -203,7 +202,7 @@ class Partition:
         return numbers, np.minimum(first_available(self.whole, positions), ends[numbers])
 
     def _contradiction(self) -> str | None:
-        """Return why the newest segment cannot be one of the present logs; None if it can."""
+        """Return why the newest segment cannot belong to the present logs; None if no offset contradicts the logs."""
         bounds, newest = self.whole.bounds, self.parts[-1].segment
         for side, begin, end in (
             ("source", newest.source_from, bounds.cut_off),
@@ -232,8 +231,8 @@ class Partition:
     def _answer(self, whole: TargetBounds, number: int, position: int, case_answer: Answer | None) -> Answer:
         """Return the answer for a position in segment ``number``; ``case_answer`` is the answer of the segment's case.
 
-        If that is None, the answer is the segment's begin on the target. The target position is never below the
-        target's log start.
+        If ``case_answer`` is None, the answer is the segment's begin on the target. The target position is never below
+        the target's log start.
         """
         bounds, end = self.parts[number].bounds, self.parts[number].segment.source_to
         size = bounds.boundary - bounds.target_start
@@ -258,6 +257,7 @@ def partition_of(whole: Case, segments: tuple[Segment, ...], syncs: Syncs, syncs
 
     Args:
         whole: the case of both logs.
+        segments: the partition's segments, oldest first.
         syncs: offset syncs of the flow from source to target.
         syncs_back: offset syncs of the flow from target to source.
     """

@@ -16,7 +16,16 @@ SOURCE, TARGET = "source", "target"
 
 
 class Answer(NamedTuple):
-    """A group's position on the target and how certain this position is; fields as in the ``translation`` schema."""
+    """A group's position on the target, and how certain this position is.
+
+    Attributes:
+        target_position: next target offset that the group will read; None for a refusal.
+        class_: translation class: END, SYNC, CONTENT, NEAREST, POLICY or REFUSED.
+        exact: whether this is certainly the highest target offset at or above which all unread records have copies.
+        bound: most records that the group gets again; None if unknown.
+        evidence: what the position was determined from, or the reason for a refusal.
+        clamped: note that a position was raised or that records are skipped; None without a note.
+    """
 
     target_position: int | None
     class_: str
@@ -50,7 +59,7 @@ Search = Generator[list[ReadWindow], list[Records], Any]
 
 
 def refused_answer(reason: str) -> Answer:
-    """Return an answer of class REFUSED: it has no target position, because a person must decide."""
+    """Return an answer of class REFUSED, without a target position, because a person must decide."""
     return Answer(None, "REFUSED", False, None, reason)
 
 
@@ -65,7 +74,7 @@ def noted_answer(answer: Answer, note: str) -> Answer:
 
 
 def by_policy(policy: str, bounds: LogBounds) -> Answer:
-    """Return the answer that a group's policy gives for a position that has no offset sync and no readable source."""
+    """Return the answer by the group's policy (earliest, boundary, fail) for a position without any other answer."""
     start, end = bounds.target_start, bounds.boundary
     if policy == "earliest" and start is not None and end is not None:
         size = end - start
@@ -79,7 +88,21 @@ def by_policy(policy: str, bounds: LogBounds) -> Answer:
 
 @dataclass
 class Limits:
-    """Read limits of a job; fields as in the ``job`` schema."""
+    """Read limits and other settings of a job, from job.json.
+
+    Attributes:
+        isolation: isolation level at which MirrorMaker 2 reads the source.
+        source_readable: whether the job reads the source.
+        content_limit: most records to read per partition and cluster.
+        target_isolation: isolation level at which the job reads the target.
+        reach: a longer range (in offsets) between two pairs, equally long on both clusters, hides no restart.
+        near: positions at most this many offsets below the cut-off are matched from both logs' ends downwards.
+        deadline_seconds: most seconds that one Spark task reads.
+        rows_per_read: most records that one read of a consumer returns.
+        source_final: whether no client writes on the source any more; the cut-off is then its last log end.
+        only_mirrored: whether the target's logs, as far as is recorded, hold only records that the flow mirrored.
+        whole: whether the search for stranded records also lists replicated records that are no longer on the target.
+    """
 
     isolation: str = "read_uncommitted"
     source_readable: bool = True
@@ -100,7 +123,7 @@ class Case:
 
     Attributes:
         bounds: log starts and ends on both clusters; of the segment if only a segment is translated.
-        pairs: usable offset syncs.
+        pairs: usable offset syncs; without a readable source also content pairs, if positions are translated.
         limits: read limits of the job.
         floors: log ends of both clusters as the flight recorder sampled them, for a source that cannot be read.
         segment: the segment to translate.
@@ -163,7 +186,7 @@ class Case:
         return parts
 
     def may_read(self, side: str, count: int) -> bool:
-        """Deduct ``count`` offsets from a cluster's read budget; return False if the budget is too small."""
+        """Deduct ``count`` offsets from what may still be read of a cluster; return False if that is too little."""
         if count > self.left[side]:
             return False
         self.left[side] -= count
@@ -171,7 +194,7 @@ class Case:
 
 
 class SourceCase(Case):
-    """A case whose bounds state the source's log start and cut-off."""
+    """A case whose log start and cut-off on the source are not None."""
 
     bounds: SourceBounds
 
@@ -183,13 +206,13 @@ class TargetCase(Case):
 
 
 class FullCase(SourceCase, TargetCase):
-    """A case whose bounds state the log starts and ends of both clusters."""
+    """A case whose log starts and log ends are not None, on both clusters."""
 
     bounds: FullBounds
 
 
 def source_known(case: Case) -> TypeGuard[SourceCase]:
-    """Return whether a case's bounds state the source's log start and cut-off."""
+    """Return whether a case's log start and cut-off on the source are not None."""
     return case.bounds.source_start is not None and case.bounds.cut_off is not None
 
 
@@ -199,5 +222,5 @@ def target_known(case: Case) -> TypeGuard[TargetCase]:
 
 
 def both_known(case: Case) -> TypeGuard[FullCase]:
-    """Return whether a case's bounds state the log starts and ends of both clusters."""
+    """Return whether a case's log starts and log ends are not None, on both clusters."""
     return source_known(case) and target_known(case)

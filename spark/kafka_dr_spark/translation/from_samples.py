@@ -9,6 +9,8 @@ Invariants:
 2. Source records above u were first mirrored after u. So none of their copies lies at or below the first copy of u, and
    this first copy lies at or above every floor with E <= u. Another record with the content of u can only make the
    first copy that is found lie lower.
+
+A `Search` is a generator: it yields offset ranges to read, is sent their records, and returns what its docstring says.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def from_floors(case: TargetCase, positions: Ints) -> Search:
     """Return one answer per position (ascending), at the highest of three target offsets.
 
     The three are the first copy of the record of the nearest pair below, the D of the newest floor below, and the
-    offset counted down from a pair above. An answer is None if the partition has neither a pair nor a floor for it.
+    offset counted down from a pair above. An answer is None if the partition has no pair at all and no floor at
+    or below the position.
     """
     below = pair_below(case.pairs, positions)
     copies = yield from _first_copies(case, [int(index) for index in np.unique(below) if index >= 0])
@@ -43,7 +46,7 @@ def from_floors(case: TargetCase, positions: Ints) -> Search:
 
 
 def _first_copies(case: Case, indexes: list[int]) -> Search:
-    """Return, by index of a pair, the target offset of the first copy of the pair's record.
+    """Return by index of a pair (u, d) the target offset of the first copy of the record at source offset u.
 
     The target is read from the floor below the pair on. A pair is left out if the target's records from this floor to
     the pair are deleted or too many to read.
@@ -65,7 +68,8 @@ def _first_copies(case: Case, indexes: list[int]) -> Search:
 def _placed(case: TargetCase, index: int, copy: int | None, position: int) -> tuple[int, str] | None:
     """Return the target offset for a position, from a pair's first copy or from the floor, and its evidence.
 
-    The higher offset counts; the target's log start is returned if neither is higher. None without any pair and floor.
+    The higher offset counts; the target's log start is returned if neither is higher. None if the partition has no pair
+    and no floor at or below the position.
     """
     bounds, floor = case.bounds, case.floors.below(position)
     if index < 0 and floor is None and not len(case.pairs):

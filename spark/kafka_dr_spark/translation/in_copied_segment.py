@@ -16,6 +16,8 @@ Invariants:
 3. A cleaner on the source may remove a copy below a position and leave a repeat above the position, which the group has
    not read: then the copies below a position do not show which originals are reached.
 4. Retention on the source has the same effect for a position at the source's log start.
+
+A `Search` is a generator: it yields offset ranges to read, is sent their records, and returns what its docstring says.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, Case, FullCa
 
 
 def to_originals(case: FullCase, positions: Ints) -> Search:
-    """Return one answer per position (ascending): by content if the segment can be read on both clusters.
+    """Return one answer per source position (ascending), by content if both clusters' ranges can be read.
 
-    If not, the answers come from pairs and from counting the originals down.
+    If not, the answers come from pairs (copy, original) and from counting the originals down.
     """
     bounds, limits = case.bounds, case.limits
     target = case.window(TARGET, bounds.target_start, bounds.boundary)
@@ -53,7 +55,7 @@ def to_originals(case: FullCase, positions: Ints) -> Search:
 
 
 def _trusted(case: Case, positions: Ints) -> Search:
-    """Return those pairs next to the positions whose two records are equal; all pairs without a readable source."""
+    """Return the pairs next to the positions whose two records are equal; all pairs if the source is unreadable."""
     if not case.limits.source_readable:
         return case.pairs
     above = np.searchsorted(case.pairs.upstream, positions)

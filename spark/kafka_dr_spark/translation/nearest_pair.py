@@ -8,6 +8,8 @@ Invariants:
    end of its previous run: then only pairs before this restart count.
 2. A range between two pairs that has equal length on both clusters is assumed to hide no restart; any other range that
    is long enough to hide one raises the bound: the bound then reaches to the end of that range.
+
+A `Search` is a generator: it yields offset ranges to read, is sent their records, and returns what its docstring says.
 """
 
 from __future__ import annotations
@@ -61,12 +63,12 @@ def nearest_place(
     exact_pairs: bool = False,
     unique_from: int | None = None,
 ) -> tuple[int, int, str, str]:
-    """Return target position, bound, class and evidence that the pair ``index`` gives for a position.
+    """Return the target offset, bound (records), class and evidence that pair ``index`` gives for a position.
 
     Args:
         pairs: pairs of the partition.
-        bounds: bounds of the partition.
-        index: index of the last pair with u <= position; -1 if no pair has such a u, to return the target's log start.
+        bounds: log starts and log ends of the partition.
+        index: index of the last pair with u <= position; -1 if no pair has such a u: the target's log start counts.
         position: source position.
         exact_pairs: whether a pair at the position itself may give an exact answer, if no later range can hide a
             restart.
@@ -109,7 +111,7 @@ def last_undetected_restart_end(pairs: Pairs, bounds: TargetBounds, first: int) 
 
 
 def after_last_copy(case: FullCase) -> Search:
-    """Return the answer for a group that has read the whole source log, if the target's end alone proves nothing.
+    """Return the answer for a group that has read the whole source log, if the target's log end proves nothing.
 
     The target position is right after the last copy of the source's last record: the group then reads all records that
     another writer added to the target after this copy. The answer is a refusal if no such copy is found.
@@ -158,7 +160,7 @@ def _newest_record(case: FullCase) -> Search:
 
 
 def without_source(case: TargetCase, positions: Ints) -> Search:
-    """Return one answer per position (ascending) from pairs and target records alone.
+    """Return one answer per source position (ascending) from pairs and target records, without the source.
 
     If the partition has no pair, each answer is None, and the group's policy decides.
     """

@@ -31,12 +31,12 @@ from kafka_dr_spark.translation.in_copied_segment import to_originals
 from kafka_dr_spark.translation.nearest_pair import after_last_copy, nearest_pairs, without_source
 
 # Positions within `near` offsets of the cut-off are matched from the logs' ends downwards, not from a pair; this factor
-# widens `near` if the partition's bounds are not complete.
+# widens `near` if records may be missing on the target near the log's end (`complete` is False).
 NEAR_WHEN_INCOMPLETE = 50
 
 
 def answer_without_reading(case: Case, position: int) -> Answer | None:
-    """Return the answer that the logs' bounds alone give for a source position; None if pairs or records are needed."""
+    """Return the answer for a source position from log starts and ends alone; None if more must be read."""
     bounds = case.bounds
     if bounds.recreated:
         return refused_answer("the topic was recreated: its offset syncs belong to the older log")
@@ -53,7 +53,7 @@ def answer_without_reading(case: Case, position: int) -> Answer | None:
 
 
 def answers_without_reading(case: Case, positions: Ints) -> dict[int, Answer | None]:
-    """Return by position the result of `answer_without_reading`; faster than one call per position."""
+    """Return by source position the answer from log starts and ends alone; None if more must be read."""
     bounds, answers = case.bounds, dict.fromkeys(positions.tolist())
     outside = positions
     if bounds.target_exists and not bounds.recreated and bounds.cut_off is not None:
@@ -90,9 +90,10 @@ def plan_reads(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
 
 
 def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[Ints, int]]:
-    """Return those groups of `plan_reads` whose ranges the read limit allows, shortest first.
+    """Return those groups of positions whose source ranges the read limit allows, shortest range first.
 
-    Of a group whose range is too long, the positions nearest to its upper anchor are returned.
+    Of a group whose range is too long, the positions nearest to its upper anchor are returned. ``planned`` and the
+    result pair each group with the index of its upper anchor.
     """
     upstream = np.append(case.pairs.upstream, case.bounds.cut_off)
     budget, chosen = case.left["source"], []
@@ -105,7 +106,7 @@ def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[
 
 
 def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
-    """Return the searches that answer the positions (ascending), each with the positions that it answers.
+    """Return the searches that answer the source positions (ascending), each with the positions that it answers.
 
     [] if the target partition does not exist.
     """
@@ -162,7 +163,7 @@ def first_available(case: Case, positions: Ints) -> Ints:
 
 
 def note_raised(case: Case, position: int, answer: Answer) -> Answer:
-    """Return the answer, with a note if ``position`` is below the source's log start."""
+    """Return the answer, with a note in `clamped` if ``position`` is below the source's log start."""
     start = case.bounds.source_start
     if start is None or position >= start:
         return answer

@@ -80,7 +80,7 @@ def drive_searches(started: list[Search], read: Read) -> list[Any]:
 def translate_cases(
     cases: dict[tuple[Any, ...], tuple[Case, Ints]], read: Read
 ) -> dict[tuple[Any, ...], dict[int, Answer | None]]:
-    """Return by case the answer of each distinct position; None if the group's policy must decide."""
+    """Return by case the answer for each distinct source position; None if the group's policy must decide."""
     answers: dict[tuple[Any, ...], dict[int, Answer | None]] = {}
     started: list[tuple[tuple[Any, ...], Ints, Search]] = []
     for key, (case, positions) in cases.items():
@@ -96,7 +96,7 @@ def translate_cases(
 def translate_partitions(
     partitions: dict[Key, tuple[Partition, Ints]], read: Read
 ) -> dict[Key, dict[int, Answer | None]]:
-    """Return by partition the answer of each distinct position; None if the group's policy must decide."""
+    """Return by partition the answer for each distinct source position; None if the group's policy must decide."""
     cases = {key: partition.cases(positions) for key, (partition, positions) in partitions.items()}
     case_answers = translate_cases(
         {(*key, number): case for key, partition_cases in cases.items() for number, case in enumerate(partition_cases)},
@@ -134,7 +134,7 @@ def task_portions(weights: dict[Key, int], most: int) -> Iterator[list[Key]]:
 
 
 class PartitionTask:
-    """Translate the rows of one Spark task. Instances, with the client settings, are sent to the workers."""
+    """Translates the positions of one Spark task. Instances, with the client settings, are sent to the workers."""
 
     def __init__(
         self,
@@ -149,16 +149,17 @@ class PartitionTask:
             bounds: log starts and ends, by partition.
             limits: read limits.
             access: client settings of both clusters.
-            segments: segments by partition, oldest first; without partitions whose replication direction never changed.
+            segments: by partition its segments, oldest first; partitions whose replication direction never changed are
+                left out.
         """
         self._bounds, self._limits, self._access, self._segments = bounds, limits, access, segments or {}
 
     def __call__(self, packed: bytes) -> bytes:
-        """Return the packed rows of `output_schema` for packed `TAGGED` rows."""
+        """Return the packed output rows of the task (columns `output_schema`) for its packed input rows (`TAGGED`)."""
         return pack_table(self.translate(unpack_table(packed)))
 
     def translate(self, rows: pa.Table) -> pa.Table:
-        """Return the translation rows and report rows of `TAGGED` rows, for the partitions that have positions."""
+        """Return translation rows and report rows for input rows; partitions without positions are left out."""
         tables = {key: kinds for key, kinds in split_by_partition(rows).items() if len(kinds[POSITION])}
         with WindowReader(self._access, self._limits) as reader:
             finished = [batch for portion in self._portions(tables) for batch in self._translate(portion, reader.read)]
@@ -211,7 +212,7 @@ def _syncs(rows: TaskRows) -> Syncs:
 
 
 def case_of(kinds: Kinds, bounds: LogBounds, limits: Limits) -> Case:
-    """Return the case of a partition, with the pairs and samples from its rows."""
+    """Return the case of a whole partition, with usable pairs and samples from its input rows."""
     source_end, target_end, replicated, sampled_at = (kinds[FLOOR].numbers(name) for name in "abcd")
     floors = usable_floors(source_end, target_end, replicated, sampled_at, bounds)
     # A readable source or the recorder's samples show whether the target's log was replaced.
@@ -221,14 +222,14 @@ def case_of(kinds: Kinds, bounds: LogBounds, limits: Limits) -> Case:
 
 
 def finished_rows(key: Key, rows: TaskRows, case: Case | None, answers: dict[int, Answer | None]) -> pa.Table:
-    """Return one translation row per group of a partition, with the answer for the group's position.
+    """Return one translation row per group of a partition, with the answer for the group's source position.
 
     Raises:
         ContractBroken: a group has more than one row.
     """
     names = rows.column("name")
     if len(names) > 1 and pc.any(pc.equal(names[1:], names[:-1])).as_py():
-        raise ContractBroken(f"positions: a group has more than one row for {key[0]}-{key[1]}")
+        raise ContractBroken(f"positions: a group has more than one row for {key[0]}-{key[1]}, must have one")
     encoded = pc.dictionary_encode(rows.column("policy"))
     choices, policy = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     # Each distinct position is answered once; groups at the same position take a copy of the answer.

@@ -294,7 +294,7 @@ def test_segments_are_read_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (rows_of(*STAYED.segments[:2]), "must be numbered from 0, and the last one must be open"),
+        (rows_of(*STAYED.segments[:2]), "must be numbered from 0 without gaps, and the last segment must have no end"),
         (rows_of(*STAYED.segments)[1:], "must be numbered from 0"),
         (rows_of(Segment(0, None, 0, None, True)), "copied from the source"),
         (
