@@ -63,8 +63,8 @@ def _load_modules(_: int) -> None:
 def spark_with_package(name: str) -> SparkContext:
     """Start Spark, send this package to all workers, and return Spark's context.
 
-    Spark's own shutdown hook stops Spark when the driver ends: an explicit stop would first wait a second for PySpark's
-    accumulator server, during the clients' downtime.
+    Spark's own shutdown hook stops Spark when the driver ends, because an explicit stop would first wait a second for
+    PySpark's accumulator server, during the clients' downtime.
     """
     context = start_spark(name)
     _ship_package(context)

@@ -112,7 +112,7 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
     """Return by partition the log starts and log ends on both clusters, from bounds.parquet.
 
     Raises:
-        ContractBroken: a partition has two rows, or the source is readable and its log start or cut-off is null.
+        ContractBroken: a partition has more than one row, or a readable source has no log start or cut-off.
     """
     table = open_dataset(folder, "bounds").to_table(columns=column_names("bounds"))
     check_values("bounds", table)
@@ -167,7 +167,7 @@ def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Retur
 
 
 def load_kept(folder: Path) -> dict[Key, Ints]:
-    """Return by partition the ascending offsets of stranded records that earlier failbacks left in the log.
+    """Return by partition the ascending offsets of stranded records that earlier failbacks left in its log.
 
     {} if the input has no kept.parquet.
     """

@@ -81,7 +81,7 @@ def unpack_table(packed: bytes) -> pa.Table:
 class TaskRows:
     """The input rows of one kind for one partition: adjacent rows of a task's table.
 
-    Only the columns asked for are sliced: slicing Arrow tables is slow for many small partitions.
+    Only the requested columns are sliced, because slicing Arrow tables is slow for many small partitions.
     """
 
     def __init__(self, columns: dict[str, pa.Array | Ints], start: int, end: int) -> None:
@@ -145,7 +145,7 @@ def _reordered(table: pa.Table, order: Ints) -> dict[str, pa.Array | Ints]:
 
 
 def _ranks(column: pa.ChunkedArray) -> Ints:
-    """Return each text's rank among the distinct texts: sorting ranks takes a fraction of sorting texts."""
+    """Return each text's rank among the distinct texts, because ranks are sorted faster than texts."""
     encoded = pc.dictionary_encode(column.combine_chunks())
     ranks = np.empty(len(encoded.dictionary), np.int64)
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))

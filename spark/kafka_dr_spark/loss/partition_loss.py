@@ -83,7 +83,7 @@ class PartitionLastSeen:
 class Loss:
     """The loss of one partition, in source offsets; the module's invariants define the fields.
 
-    `certain_to` and `possible_to` are exclusive, and None if unknown. `evidence` says in words what was compared.
+    `certain_to` and `possible_to` are exclusive ends, and None if unknown. `evidence` says in words what was compared.
     """
 
     from_offset: int
@@ -164,7 +164,7 @@ def highest_confirmed(pairs: Pairs) -> int:
 
 
 class LossClaim(NamedTuple):
-    """A claim that the source's next ``records`` records from ``upstream`` on are on the target."""
+    """A claim that the first ``records`` source records from source offset ``upstream`` on are on the target."""
 
     upstream: int
     records: int
@@ -319,7 +319,7 @@ def _source_records(case: FullCase, lowest: int, first: int, count: int) -> Sear
         if not case.may_read(SOURCE, end - start):
             return None
         parts += [part for part in (yield from case.fetch(case.window(SOURCE, start, end))) if part]
-        # Not every offset holds a record: the next read spans twice as many offsets.
+        # The next read spans twice as many offsets, because not every offset holds a record.
         start, end = end, min(case.bounds.cut_off, end + 2 * (end - first) + 1)
     return join_records(parts)
 

@@ -61,7 +61,7 @@ def rereads_at_most(case: TargetCase, positions: Ints, targets: Ints) -> Search:
 
 
 def rereads_before_translation(case: TargetCase, positions: Ints, moved: Mask) -> Ints:
-    """Return per position a bound of its re-reads that holds for any later translation; reads no records.
+    """Return per source position a bound of its re-reads (records) for any later translation; read no records.
 
     A translation returns no target offset below the target's end in the newest sample from before the position. Records
     that are mirrored until MirrorMaker 2 is stopped may raise the bound.

@@ -32,7 +32,7 @@ from kafka_dr_spark.translation.case import SOURCE, Limits, ReadWindow
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
 #: Number of partitions that are listed at once; each buffers up to RECORDS_HELD and BYTES_HELD.
 AT_ONCE = 64
-#: All buffers are flushed after this many bytes: the memory of a batch is freed only when none of its rows is buffered.
+#: All buffers are flushed after this many bytes, because a batch's memory is freed only when no row of it is buffered.
 BYTES_KEPT = AT_ONCE * BYTES_HELD
 #: No compression, because the person who decides on stranded records waits for these files.
 COMPRESSION = "none"
@@ -69,7 +69,7 @@ class Listed(OpenWindow):
         self._offsets = [np.empty(0, np.int64)]
         #: The smallest and the largest timestamp of each flush, in ms since 1970; none for a flush without timestamps.
         self._times: list[int] = []
-        # All other columns differ from record to record: building a dictionary for them would be wasted.
+        # Only the topic gets a dictionary, because all other columns differ from record to record.
         self._file = pq.ParquetWriter(
             path, SCHEMA, compression=COMPRESSION, use_dictionary=["topic"], write_statistics=["offset", "timestamp"]
         )
@@ -80,7 +80,7 @@ class Listed(OpenWindow):
         return self._reached
 
     def add_rows(self, rows: pa.Table) -> bool:
-        """Add rows of this partition, as returned by `rows_of`; return whether the read window is now complete."""
+        """Add rows of this partition, in the columns `ROWS`; return whether the offset range is now read to its end."""
         offsets = rows["offset"].to_numpy()
         self._reached = int(offsets[-1]) + 1
         first, last = np.searchsorted(offsets, (self.window.start, self.window.end))
@@ -158,7 +158,7 @@ def _hashes(keys: list[bytes | None]) -> pa.Array:
     """Return the SHA-256 of each key in hex, null for a null key; all digests are converted at once."""
     digests = []
     for key in keys:
-        # Copying a hash object costs less than creating one: OpenSSL looks up the algorithm each time.
+        # Copying a hash object costs less than creating one, because OpenSSL looks up the algorithm each time.
         digest = NOTHING_HASHED.copy()
         digest.update(key or b"")
         digests.append(digest.digest())
@@ -206,7 +206,8 @@ class ListingReader(WindowReader):
     ) -> list[tuple[str, int]]:
         """Add messages to their read windows; remove windows that are now complete from ``pending``, and return them.
 
-        Records become rows at once, while they are in the processor's cache: later this would take an eighth longer.
+        Records become rows at once, while they are in the processor's cache, because converting them later would take
+        an eighth longer.
         End-of-log messages are processed last, after all records below a log's end have been added.
         """
         others = [message for message, error in zip(messages, map(Message.error, messages)) if error is not None]
@@ -231,7 +232,8 @@ class ListingReader(WindowReader):
 def name_of(topic: str, partition: int) -> str:
     """Return the unique name of a partition's files, ``TOPIC-PARTITION.parquet``.
 
-    A topic of more than 200 characters is cut and gets its hash: file names end at 255 bytes.
+    A topic name of more than 200 characters is cut and followed by its SHA-256, because a file name has at most 255
+    bytes.
 
     Raises:
         ContractBroken: Kafka does not allow this topic name, which could be a path out of the folder.

@@ -86,7 +86,7 @@ class KafkaAccess:
             WindowUnreadable: librdkafka refuses the cluster's client settings.
         """
         try:
-            # librdkafka's own log lines quote settings: only exceptions are reported.
+            # Only exceptions are reported, because librdkafka's own log lines quote settings.
             return Consumer({**CONSUMER_SETTINGS, **self._settings[side], "isolation.level": isolation, "log_level": 2})
         except KafkaException as error:
             # librdkafka quotes the offending value, which may be a password.
@@ -251,8 +251,8 @@ class WindowReader:
         try:
             while pending:
                 remaining = sum(window.window.end - window.window.start for window in pending.values())
-                # consume() waits until it has the requested number of messages: a short timeout keeps reading fast when
-                # fewer messages are left.
+                # A short timeout keeps reading fast when few messages are left, because consume() waits for the
+                # requested number of messages.
                 messages = consumer.consume(min(remaining + len(pending), self._limits.rows_per_read), 0.02)
                 finished = self._take_in(side, messages, pending)
                 if finished:

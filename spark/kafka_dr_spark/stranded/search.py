@@ -81,7 +81,7 @@ class StrandedRecords:
             empty if not requested.
         lacking: number of replicated records on the target that the source no longer holds.
         exact: whether it is certain that no listed record was ever replicated.
-        rest: number of records read from `from_offset` on; None if they were not read.
+        rest: number of records from `from_offset` on; None if not all of these records were read.
         settled: whether reading more of the logs would change nothing.
         evidence: how the result was obtained.
     """
@@ -174,7 +174,7 @@ def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
         )
     stated = max(begin, stated_by_others(case, known) if proven is None else proven)
     certain = Certain(begin if proven is None else max(begin, proven), stated)
-    # Records below `begin` are compared too: otherwise their copies would count for later records of equal content.
+    # Records below `begin` are compared too, because else their copies would count for later records of equal content.
     deleted = bounds.source_start > known.source_from, bounds.target_start > known.target_from
     whole_span = LogSpan(
         max(bounds.source_start, known.source_from), max(bounds.target_start, known.target_from), begin, *deleted
@@ -242,10 +242,11 @@ def narrow_span(case: FullCase, known: Returned, first: int) -> list[LogSpan]:
     """Return the smallest span to compare, in a list; [] without a sample before the last replicated record.
 
     The last replicated record is at source offset ``first`` - 1. The span begins at the newest sample before this
-    record and contains the record's copy: a source that has lost its newest records has no record of that content.
+    record and contains the record's copy, because a source that has lost its newest records lacks that content.
     """
     index, floors = case.floors.index_below(first - 1), case.floors
-    # If a log end once fell, other records may have been written at the same offsets: both logs are compared whole.
+    # If a log end once fell, both logs are compared whole, because other records may have been written at the same
+    # offsets.
     if index < 0 or floors.fell or case.bounds.recreated:
         return []
     start, lowest = where_copies_begin(case, first - 1)
@@ -272,7 +273,7 @@ def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, 
     both = ComparedRecords(ours.where(~left_in_place), theirs or no_records())
     lost_on_source = both.lacking(span.source_cut)
     lost_on_source &= _never_cleaned(both, case, known) if bounds.source_compacted else True
-    # If the source lacks target records, its offsets may now hold other records than MirrorMaker 2 mirrored.
+    # If the source lacks target records, the source's offsets may hold other records than MirrorMaker 2 mirrored.
     stated = certain.proven if lost_on_source.any() else certain.stated
     certain_count, replicated_count = both.beginning(stated, _places(case, span, both), span.source_cut)
     missing = both.missing(replicated_count) & (both.ours.offsets >= span.whole_from)

@@ -113,7 +113,7 @@ class SearchTask:
             for key, records in stranded.items()
             if len(records.older)
         }
-        # If a whole range is listed, nothing is selected: comparing offsets would cost more than reading the range.
+        # If a whole range is listed, nothing is selected, because comparing offsets would cost more than reading.
         chosen = {
             window: Chosen(stranded[key].older, window.end)
             for key, window in windows.items()

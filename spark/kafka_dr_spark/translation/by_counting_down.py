@@ -137,7 +137,7 @@ def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Cou
 
 
 def _spans(case: Case, wanted: dict[int, Span]) -> list[tuple[list[int], Span]]:
-    """Return the target offset ranges to read, each with the indices of the pairs from which it is counted down.
+    """Return the target offset ranges to read, each with the indices of the pairs from which is counted down.
 
     Newer pairs come first, overlapping ranges are merged, and ranges beyond the read limit are left out.
     """

@@ -140,7 +140,7 @@ class Partition:
         return [(case, np.unique(clamped[(numbers == number) & consistent])) for number, case in enumerate(self.parts)]
 
     def answers(self, positions: Ints, found: list[dict[int, Answer | None]]) -> dict[int, Answer | None]:
-        """Return the answer of each position.
+        """Return the answer by source position; None if the group's policy must decide.
 
         Args:
             positions: source positions.
@@ -169,7 +169,7 @@ class Partition:
         return answers
 
     def report(self) -> dict[str, Any]:
-        """Return the partition's figures for the summary.
+        """Return the partition's figures for summary.json.
 
         The figures are: records read by cluster, source records missing on the target, source records whose copies
         retention has deleted, offset syncs discarded, and repeats.

@@ -53,7 +53,7 @@ class ReadWindow(NamedTuple):
     with_keys: bool = False
 
 
-# A search is a generator: it yields read windows, is sent their records in the same order, and returns its result.
+# A search is a generator that yields read windows, is sent their records in the same order, and returns a result.
 # So `drive_searches` can read the windows of many partitions at once.
 Search = Generator[list[ReadWindow], list[Records], Any]
 
@@ -153,7 +153,7 @@ class Case:
 
     @property
     def target_cut(self) -> bool:
-        """Whether the target's log starts above the segment's begin: retention has deleted the oldest records."""
+        """Whether the target's log starts above the segment's begin, because retention deleted the oldest records."""
         return self.bounds.target_start != self.segment.target_from
 
     def first_offset(self, upstream: int) -> int | None:
@@ -176,7 +176,7 @@ class Case:
     def fetch(self, *windows: ReadWindow) -> Search:
         """Request the records of offset ranges from the caller; return the records of each range, in order.
 
-        An empty range is not requested: its result is None. The numbers of records are added to `read`.
+        An empty range is not requested, and its result is None. The numbers of records are added to `read`.
         """
         requested = [window for window in windows if window.start < window.end]
         received = iter((yield requested) if requested else [])

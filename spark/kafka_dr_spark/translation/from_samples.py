@@ -26,7 +26,7 @@ from kafka_dr_spark.translation.case import TARGET, Answer, Case, Search, Target
 
 
 def from_floors(case: TargetCase, positions: Ints) -> Search:
-    """Return one answer per position (ascending), at the highest of three target offsets.
+    """Return one answer per source position (ascending), at the highest of three target offsets.
 
     The three are the first copy of the record of the nearest pair below, the D of the newest floor below, and the
     offset counted down from a pair above. An answer is None if the partition has no pair at all and no floor at

@@ -132,8 +132,8 @@ class _Matched:
         """
         copy_offsets = match_codes_from_end(self._theirs, self._ours, self._copies.offsets)
         copied_rows = np.flatnonzero(copy_offsets != ABSENT)
-        # Danger: an original without a copy, between originals with copies, was never copied: its missing copy does not
-        # show that lower originals are reached.
+        # Danger: an original without a copy, between originals with copies, was never copied. So the missing copy does
+        # not show that lower originals are reached.
         copy_offsets[: copied_rows[0] if len(copied_rows) else len(copy_offsets)] = -1
         return np.searchsorted(np.minimum.accumulate(copy_offsets[::-1])[::-1], positions)
 
@@ -155,7 +155,7 @@ class _Matched:
         return bounds
 
     def _missing(self) -> tuple[Mask, Mask]:
-        """Return two masks of the copies whose original is not on the target.
+        """Return two masks of source records (copies) whose original is not on the target.
 
         The first marks copies whose original is missing, the second copies whose original retention has deleted. Only
         the first copy of each content is marked.
@@ -206,7 +206,7 @@ class _Counted:
         ]
 
     def _paired(self, positions: Ints) -> Ints:
-        """Return per position the target offset right after the highest original of all pairs below the position.
+        """Return per source position the target offset after the highest original of all pairs below the position.
 
         If a pair lies at the position itself, the result is at least that pair's original.
         """

@@ -27,7 +27,7 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, FullCase, Se
 
 
 def nearest_pairs(case: TargetCase, positions: Ints) -> Search:
-    """Return one answer per position (ascending), from the nearest pair at or below it whose two records are equal.
+    """Return one answer per source position, from the nearest pair at or below whose two records are equal.
 
     All positions are refused if the partition is not drained.
     """
@@ -79,7 +79,7 @@ def nearest_place(
     name = f"sync {pairs.name(index)}" if index >= 0 else f"the target's log start {bounds.target_start}"
     target = int(pairs.downstream[index]) + (not at_pair) if index >= 0 else bounds.target_start
     unique = unique_from is not None and target >= unique_from
-    # A cleaner on the source may have removed the pairs' records: then pairs give no bound.
+    # Pairs give no bound if a cleaner on the source may have removed the records of the pairs.
     if bounds.source_compacted:
         bound = bounds.boundary - target
     elif exact_pairs and at_pair and (unique or last_undetected_restart_end(pairs, bounds, index) is None):

@@ -125,9 +125,9 @@ def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
 
 
 def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
-    """Return one answer per position, by content.
+    """Return one answer per source position, by content.
 
-    A position that content does not answer is answered by pairs, or, if no record follows it on the source, by the
+    A position that content does not answer is answered by pairs, or, if no source record follows the position, by the
     last copy of the source's newest record.
     """
     stretch = LogRange(case, positions, top)
@@ -145,9 +145,9 @@ def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
 
 
 def _from_pairs(case: TargetCase, positions: Ints) -> Search:
-    """Return one answer per position, from pairs; in a closed segment from the first copies of the pairs' records.
+    """Return one answer per source position, from pairs; in a closed segment from first copies of their records.
 
-    MirrorMaker 2's last run may have ended before it reached the end of a closed segment.
+    First copies are used because MirrorMaker 2's last run may have ended before the end of a closed segment.
     """
     if not case.segment.closed:
         return (yield from nearest_pairs(case, positions))

@@ -250,9 +250,9 @@ def finished_rows(key: Key, rows: TaskRows, case: Case | None, answers: dict[int
 
 
 def of_those_that_moved(columns: dict[str, pa.Array], moved: pa.Array, case: Case | None) -> dict[str, pa.Array]:
-    """Return the columns ``bound`` and ``exact``, changed for groups that may have read on after they were recorded.
+    """Return the columns ``bound`` and ``exact``, changed for groups whose source position may have risen.
 
-    Such a group may have read all records whose copies lie from its target position on, so its bound reaches to the
+    Such a group may have read all records whose copies lie at or above its target position, so its bound reaches to the
     boundary. The result is empty if the target partition does not exist.
     """
     if case is None or not case.bounds.target_exists:
