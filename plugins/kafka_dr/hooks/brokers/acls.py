@@ -34,7 +34,7 @@ _TYPE_NAMES = {kind: name for name, kind in _TYPES.items()}
 
 
 class ClusterAcls:
-    """The ACL entries of one cluster. Adding an entry that exists, or removing one that does not, changes nothing."""
+    """Reads and changes one cluster's ACL entries; adding an existing or removing a missing entry changes nothing."""
 
     def __init__(self, admin: AdminClient, alias: str = "the cluster") -> None:
         """Store the client (`KafkaCluster.admin`), because a client to which no reference exists never answers."""
@@ -47,8 +47,8 @@ class ClusterAcls:
     def authorizer_enabled(self, timeout: float = _SECONDS) -> bool:
         """Whether the cluster has an authorizer.
 
-        The test is to remove an ACL entry that cannot exist. Reading entries is no test: librdkafka does not report the
-        broker's error, so that a cluster without authorizer looks like a cluster without entries.
+        The test is to remove an ACL entry that cannot exist. Reading ACL entries is no test: librdkafka does not report
+        the broker's error, and a cluster without authorizer looks like a cluster without ACL entries.
         """
         probe = AclEntry("topic", "switchback-asks", "literal", "User:switchback-nobody", "127.0.0.1", "read", "deny")
         with kafka_border(self._alias, "testing for an authorizer"):
@@ -84,9 +84,10 @@ class ClusterAcls:
             )
 
     def add(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> None:
-        """Add ACL entries in one request, in this order: a DENY and the ALLOW that limits it must arrive together.
+        """Add ACL entries in one request, in the given order; ACL entries that exist already are left unchanged.
 
-        On a topic without ACL entries a DENY alone would refuse every operation.
+        A DENY and the ALLOW beside it must arrive together, because on a topic without ACL entries a DENY alone would
+        refuse every operation.
         """
         bindings = [_binding(entry) for entry in dict.fromkeys(entries)]
         if not bindings:
@@ -105,7 +106,7 @@ class ClusterAcls:
             return frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
 
     def missing(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> list[AclEntry]:
-        """Return the given ACL entries that the cluster lacks, sorted; brokers apply a change with delay."""
+        """Return the given ACL entries that the cluster lacks, sorted; a change may take effect with delay."""
         return sorted(set(entries) - self.entries(timeout))
 
 

@@ -1,4 +1,4 @@
-"""The settings that an Airflow connection may give the Kafka client; the client's errors as Switchback's errors."""
+"""Checks the settings that an Airflow connection gives the Kafka client; turns its errors into Switchback's."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kafka_dr.hooks.redaction import one_line
 
 _T = TypeVar("_T")
 
-#: Keys that a connection may set; any other is refused, among them keys that load code, run commands, fetch URLs, set
-#: callbacks or turn checks off (plugin.library.paths, ssl.engine.*, ssl.providers, sasl.kerberos.kinit.cmd,
+#: Keys that a connection can set; every other key is refused, among them keys that load code, run commands, fetch URLs,
+#: set callbacks or turn checks off (plugin.library.paths, ssl.engine.*, ssl.providers, sasl.kerberos.kinit.cmd,
 #: *oauthbearer*, enable.ssl.certificate.verification, *_cb).
 ALLOWED_KEYS = frozenset(
     """
@@ -66,17 +66,22 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
         problems.append("bootstrap.servers: missing")
     if problems:
         raise BadInput(
-            f"the Kafka connection of {alias} cannot be used", "; ".join(problems), "correct the Airflow connection"
+            f"the Kafka connection of {alias} cannot be used",
+            "; ".join(problems),
+            f"correct these keys in the extra of {alias}'s Airflow connection",
         )
     # No logging: librdkafka would log unredacted text to stderr. The reason of an error is in the error itself.
     return {**config, "log_level": 0}
 
 
 def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
-    """List a cluster's live brokers; KafkaException if the answer names none, as for seconds after a broker's start.
+    """Return the live brokers of the cluster to which `admin` connects.
 
-    Call this before describe_cluster: librdkafka aborts the whole process if the answer to describe_cluster names no
-    broker.
+    Call this function before describe_cluster, because librdkafka aborts the whole process if the answer to
+    describe_cluster names no broker.
+
+    Raises:
+        KafkaException: the answer names no broker, as happens in the first seconds after a broker's start.
     """
     brokers = list(admin.list_topics(timeout=timeout).brokers.values())
     if not brokers:
@@ -85,7 +90,7 @@ def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
 
 
 def describe_error(error: KafkaError) -> str:
-    """Return a client error as text for people: its name, then its description without secrets."""
+    """Return a client's error as text: Kafka's name of the error, then its description without secrets."""
     return f"{error.name()} ({one_line(error.str(), 1000)})"
 
 
@@ -172,7 +177,7 @@ def growing_pauses() -> Iterator[float]:
 
 
 def in_batches(items: list[_T], size: int) -> Iterator[list[_T]]:
-    """Yield items in lists of at most `size`."""
+    """Yield the items in their order, in lists of at most `size` items."""
     remaining = iter(items)
     while batch := list(islice(remaining, size)):
         yield batch

@@ -1,4 +1,4 @@
-"""One Kafka cluster: brokers, users, topics, offsets, groups, positions."""
+"""The client of one Kafka cluster, for its brokers, users, topics, log ends, groups and positions."""
 
 from __future__ import annotations
 

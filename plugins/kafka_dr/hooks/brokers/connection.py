@@ -58,7 +58,7 @@ class ClusterConnection:
 
     @property
     def admin(self) -> AdminClient:
-        """Return the admin client, for requests about ACLs; the caller keeps this object until the answers arrive."""
+        """Return the admin client, for requests about ACLs; store a reference to it until all answers arrive."""
         return self._admin
 
     def complaint(self) -> str:
@@ -73,7 +73,7 @@ class ClusterConnection:
         return frozenset(self._complaints)
 
     def _coordinators(self) -> AdminClient:
-        """Return the client for requests to group coordinators; `_forget_coordinators` drops it after a failure."""
+        """Return the client for requests to group coordinators; create the client if the last client was dropped."""
         if self._group_client is None:
             with kafka_border(self.alias, "creating a Kafka client"):
                 self._group_client = AdminClient(self._settings)
@@ -82,8 +82,8 @@ class ClusterConnection:
     def _forget_coordinators(self) -> None:
         """Drop the client for group coordinators after a failure; no request of the client may be under way.
 
-        librdkafka would abort the whole process if a coordinator's broker came back after a request to it has timed
-        out.
+        With the old client, librdkafka would abort the whole process if a coordinator's broker came back after a
+        request to this broker has timed out.
         """
         self._group_client = None
 
@@ -97,7 +97,7 @@ class ClusterConnection:
         return kafka_border(self.alias, what, self.complaint)
 
     def _existing(self, what: str, requests: list[dict[_T, Future[Any]]], timeout: float) -> dict[_T, Any]:
-        """Return the results of all requests, by key; topics that do not exist are left out."""
+        """Return the result of each request by its key (a topic); topics that do not exist are left out."""
         answers = {key: outcome_of(future, timeout + 5) for futures in requests for key, future in futures.items()}
         with self._border(what):
             return {
@@ -117,13 +117,13 @@ class ClusterConnection:
     ) -> Iterator[tuple[_T, Any]]:
         """Send one request per item and yield each item with its answer; after a transient error, send again.
 
-        Any other error, or a transient one at the timeout, is raised.
+        Any other error, or a transient error at the timeout, is raised as KafkaUnavailable.
 
         Args:
             send: sends the requests of items and yields each item with its future.
             window: limits the requests in flight, by each request's success; None if `send` has no such limit.
-            of_groups: whether the requests go to group coordinators. Only their failure drops the client for
-                coordinators: other requests may run while requests to coordinators are under way.
+            of_groups: whether the requests go to group coordinators. Only such a request drops the client for
+                coordinators when it fails: during other requests, answers of coordinators may still be awaited.
         """
         ends_at, pending = time.monotonic() + timeout, items
         for pause in growing_pauses():
@@ -154,7 +154,7 @@ class ClusterConnection:
         return value
 
     def _done(self, what: str, future: Future[Any], timeout: float, already: int) -> bool:
-        """Wait for a change; True if it was made, False if the answer is the error `already`: no change was needed."""
+        """Wait for a change; return True if the change was made, False if the answer is the error code `already`."""
         outcome = outcome_of(future, timeout + 5)
         if is_error(outcome, already):
             return False

@@ -1,4 +1,4 @@
-"""Descriptions of a cluster's brokers, topics and groups."""
+"""Data classes that describe a cluster's brokers, topics, settings and groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to group coordinators: many are in flight at once, and each has its own outcome."""
+"""Requests to group coordinators that commit or delete positions: many in flight, each with its own outcome."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PositionColumns(NamedTuple):
     position: list[int]
 
     def add(self, group: str, held: Iterable[Any]) -> None:
-        """Add the positions of one group's answer; a negative offset is librdkafka's mark for no position."""
+        """Add the positions in one group's answer (`held`), without negative offsets, which mean no position."""
         committed = [p for p in held if p.offset >= 0]
         self.group.extend([group] * len(committed))
         self.topic.extend([p.topic for p in committed])
@@ -100,7 +100,7 @@ class CommitRequest:
     partitions: Collection[TopicPartition]
 
     def wire(self) -> list[WirePartition]:
-        """Return the request's positions, converted to confluent-kafka's type."""
+        """Return the request's positions as confluent-kafka's TopicPartition objects."""
         wanted, plain = self.commit.wanted, self.commit.plain
         if plain and self.partitions is wanted:
             return [WirePartition(topic, partition, offset) for (topic, partition), offset in plain.items()]
@@ -112,7 +112,7 @@ class CommitRequest:
         """Store the final outcomes; return a request for the positions to send again, None if all outcomes are final.
 
         Args:
-            outcome: the answer to this request, or the KafkaError that it failed with.
+            outcome: the answer to this request, or the KafkaError with which the request failed.
             last: whether no time is left to send again, so that transient errors are final, too.
         """
         if not isinstance(outcome, KafkaError) and not any(p.error for p in outcome.topic_partitions):
@@ -132,7 +132,7 @@ class CommitRequest:
 def commit_requests(
     commits: Iterable[tuple[str, Mapping[TopicPartition, int | Position]]], settle: Callable[[GroupCommit], None]
 ) -> Iterator[CommitRequest]:
-    """Yield the requests of all groups, made on demand; `settle` is called at once for a group without requests."""
+    """Yield the requests of all groups, built one by one; call `settle` at once for a group without requests."""
     for group, positions in commits:
         commit = GroupCommit(group, positions)
         if commit.done:
@@ -171,9 +171,9 @@ def deletion_word(outcome: Any) -> str:
 
 
 class RequestWindow:
-    """How many requests may be in flight: `limit` while requests succeed; after a failure 1, until one succeeds.
+    """Limits the requests in flight: to `limit` while requests succeed, to 1 after a failure until one succeeds.
 
-    After a failure, `drained` is called once no request is in flight, before the next is sent.
+    After a failure, `drained` is called once no request is in flight, before the next request is sent.
     """
 
     def __init__(self, limit: int, drained: Callable[[], None]) -> None:
@@ -182,14 +182,14 @@ class RequestWindow:
         self._drained = drained
 
     def saw(self, good: bool) -> None:
-        """Store whether a request succeeded; after a failure, the next is sent once no request is in flight."""
+        """Store whether a request succeeded; after a failure, the next request waits until none is in flight."""
         if not good:
             self.now, self.draining = 1, True
         elif not self.draining:
             self.now = self.limit
 
     def is_empty(self) -> None:
-        """Store that no request is in flight; call `drained` if a request has failed since its last call."""
+        """Store that no request is in flight; call `drained` if a request failed since the last call of `drained`."""
         if self.draining:
             self.draining = False
             self._drained()
@@ -198,7 +198,7 @@ class RequestWindow:
 def send_pipelined(
     items: Iterable[_T], send: Callable[[_T], Future[Any]], window: RequestWindow
 ) -> Iterator[tuple[_T, Future[Any]]]:
-    """Send one request per item, with no more in flight than the window allows; yield items and futures in order."""
+    """Send one request per item, no more in flight than `window` allows; yield each item with its future, in order."""
     in_flight: deque[tuple[_T, Future[Any]]] = deque()
     for item in items:
         while in_flight and (window.draining or len(in_flight) >= window.now):

@@ -54,7 +54,9 @@ class ClusterGroups(ClusterConnection):
     def positions(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0
     ) -> dict[str, dict[TopicPartition, Position]]:
-        """Read all committed positions of groups; {} for a group without positions, or that does not exist.
+        """Return the committed positions of groups, by group and partition.
+
+        A group without positions, or that does not exist, has {}.
 
         Args:
             require_stable: wait for open transactions that commit positions.
@@ -65,7 +67,12 @@ class ClusterGroups(ClusterConnection):
     def position_columns(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0
     ) -> PositionColumns:
-        """Read what `positions` reads, as unordered columns: this takes a third of the time."""
+        """Return the committed positions of groups as columns, unordered: in a third of the time of `positions`.
+
+        Args:
+            require_stable: wait for open transactions that commit positions.
+            timeout: seconds for all groups together.
+        """
         columns = PositionColumns([], [], [], [])
         for group, answer in self._position_answers(groups, require_stable, timeout):
             columns.add(group, answer.topic_partitions or ())
@@ -74,7 +81,7 @@ class ClusterGroups(ClusterConnection):
     def _position_answers(
         self, groups: Iterable[str], require_stable: bool, timeout: float
     ) -> Iterator[tuple[str, Any]]:
-        """Yield each group with its answer; at most 128 requests are in flight."""
+        """Yield each group with the coordinator's answer, in no order; at most 128 requests are in flight."""
 
         def send(names: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
             def ask(group: str) -> Future[Any]:
@@ -92,7 +99,7 @@ class ClusterGroups(ClusterConnection):
     def commit(
         self, group: str, positions: Mapping[TopicPartition, int | Position], timeout: float = 60.0
     ) -> dict[TopicPartition, str]:
-        """Commit one group's positions; see `commit_many`."""
+        """Commit one group's positions; return by partition `OK`, `GROUP_IS_ACTIVE` or Kafka's name of the error."""
         return self.commit_many([(group, positions)], timeout=timeout)[group]
 
     def commit_many(
@@ -104,8 +111,8 @@ class ClusterGroups(ClusterConnection):
     ) -> dict[str, dict[TopicPartition, str]]:
         """Commit positions of many groups, in requests of at most 5,000 partitions.
 
-        Transient refusals (the coordinator moves, loads or does not answer) are repeated with growing pauses; every
-        other refusal is final. No refusal raises: each partition has its own outcome.
+        After a transient refusal (the coordinator moves, loads or does not answer) the request is sent again, with
+        growing pauses; every other refusal is final. No refusal raises an error: each partition has its own outcome.
 
         Args:
             commits: groups with their positions; may be a generator. Plain offsets carry no metadata.
@@ -145,7 +152,7 @@ class ClusterGroups(ClusterConnection):
         return results
 
     def delete_groups(self, names: Iterable[str], timeout: float = 60.0) -> dict[str, str]:
-        """Delete groups with all their positions; a group that does not exist is `OK`.
+        """Delete groups with all their positions; for a group that does not exist the outcome is `OK`.
 
         confluent-kafka has no DeleteConsumerGroupOffsets, so single positions cannot be deleted. A restore can delete a
         group that a procedure created; in a group that is older, a position that the procedure added stays.

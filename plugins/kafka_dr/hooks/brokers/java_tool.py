@@ -1,7 +1,7 @@
 """Runs Kafka's own Java tools, for requests that the Python client lacks.
 
-A tool gets the connection's settings in a file without a name that only this user may read: a killed process leaves no
-file behind.
+A tool gets the connection's settings in a file without a name, which only this user can read and which a killed
+process does not leave behind.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ class KafkaTool:
             raise self._failed(what, f"the tool did not end within {_SECONDS:.0f} s") from None
         except OSError as error:
             raise BadInput(
-                "Java cannot be started", str(error), "install Java 17 or newer where the tasks run, or set JAVA_HOME"
+                "Java cannot be started",
+                str(error),
+                "install Java 17 or newer on the machine where the task ran, or set JAVA_HOME to its folder",
             ) from None
 
     def _failed(self, what: str, seen: str) -> KafkaUnavailable:
@@ -122,7 +124,7 @@ class KafkaTool:
 
     @contextmanager
     def _settings_file(self) -> Iterator[IO[str]]:
-        """Yield a file without a name with the connection's settings for Java; no other user may read the file."""
+        """Yield a file without a name, with the connection's settings for Java; no other user can read the file."""
         with tempfile.TemporaryFile("w+", encoding="ascii", prefix="switchback-") as file:
             file.write(javaproperties.dumps({**for_java(self._with_pem_contents()), **_LIMITS}, timestamp=None))
             file.flush()
@@ -138,13 +140,14 @@ class KafkaTool:
                 raise BadInput(
                     f"the file that {key} names in the connection of {self._alias} cannot be read",
                     type(error).__name__,
-                    "name a PEM file that the tasks may read",
+                    "copy the PEM file to the machine where the task ran, let the user of Airflow's tasks read it,"
+                    f" and name its path under {key} in the Airflow connection",
                 ) from None
         return self._config | inline
 
 
 def java_program() -> str:
-    """Return the path of `java` below JAVA_HOME if that is set; else `java`, to be found on PATH."""
+    """Return the path of `java` below JAVA_HOME; if JAVA_HOME is not set, `java`, which the shell's PATH resolves."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
 

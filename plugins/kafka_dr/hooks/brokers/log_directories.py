@@ -1,4 +1,4 @@
-"""Runs Kafka's own tool for log directories: the Python client cannot read how large logs are."""
+"""Runs Kafka's own tool for log directories, because the Python client cannot read how large logs are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOPICS = 500
 
 
 class LogDirTool(KafkaTool):
-    """Reads how many bytes the partitions of topics take on the brokers' disks."""
+    """Reads how many bytes the partitions of topics take on the disks of one cluster's brokers."""
 
     main = "org.apache.kafka.tools.LogDirsCommand"
     rights = "DESCRIBE on the cluster"

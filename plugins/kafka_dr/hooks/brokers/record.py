@@ -1,4 +1,4 @@
-"""Records, and offset ranges of a partition's log."""
+"""Data classes for records that were read, and for offset ranges of a partition's log."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Tail:
 
     Attributes:
         records: sorted by offset, at most as many as requested.
-        scanned_from: every offset from `scanned_from` to `end` was read: apart from `records` there may only be older
-            records in that range.
+        scanned_from: every offset from `scanned_from` up to `end` was read; records in this range that are not among
+            `records` are older than `records`.
         end: where reading ended: the log end or, under read_committed, the last stable offset.
     """
 
@@ -94,7 +94,7 @@ class Tail:
 
     @property
     def skipped_at_end(self) -> int:
-        """Return the number of offsets after the last record: markers, aborted or compacted records."""
+        """Return the number of offsets between the last record and `end`: markers, aborted or compacted records."""
         return self.end - (self.records[-1].offset + 1 if self.records else self.scanned_from)
 
 
@@ -115,5 +115,5 @@ def record_of(message: Consumed) -> Record:
 
 
 def key_and_value(message: Consumed) -> tuple[bytes | None, bytes | None]:
-    """Return a message's key and value: records of MirrorMaker 2's internal topics use nothing else."""
+    """Return a message's key and value, the only parts that records of MirrorMaker 2's internal topics use."""
     return message.key(), message.value()

@@ -93,10 +93,10 @@ class RecordReader:
     def last_records(
         self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 60.0
     ) -> dict[TopicPartition, Tail]:
-        """Read the last n records of each partition; one call takes thousands of partitions.
+        """Return the last n records of each partition as a Tail; one call takes thousands of partitions.
 
-        If the last offsets hold fewer than n records (markers, compacted offsets), older offsets are read, too, at most
-        down to the log start.
+        If the last n offsets hold fewer than n records (markers, compacted offsets), older offsets are read, too, at
+        most down to the log start.
 
         Raises:
             KafkaUnavailable: not all ends were reached in time; the message names the partitions.
@@ -122,13 +122,13 @@ class RecordReader:
     def range(
         self, partition: TopicPartition, start: int, end: int, limit: int | None = None, timeout: float = 60.0
     ) -> list[Record]:
-        """Read a partition's records with start <= offset < end, at most `limit`; `start` must be in the log."""
+        """Return a partition's records with start <= offset < end, at most `limit`; `start` must be in the log."""
         return self.ranges({partition: OffsetSpan(start, end)}, limit, timeout)[partition]
 
     def ranges(
         self, spans: Mapping[TopicPartition, OffsetSpan], limit: int | None = None, timeout: float = 60.0
     ) -> dict[TopicPartition, list[Record]]:
-        """Read the records of many spans, at most `limit` per partition; an empty list: the span holds no record."""
+        """Return the records of each partition's span, at most `limit` per partition; [] for a span without records."""
         records: dict[TopicPartition, list[Record]] = {tp: [] for tp in spans}
         for record in self.scan(spans, timeout, limit, record_of):
             records[record.topic_partition].append(record)
@@ -143,7 +143,7 @@ class RecordReader:
     ) -> Iterator[_T]:
         """Yield a topic's records up to its present log ends, in order within each partition.
 
-        Meant for MirrorMaker 2's internal topics.
+        Meant for MirrorMaker 2's internal topics. If the topic does not exist, KafkaUnavailable is raised.
 
         Args:
             take: converts each message; `key_and_value` is faster for millions of records.
@@ -153,8 +153,8 @@ class RecordReader:
         if info is None:
             raise KafkaUnavailable(
                 f"topic {topic!r} of {self._alias} does not exist",
-                next_step=f"compare the name with the topics of {self._alias}; MirrorMaker 2 creates internal topics"
-                " when its connectors first run",
+                next_step=f"compare the name with the output of kafka-topics.sh --list on {self._alias}; MirrorMaker 2"
+                " creates its internal topics when its connectors first run",
             )
         spans = self.spans((TopicPartition(topic, p) for p in info.partitions), min(timeout, _METADATA_SECONDS))
         return self.scan(
@@ -212,11 +212,11 @@ class RecordReader:
         if client is not None:
             return client
         self._known_topics.clear()
-        with kafka_border(self._alias, "making a consumer"):
+        with kafka_border(self._alias, "creating a consumer"):
             return Consumer(self._config)
 
     def _request_leaders(self, consumer: Consumer, topics: set[str], ends_at: float) -> None:
-        """Let a reused client look up the leaders of new topics; by itself the client would wait up to a second."""
+        """Let a reused client look up the leaders of topics new to it; by itself the client waits up to a second."""
         remaining = ends_at - time.monotonic()
         if self._known_topics and not topics <= self._known_topics and remaining > 0:
             # If no broker answers, the read itself reports the error.
@@ -225,7 +225,7 @@ class RecordReader:
         self._known_topics |= topics
 
     def _release(self, consumer: Consumer, completed: bool) -> None:
-        """Keep the client for the next read if `keeps_client` and this read was completed; else close the client."""
+        """Store the client for the next read if `keeps_client` and this read was completed; else close the client."""
         if not (completed and self._keeps_client and self._idle_client is None):
             consumer.close()
             return
@@ -304,6 +304,6 @@ class RecordReader:
         return KafkaUnavailable(
             f"not all records on {self._alias} could be read in time",
             f"not read: {names}{client_error}",
-            f"make sure that the brokers of {self._alias} that lead these partitions run, and have time to answer; then"
-            " try again",
+            f"make sure that the brokers of {self._alias} that lead these partitions run and are not overloaded; the"
+            " next attempt reads the partitions again",
         )

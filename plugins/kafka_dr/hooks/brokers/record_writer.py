@@ -57,7 +57,7 @@ class WriteRefused:
 
 @dataclass(frozen=True)
 class WriteUnknown:
-    """No answer, or an ambiguous one: the record may or may not be in the log."""
+    """No answer, or an ambiguous answer: whether the record is in the log is unknown."""
 
     error: str
 
@@ -68,8 +68,8 @@ WriteResult = WriteAccepted | WriteRefused | WriteUnknown
 class RecordWriter:
     """Writes single records with one attempt each: no idempotence, no retries, acks=all.
 
-    Every write has its own producer: once a broker has refused a topic, librdkafka refuses the next write by itself,
-    without asking the broker, so that a second probe by the same producer would prove nothing.
+    Every write has a producer of its own. Once a broker has refused a topic, librdkafka refuses the producer's next
+    write by itself and does not ask the broker: such a refusal would prove nothing.
     """
 
     def __init__(self, config: Mapping[str, Any], alias: str = "the cluster") -> None:
@@ -95,7 +95,7 @@ class RecordWriter:
         headers: Iterable[tuple[str, bytes | None]] = (),
         timeout: float = 10.0,
     ) -> WriteResult:
-        """Write one record and return the outcome, at the latest after `timeout` seconds.
+        """Write one record to a partition and return the outcome, about `timeout` seconds later at the latest.
 
         The outcome is `WriteRefused` for every error after which the record is certainly not in the log.
         """

@@ -77,9 +77,14 @@ class ClusterTopics(ClusterConnection):
         return created
 
     def create_partitions(self, topic: str, total: int, timeout: float = REQUEST_SECONDS) -> bool:
-        """Raise a topic's number of partitions to `total`; False if the topic already has as many.
+        """Raise a topic's number of partitions to `total`, and wait until every partition has a leader.
 
-        Returns when every partition has a leader.
+        Returns:
+            True if partitions were added, False if the topic already had `total` partitions.
+
+        Raises:
+            BadInput: the topic does not exist.
+            ReadBackFailed: the topic has more than `total` partitions, or after the timeout a partition has no leader.
         """
         topic_info = self.topics([topic], timeout).get(topic)
         if topic_info is None:
@@ -99,11 +104,11 @@ class ClusterTopics(ClusterConnection):
         return True
 
     def delete_topic(self, name: str, timeout: float = REQUEST_SECONDS) -> bool:
-        """Delete a topic and wait until the cluster does not list it any more; False if the topic did not exist."""
+        """Delete a topic and wait until the cluster no longer lists the topic; return whether the topic existed."""
         return bool(self.delete_topics([name], timeout))
 
     def delete_topics(self, names: Iterable[str], timeout: float = REQUEST_SECONDS) -> list[str]:
-        """Delete topics with all their records, wait until none is listed any more; return the names that existed.
+        """Delete topics with all their records, wait until none is listed; return the names of those that existed.
 
         Raises:
             ReadBackFailed: some topics still exist after the timeout.
@@ -117,8 +122,8 @@ class ClusterTopics(ClusterConnection):
                 raise ReadBackFailed(
                     f"topics of {self.alias} were deleted, and the cluster still lists them",
                     first_few(remaining, 10),
-                    f"wait until kafka-topics.sh --list on {self.alias} lists none of these topics, then try again. If"
-                    " a topic stays, start the brokers with its replicas, and stop clients that create the topic again",
+                    f"wait until kafka-topics.sh --list on {self.alias} lists none of these topics. If a topic is still"
+                    " listed after minutes, start the brokers with its replicas, and stop clients that create it again",
                 )
             time.sleep(0.1)
         return deleted
@@ -164,7 +169,7 @@ class ClusterTopics(ClusterConnection):
     def _offsets(
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: str, timeout: float
     ) -> dict[TopicPartition, int]:
-        """Request offsets of all partitions at once; ask again after a transient error, such as a moving leader."""
+        """Return the offset that `spec` means (log start or end) by partition, asking again after transient errors."""
         level = {READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED, READ_COMMITTED: IsolationLevel.READ_COMMITTED}[
             isolation
         ]

@@ -1,8 +1,8 @@
 """Writes records in transactions: read_committed readers see all records of a transaction or none.
 
 A transactional id belongs to one writer at a time. `fence` takes the id over: the broker aborts the open transaction of
-an older writer, which can neither write nor commit any more, even if it was only frozen. No clock and no lease is
-trusted. This is Kafka's fencing of producers, not the fence of a cluster.
+an older writer, which can neither write nor commit any more, even if it was only frozen. Neither clocks nor leases are
+needed for this. This is Kafka's fencing of producers, not the fence of a cluster.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Outgoing(NamedTuple):
 
 
 class RecordReplay:
-    """Writes records in transactions under one transactional id."""
+    """Writes records to one cluster in transactions, under one transactional id."""
 
     def __init__(
         self,
@@ -123,7 +123,9 @@ class RecordReplay:
         producer = self._producer
         if producer is None:
             raise BadInput(
-                f"{self._id} was not initialized before writing to {self._alias}", "no fence", "call fence first"
+                f"{self._id} was not initialized before writing to {self._alias}",
+                "the method fence was not called before the method write",
+                "report this message as a defect of Switchback; nothing was written",
             )
         ends_at = time.monotonic() + self._timeout
         self._repeat_until(lambda _: producer.begin_transaction(), "beginning a transaction", ends_at)
@@ -176,8 +178,8 @@ class RecordReplay:
             raise KafkaUnavailable(
                 f"writing to {self._alias} failed",
                 f"{unacknowledged} records were not acknowledged within {self._timeout:g} s",
-                f"make sure that the brokers of {self._alias} run, and have enough in-sync replicas; then try again. No"
-                " record of this transaction is committed",
+                f"make sure that the brokers of {self._alias} run, and have enough in-sync replicas. No record of this"
+                " transaction is committed; the next attempt of the task writes these records again",
             )
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
@@ -225,7 +227,7 @@ class RecordReplay:
             return Superseded(
                 f"{what} on {self._alias} was refused",
                 f"{describe_error(error)}: another process uses {self._id}, or the coordinator aborted the transaction",
-                "Nothing: the next attempt of the task reads which records are committed, and writes only the others",
+                "do nothing: the next attempt of the task reads which records are committed, and writes the others",
             )
         if error.code() in _PERMANENT:
             return NotReady(

@@ -1,4 +1,4 @@
-"""Runs Kafka's tool for transactions: the Python client cannot describe or abort other clients' transactions."""
+"""Runs Kafka's tool for transactions, because the Python client cannot abort other clients' transactions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kafka_dr.domain.kafka_model.transactions import (
 )
 from kafka_dr.hooks.brokers.java_tool import KafkaTool
 
-#: Switchback's own transactional id. It has no transaction: trying to abort one proves the rights for aborting others'.
+#: Switchback's own transactional id, which has no transaction: a try to abort it proves the rights to abort others.
 OWN_ID = "__switchback_check"
 
 
 class TransactionTool(KafkaTool):
-    """Lists and aborts transactions, by partition and by coordinator."""
+    """Lists and aborts the transactions of one cluster, by partition and by transaction coordinator."""
 
     main = "org.apache.kafka.tools.TransactionsCommand"
     rights = "DESCRIBE and WRITE on transactional ids, ALTER on the cluster"
@@ -34,7 +34,7 @@ class TransactionTool(KafkaTool):
         self.end(OWN_ID)
 
     def known(self) -> list[KnownTransaction]:
-        """Return every transactional id that the connection may describe, with its state."""
+        """Return every transactional id that the connection's principal has the right to describe, with its state."""
         return known_transactions(self._run("list"))
 
     def open_on(self, partition: TopicPartition) -> list[OpenTransaction]:
@@ -51,11 +51,11 @@ class TransactionTool(KafkaTool):
         )
 
     def started_and_timeout(self, transactional_id: str) -> tuple[int | None, int | None]:
-        """Return a transaction's start (ms since 1970) and timeout (ms), by its coordinator; None if unknown."""
+        """Return a transaction's start (ms since 1970) and timeout (ms); each is None if the coordinator lacks it."""
         return started_and_timeout(self._run("describe", f"--transactional-id={transactional_id}"))
 
     def end(self, transactional_id: str) -> None:
-        """Abort an id's transaction through its coordinator, and fence its producer, which can no longer commit."""
+        """Abort a transactional id's transaction by its coordinator; the id's producer can no longer commit."""
         self._run("forceTerminateTransaction", f"--transactionalId={transactional_id}")
 
     def abort(self, partition: TopicPartition, start_offset: int) -> None:

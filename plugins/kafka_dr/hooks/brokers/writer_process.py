@@ -37,7 +37,10 @@ class _Child(subprocess.Popen[bytes]):
 
 
 class ReplayProcess:
-    """A `RecordReplay` in a child process that outlives its caller by one transaction at most; begun by `fence`."""
+    """Writes records in transactions from a child process, which `fence` starts.
+
+    The child process outlives its caller by one transaction at most.
+    """
 
     def __init__(
         self,
@@ -47,9 +50,16 @@ class ReplayProcess:
         batch_bytes: int = 1_000_000,
         timeout: float = 60.0,
     ) -> None:
-        """Check the arguments, which are those of `RecordReplay`; no process is started yet.
+        """Check the arguments; no process is started yet.
 
-        The process gets the arguments over a pipe, so that no command line shows secrets.
+        The process gets the arguments over a pipe, because a command line would show secrets.
+
+        Args:
+            config: the connection's settings, by librdkafka's keys.
+            alias: the cluster's name in the topology, for errors.
+            transactional_id: the writer's transactional id.
+            batch_bytes: maximum size of a batch, in bytes; a larger record is a batch of its own.
+            timeout: limit of one `fence`, and of one transaction, in seconds.
         """
         RecordReplay(config, alias, transactional_id, batch_bytes, timeout)
         self._settings = (dict(config), alias, transactional_id, batch_bytes, timeout)
@@ -60,11 +70,14 @@ class ReplayProcess:
         return f"ReplayProcess({self._alias!r}, {self._id!r})"
 
     def fence(self) -> None:
-        """Take over the transactional id, see `RecordReplay.fence`; start the process if there is none yet."""
+        """Take over the transactional id: every older transaction under the id is then committed or aborted.
+
+        The process is started if none runs.
+        """
         self._request(self._process or self._start(), "fence")
 
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object] = lambda: None) -> None:
-        """Write records in one transaction; once the process has the records, it finishes without the caller.
+        """Write records in one transaction; the process, once it has all records, finishes without its caller.
 
         Args:
             still_allowed: called after all records are collected, before any is sent to the process; if it raises,
@@ -73,7 +86,9 @@ class ReplayProcess:
         process = self._process
         if process is None:
             raise BadInput(
-                f"{self._id} was not initialized before writing to {self._alias}", "no fence", "call fence first"
+                f"{self._id} was not initialized before writing to {self._alias}",
+                "the method fence was not called before the method write",
+                "report this message as a defect of Switchback; nothing was written",
             )
         collected = [*records]
         still_allowed()
@@ -134,7 +149,8 @@ class ReplayProcess:
         return KafkaUnavailable(
             f"the process that writes to {self._alias} has ended, or did not answer",
             seen,
-            "Nothing: the next attempt of the task reads which records are committed, and writes only the others",
+            "whether the last transaction is committed is unknown. Do nothing: the next attempt of the task reads which"
+            " records are committed, and writes the other records",
         )
 
 
