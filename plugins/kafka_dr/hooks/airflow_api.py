@@ -1,4 +1,4 @@
-"""Reads Airflow's REST API under Switchback's own account: runs and their starters, gates and their answers."""
+"""Reads Airflow's REST API under Switchback's account: runs and their starters, gates and their answers, tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AUTHENTICATED_TRIGGERS = ("rest_api", "ui")
 
 @dataclass(frozen=True)
 class DagRun:
-    """A DAG run.
+    """A DAG run, as Airflow's API reports it; `state` is Airflow's name of the state, `conf` the run's params.
 
     Attributes:
         triggering_user_name: user who started the run; None if unknown, or if Airflow did not authenticate the user.
@@ -82,13 +82,13 @@ class AirflowApi:
         return f"AirflowApi({self._endpoint.base_url!r}, username={self._username!r})"
 
     def dag_run(self, dag_id: str, run_id: str, timeout: float = 10.0) -> DagRun:
-        """Read one run; HookUnavailable if the run does not exist."""
+        """Return one run; raise HookUnavailable if Airflow has no such run."""
         run = self._require_object(self._get(_run_path(dag_id, run_id), timeout), "a run")
         starter = run.get("triggering_user_name") if run.get("triggered_by") in _AUTHENTICATED_TRIGGERS else None
         return DagRun(dag_id, run_id, str(run.get("state")), starter, run.get("conf") or {})
 
     def hitl(self, dag_id: str, run_id: str, task_id: str, timeout: float = 10.0) -> HitlAnswer | None:
-        """Read one gate of a run, with its answer; None if the run has not reached the gate."""
+        """Return a gate's question and answer; None if the run has not reached the gate `task_id`."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id, safe='')}/-1/hitlDetails"
         answer = self._attempt(path, timeout)
         if answer.status == 404:
@@ -96,7 +96,7 @@ class AirflowApi:
         return self._gate(self._require_object(self._endpoint.accept(answer, f"GET {path}"), "a gate"))
 
     def task_instances(self, dag_id: str, run_id: str, timeout: float = 10.0) -> list[TaskInstance]:
-        """Read all tasks of a run, page by page, in Airflow's order."""
+        """Return all tasks of a run, in Airflow's order; the API is read page by page."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances"
         tasks: list[TaskInstance] = []
         while True:
@@ -107,7 +107,7 @@ class AirflowApi:
                 return tasks
 
     def tries(self, dag_id: str, run_id: str, task_id: str, timeout: float = 10.0) -> list[TaskInstance]:
-        """Read every try of a task, oldest first; [] for a task that Airflow does not have."""
+        """Return every try of a task, oldest first; [] for a task that Airflow does not have."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id, safe='')}/tries"
         answer = self._attempt(path, timeout)
         if answer.status == 404:
@@ -150,7 +150,12 @@ class AirflowApi:
 
     def _require_object(self, document: Any, what: str) -> dict[str, Any]:
         if not isinstance(document, dict):
-            raise self._endpoint.failure(f"the answer of Airflow's API is not the JSON object of {what}", document)
+            raise self._endpoint.failure(
+                f"the answer of Airflow's API is not the JSON object of {what}",
+                document,
+                "make sure that the Airflow connection under `airflow_api` in the topology names the address of"
+                " Airflow's API server, and that this Airflow has the version in requirements.txt",
+            )
         return document
 
     def _gate(self, details: dict[str, Any]) -> HitlAnswer:
@@ -181,7 +186,12 @@ class AirflowApi:
         try:
             return None if text is None else datetime.fromisoformat(text)
         except (TypeError, ValueError):
-            raise self._endpoint.failure("Airflow's API answered with a time that cannot be read", text) from None
+            raise self._endpoint.failure(
+                "Airflow's API answered with a time that cannot be read",
+                text,
+                "make sure that the Airflow connection under `airflow_api` in the topology names the address of"
+                " Airflow's API server, and that this Airflow has the version in requirements.txt",
+            ) from None
 
 
 def _run_path(dag_id: str, run_id: str) -> str:

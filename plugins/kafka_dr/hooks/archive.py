@@ -1,4 +1,4 @@
-"""The flight recorder's archive: Parquet files by kind of rows and hour, on any file system of fsspec.
+"""Reads and writes the flight recorder's archive: Parquet files by kind of rows and hour, on a file system of fsspec.
 
 Invariants
 1. A file exists as a whole or not at all: on a file system it is renamed from a temporary name, on an object store it
@@ -31,7 +31,7 @@ _READ_ATTEMPTS = 3
 
 
 class Archive:
-    """The archive of one flow. Hours are in UTC; a row's time is in its column `at`, in milliseconds since 1970."""
+    """The archive of one flow. Hours are in UTC; a row's column `at` has its time in milliseconds since 1970."""
 
     def __init__(self, uri: str, flow: str, options: Mapping[str, Any] | None = None) -> None:
         """Open a flow's folder; no file is read or written yet.
@@ -57,11 +57,12 @@ class Archive:
     def read(
         self, kind: str, since: datetime | None = None, until: datetime | None = None, columns: list[str] | None = None
     ) -> pa.Table | None:
-        """Read all rows of one kind in the hours from that of `since` to that of `until`, both included.
+        """Return all rows of one kind, from the hour of `since` to the hour of `until`, both hours included.
 
         Args:
             since: a time in the first hour; None for the archive's first hour.
             until: a time in the last hour; None for the archive's last hour.
+            columns: names of the columns to read; None for all columns.
 
         Returns:
             The rows of all files; None if these hours have no files.
@@ -70,13 +71,18 @@ class Archive:
             try:
                 return self._read(kind, since, until, columns)
             except ArchiveUnavailable as error:
-                # A listed file may be gone when it is read: its rows are now in a merged file, or were too old to keep.
+                # A listed file may be gone when it is read: its rows are now in a merged file, or have expired.
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
         return self._read(kind, since, until, columns)
 
     def back(self, kind: str, columns: list[str] | None = None) -> Iterator[pa.Table]:
-        """Yield the rows of each hour, newest hour first; an older hour is read only when the caller asks for it."""
+        """Yield the rows of each hour, newest hour first; an older hour is read only when the caller asks for it.
+
+        Args:
+            kind: the kind of rows.
+            columns: names of the columns to read; None for all columns.
+        """
         with self._border("listing", kind):
             days = sorted(self._names(f"{self._root}/{kind}"), reverse=True)
         for day in days:
@@ -89,7 +95,7 @@ class Archive:
                     yield rows
 
     def merge(self, before: datetime) -> int:
-        """Merge the files of each hour that ended before a time into one; return how many files were merged."""
+        """Merge the files of each hour that ended before a time into one file; return how many files were merged."""
         merged = 0
         for kind in self.kinds():
             for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1)):
@@ -189,7 +195,7 @@ class Archive:
     # -- one file ------------------------------------------------------------------------------------------------------
 
     def _put(self, name: str, rows: pa.Table, label: str) -> None:
-        """Write a file as a whole; an attempt with the same `label` reuses the temporary file, so that none pile up."""
+        """Write a file as a whole; an attempt with the same `label` overwrites the last attempt's temporary file."""
         path, sink = f"{self._root}/{name}", io.BytesIO()
         pq.write_table(rows, sink, compression="zstd")
         folder = path.rpartition("/")[0]

@@ -35,7 +35,7 @@ _SECRETS = (
 
 
 def without_secrets(text: str) -> str:
-    """Return a text in which all that looks like a password, token, private key or login in a URL is hidden."""
+    """Return the text with `[hidden]` for all that looks like a password, token, private key or login in a URL."""
     folded = text.casefold()
     for needles, pattern, replacement in _SECRETS:
         if any(needle in folded for needle in needles):

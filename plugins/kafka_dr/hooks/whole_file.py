@@ -1,4 +1,4 @@
-"""Writes a text file atomically: after a crash or power cut it has either its new or its old content."""
+"""Writes a text file atomically: after a crash or power cut the file has either its new or its old content."""
 
 from __future__ import annotations
 

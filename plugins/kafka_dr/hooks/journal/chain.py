@@ -18,7 +18,7 @@ NO_HASH = "0" * 64
 def add_entry(
     connection: Connection, procedure_id: str, step: str, kind: str, epoch: int, at: datetime, text: str
 ) -> JournalEntry:
-    """Write the next entry of the chain and return the entry; `text` is the entry's payload as canonical JSON."""
+    """Write the next journal entry, with the hash of the last entry, and return it; `text` is the payload as JSON."""
     newest = connection.execute(
         select(ENTRIES.c.sequence, ENTRIES.c.hash).order_by(ENTRIES.c.sequence.desc()).limit(1)
     ).first()

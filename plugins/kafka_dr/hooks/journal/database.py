@@ -41,8 +41,8 @@ def open_database(url: str, lock_seconds: float) -> Database:
     if parsed is None or "@" in (parsed.host or ""):
         raise BadInput(
             "the journal's address is not a SQLAlchemy URL",
-            next_step=f"give a URL such as {_URL_EXAMPLES}; write an @ in a password as %40, several hosts as"
-            " ?host=a&host=b",
+            next_step="give the Airflow connection under `journal` in the topology a URL such as"
+            f" {_URL_EXAMPLES}; write an @ in a password as %40, several hosts as ?host=a&host=b",
         )
     if parsed.get_backend_name() == "sqlite":
         return SqliteDatabase(parsed, lock_seconds)
@@ -50,7 +50,7 @@ def open_database(url: str, lock_seconds: float) -> Database:
         raise SystemUnavailable(
             "the journal is not usable: its database or driver is not supported",
             parsed.drivername,
-            f"give a URL such as {_URL_EXAMPLES}",
+            f"give the Airflow connection under `journal` in the topology a URL such as {_URL_EXAMPLES}",
         )
     try:
         from kafka_dr.hooks.journal.postgresql import PostgresqlDatabase  # noqa: PLC0415 (its driver is an extra)
@@ -64,14 +64,14 @@ def open_database(url: str, lock_seconds: float) -> Database:
 
 
 class Database:
-    """The common part of SQLite and PostgreSQL. Connections are never reused: forked tasks must not share one."""
+    """The common part of SQLite and PostgreSQL; connections are never reused, as forked tasks must not share any."""
 
     def __init__(self, url: URL, lock_seconds: float, **options: Any) -> None:
         """Create the SQLAlchemy engine; no connection is opened yet.
 
         Args:
             url: database and driver.
-            lock_seconds: how long to wait for other writers' transactions.
+            lock_seconds: how long to wait for other writers' transactions, in seconds.
             options: further options of SQLAlchemy's engine.
         """
         self.lock_seconds = lock_seconds
@@ -82,7 +82,7 @@ class Database:
             self.engine = create_engine(url, poolclass=NullPool, hide_parameters=True, **options)
 
     def make_tables(self, tables: MetaData) -> None:
-        """Create tables that the database lacks; write nothing if it has all."""
+        """Create the tables that the database lacks; write nothing if no table is missing."""
         with self._translated("usable"):
             if not set(tables.tables) <= self._opening(lambda connection: set(inspect(connection).get_table_names())):
                 self._writing(tables.create_all)
@@ -111,8 +111,8 @@ class Database:
 
     def _next_step(self, _error: Exception) -> str:
         return (
-            "make room on the disk of the journal's database, or repair the database as its manual says; without the"
-            " journal no step acts"
+            "make sure that the journal's database runs, can be read and written from this machine and has room on its"
+            " disk; without the journal no step acts"
         )
 
     @contextmanager

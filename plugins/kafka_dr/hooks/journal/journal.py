@@ -3,8 +3,8 @@
 Invariants
 1. Entries are numbered 1, 2, 3, ... and each carries the hash of the previous entry; writers never fork the chain.
 2. The epoch of a pair of clusters only grows; no entry is written under an epoch older than the pair's newest.
-3. An entry counts only once on disk: a journal that cannot be written is an error. `database` (SQLite) and
-   `postgresql` state how this is ensured.
+3. An entry counts only once on disk: a journal that cannot be written is an error. The modules `database` (SQLite)
+   and `postgresql` state how this is ensured.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def utc_now() -> datetime:
 
 
 class Journal:
-    """The journal of all procedures, and the leases, in the database of one SQLAlchemy URL."""
+    """Reads and writes the journal of all procedures, and the leases, in the database of one SQLAlchemy URL."""
 
     def __init__(self, url: str, clock: Callable[[], datetime] = utc_now, lock_seconds: float = 30.0) -> None:
         """Open the journal and create missing tables.
@@ -56,7 +56,7 @@ class Journal:
         Args:
             url: such as `sqlite:////var/lib/switchback/journal.db`, or `postgresql+psycopg://user@host/database`.
             clock: returns the time of entries and releases.
-            lock_seconds: how long to wait for other writers' transactions.
+            lock_seconds: how long to wait for other writers' transactions, in seconds.
         """
         self._clock, self._database = clock, open_database(url, lock_seconds)
         self._database.make_tables(TABLES)
@@ -65,7 +65,7 @@ class Journal:
         return f"Journal({self._database.name!r})"
 
     def append(self, procedure_id: str, step: str, kind: str, epoch: int, payload: Any) -> JournalEntry:
-        """Add one entry and return it; on return the entry is on disk.
+        """Add one journal entry and return this entry; on return the entry is on disk.
 
         Args:
             epoch: the epoch of the procedure's lease; 0 before the procedure has a lease.
@@ -152,7 +152,10 @@ class Journal:
         )
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
-        """Return the cool-down that ran when a procedure first took the pair; None without one, or if it never did."""
+        """Return the cool-down that ran when a procedure first took the pair's lease.
+
+        None if no cool-down of `cool_down_seconds` ran then, or if the procedure never took the lease.
+        """
         first = self._database.read(
             select(LEASES)
             .where(LEASES.c.pair == pair, LEASES.c.holder == procedure_id)
@@ -235,7 +238,7 @@ class Journal:
         return read_lease(rows[0]) if rows else None
 
     def show_life(self, name: str) -> None:
-        """Store the present time as a service's sign of life, replacing the last sign; a sign is no journal entry."""
+        """Store the present time as a service's last heartbeat; a heartbeat is no journal entry."""
         at = iso_text(self._clock())
         refuse_unkept(SIGNS, name=name)
 
@@ -246,6 +249,6 @@ class Journal:
         self._database.write(replace)
 
     def last_sign(self, name: str) -> datetime | None:
-        """Return the time of a service's last sign of life, in UTC; None if the service never gave a sign."""
+        """Return the time of a service's last heartbeat, in UTC; None if the service never stored a heartbeat."""
         rows = self._database.read(select(SIGNS.c.at).where(SIGNS.c.name == str(name)))
         return datetime.fromisoformat(rows[0].at) if rows else None

@@ -26,7 +26,14 @@ def select_newest_lease(pair: str) -> Any:
 def take_pair(
     connection: Connection, pair: str, procedure_id: str, now: datetime, cool_down_seconds: float, renew: bool
 ) -> int:
-    """Take a pair's lease and return the epoch; see `Journal.take_lease`."""
+    """Take a pair's lease for a procedure and return the epoch.
+
+    A procedure that already holds the lease gets a new epoch if `renew` is True, else its present epoch.
+
+    Raises:
+        LeaseLost: another procedure holds the lease, or this procedure has already ended.
+        NotReady: a cool-down runs.
+    """
     row = connection.execute(select_newest_lease(pair)).first()
     current = read_lease(row) if row else None
     if current and current.released_at is None:
@@ -35,8 +42,8 @@ def take_pair(
             raise LeaseLost(
                 f"another procedure holds the lease on the clusters {pair}",
                 seen,
-                f"wait until {current.holder} has ended, or end it with abort_procedure (before its open_target has"
-                " begun)",
+                f"wait until {current.holder} has ended, or end {current.holder} with a run of abort_procedure (only"
+                " before its open_target has begun)",
             )
         if not renew:
             return current.epoch
@@ -69,7 +76,7 @@ def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds:
         raise NotReady(
             f"a cool-down runs for the clusters {pair}",
             seen,
-            "start a new run after that time",
+            "start a new run when the cool-down has ended",
         )
 
 
@@ -77,7 +84,7 @@ def select_last_end(pair: str, before: int | None = None) -> Any:
     """Build the query for a pair's newest ended lease that a cool-down follows.
 
     Args:
-        before: only leases with a lower epoch than this; None for all leases.
+        before: only leases with an epoch lower than `before`; None for all leases.
     """
     ended = select(LEASES).where(
         LEASES.c.pair == pair, LEASES.c.released_at.is_not(None), LEASES.c.outcome.not_in(_NO_COOL_DOWN_AFTER)
@@ -87,11 +94,11 @@ def select_last_end(pair: str, before: int | None = None) -> Any:
 
 
 def cool_down_after(row: Row[Any] | None, now: datetime, seconds: float) -> CoolDown | None:
-    """Return the cool-down that follows an ended lease; None without a lease, or if it is over at `now`.
+    """Return the cool-down that follows an ended lease; None without a lease, or if the cool-down is over at `now`.
 
     Args:
         row: the ended lease's row of the table `leases`.
-        seconds: length of a cool-down, from the end of the lease.
+        seconds: length of a cool-down in seconds, from the end of the lease.
     """
     if row is None:
         return None
@@ -128,14 +135,18 @@ def superseded_by(procedure_id: str, epoch: int, newer: int) -> Superseded:
     return Superseded(
         f"A newer process continues {procedure_id}",
         f"the newer process has epoch {newer}, this process has {epoch}",
-        "Nothing: the newer process does the work",
+        "Do nothing, because the newer process does the work",
     )
 
 
 def pass_pair(
     connection: Connection, pair: str, giver: str, taker: str, outcome: str, now: datetime, seen: int | None
 ) -> int:
-    """Pass a pair's lease to another procedure and return the new epoch; see `Journal.pass_lease`."""
+    """End the giver's lease of a pair with an outcome, give the lease to the taker, and return the taker's epoch.
+
+    Raises:
+        LeaseLost: the giver does not hold the lease, or its newest journal entry has another number than `seen`.
+    """
     row = connection.execute(select_newest_lease(pair)).first()
     current = read_lease(row) if row else None
     lease = require_held(current, pair, giver, current.epoch if current else 0)
@@ -148,7 +159,7 @@ def pass_pair(
     if seen is not None and newest is not None and newest.sequence != seen:
         raise LeaseLost(
             f"{giver} is still at work",
-            f"its step {newest.step} wrote to the journal after this run had read the journal",
+            f"{giver}'s step {newest.step} wrote to the journal after this run had read the journal",
             f"wait until no task of {giver} runs, then start a new run",
         )
     _close_row(connection, lease, outcome, now)
@@ -157,7 +168,13 @@ def pass_pair(
 
 
 def release_pair(connection: Connection, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime) -> None:
-    """End a procedure's lease of a pair with an outcome; see `Journal.release_lease`."""
+    """End a procedure's lease of a pair with an outcome; a lease that ended with this outcome is left unchanged.
+
+    Raises:
+        LeaseLost: the procedure does not hold the pair's lease with this epoch.
+        Superseded: the same procedure has a newer epoch.
+        Contradiction: the lease was already released with another outcome.
+    """
     row = connection.execute(select_newest_lease(pair)).first()
     current = read_lease(row) if row else None
     if current and current.released_at and (current.holder, current.epoch) == (procedure_id, epoch):

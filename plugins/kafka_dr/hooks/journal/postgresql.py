@@ -1,4 +1,4 @@
-"""The journal's database on PostgreSQL, with the driver psycopg.
+"""The journal's database on PostgreSQL, reached with the driver psycopg.
 
 Invariants, in addition to those of `database`
 1. Writers exclude each other by an advisory lock, taken before a writing transaction's first read: the lock's holder
@@ -130,13 +130,15 @@ class PostgresqlDatabase(Database):
         row = connection.exec_driver_sql(_LOCK_HOLDER, (TURN,)).first()
         if row is None:
             return SystemUnavailable(
-                f"the journal is not writable: {self.name}", f"{waited}; the lock is free now", "try again"
+                f"the journal is not writable: {self.name}",
+                f"{waited}; the lock is free now",
+                "nothing was written; the lock is free, so the next try of the task can write",
             )
         who = f"process {row.pid} ({row.application_name}) from {row.client_addr}, {row.state} since {row.xact_start}"
         return SystemUnavailable(
             f"the journal is not writable: {self.name}",
             f"{waited}: {one_line(who)}",
-            f"if process {row.pid} hangs, end that process on the database server:"
+            f"nothing was written. If process {row.pid} hangs, end process {row.pid} on the database server:"
             f" SELECT pg_terminate_backend({row.pid})",
         )
 
@@ -159,8 +161,8 @@ class PostgresqlDatabase(Database):
         return SystemUnavailable(
             f"it is unknown whether the journal was written: {self.name}",
             one_line(seen.partition("\n")[0]),
-            "make sure that the database and its standby run, then try again: a step first reads the entries that were"
-            " written",
+            "make sure that the database and its standby run; the next try of the step first reads which journal"
+            " entries were written",
         )
 
     def _next_step(self, error: Exception) -> str:
@@ -173,8 +175,8 @@ class PostgresqlDatabase(Database):
         if getattr(cause, "sqlstate", None) in _MISSING_RIGHTS:
             return (
                 "GRANT the journal's role SELECT, INSERT on entries, SELECT, INSERT, UPDATE on leases and SELECT,"
-                " INSERT, DELETE on signs_of_life; if a table is missing, open the journal once with a role that may"
-                " create tables"
+                " INSERT, DELETE on signs_of_life; if a table is missing, open the journal once with a role that has"
+                " the right to create tables"
             )
         return super()._next_step(error)
 

@@ -1,4 +1,4 @@
-"""The tables of journal and leases, and the conversion of their rows to Python objects."""
+"""The tables of journal entries, leases and heartbeats, and the conversion of their rows to Python objects."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SIGNS = Table(
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One entry of the journal. `payload` is the parsed JSON; `at` is the time of writing, in UTC."""
+    """One journal entry. `payload` is the parsed JSON; `at` is the time of writing, in UTC; `hash` covers the rest."""
 
     sequence: int
     procedure_id: str
@@ -102,7 +102,7 @@ def refuse_unkept(table: Table, **names: str) -> None:
 
 
 def canonical_text(value: Any) -> str:
-    """Return a value as canonical JSON, its keys made strings and sorted; BadInput if it is not JSON."""
+    """Return a value as canonical JSON, its keys made strings and sorted; BadInput if the value is no JSON."""
     try:
         plain = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
@@ -117,18 +117,22 @@ def canonical_text(value: Any) -> str:
 def iso_text(moment: datetime) -> str:
     """Return a time as the tables store it: ISO 8601, UTC, microseconds; BadInput for a time without zone."""
     if moment.tzinfo is None:
-        raise BadInput("the journal cannot store a time without time zone", repr(moment), "give the time in UTC")
+        raise BadInput(
+            "the journal cannot store a time without time zone",
+            repr(moment),
+            "report this message as a defect of Switchback; nothing was written",
+        )
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def read_entry(values: Any) -> JournalEntry:
-    """Convert a row of the table of entries to a journal entry."""
+    """Return the journal entry that a row of the table `entries` holds."""
     return JournalEntry(
         **{**values, "at": datetime.fromisoformat(values["at"]), "payload": json.loads(values["payload"])}
     )
 
 
 def read_lease(row: Row[Any]) -> Lease:
-    """Convert a row of the table of leases to a lease."""
+    """Return the lease that a row of the table `leases` holds."""
     released_at = None if row.released_at is None else datetime.fromisoformat(row.released_at)
     return Lease(row.pair, row.holder, row.epoch, datetime.fromisoformat(row.taken_at), released_at, row.outcome)

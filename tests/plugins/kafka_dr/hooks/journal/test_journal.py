@@ -286,7 +286,7 @@ def test_only_a_lease_that_is_held_is_passed_on(journal: Journal) -> None:
     journal.take_lease(PAIR, "p1", NOON)
     seen = journal.append("p1", "s", "note", 2, {}).sequence
     journal.append("p1", "s", "intent", 2, {})
-    with pytest.raises(LeaseLost, match="p1 is still at work.*its step s wrote to the journal"):
+    with pytest.raises(LeaseLost, match="p1 is still at work.*p1's step s wrote to the journal"):
         journal.pass_lease(PAIR, "p1", "p3", "continued", told, seen=seen)
     assert journal.lease(PAIR).holder == "p1" and len(journal.entries()) == 2
 
