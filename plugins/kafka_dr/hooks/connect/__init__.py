@@ -1,1 +1,1 @@
-"""Clients of MirrorMaker 2, in a Connect worker or in dedicated mode."""
+"""Clients that read, stop and resume MirrorMaker 2, in a Connect worker or in dedicated mode."""

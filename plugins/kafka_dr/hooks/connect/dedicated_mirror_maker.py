@@ -23,7 +23,7 @@ _POLL_SECONDS = 0.2
 
 
 class DedicatedMirrorMaker:
-    """A flow in dedicated mode, with the methods of `hooks.connect.mirror_maker.MirrorMaker` that are possible.
+    """Reads and stops one flow in dedicated mode, with methods named like those of `mirror_maker.MirrorMaker`.
 
     Args:
         source, target: the aliases of the flow's clusters.
@@ -65,10 +65,10 @@ class DedicatedMirrorMaker:
         return ConnectorStatus(name, "RUNNING" if running else "STOPPED", dict.fromkeys(range(running), "RUNNING"))
 
     def stop(self, name: str, deadline: float = 120.0) -> ConnectorStatus:
-        """Have the flow's processes stopped, with all their connectors; return when the stop hook counts none.
+        """Have the flow's processes stopped, with all their connectors; return once the stop hook counts no process.
 
         Raises:
-            DeadlinePassed: processes still run at the deadline.
+            DeadlinePassed: processes still run after `deadline` seconds.
         """
         ends_at = time.monotonic() + deadline
         if not self.status(name).stopped:
@@ -92,9 +92,9 @@ class DedicatedMirrorMaker:
         )
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
-        """Return the last replicated source offset by partition, as MirrorMaker 2 last flushed it to its offsets topic.
+        """Return the last replicated source offset by partition, as last flushed to MirrorMaker 2's offsets topic.
 
-        Records of that topic which MirrorMaker 2 did not write are skipped.
+        Records of the offsets topic that MirrorMaker 2 did not write are skipped.
         """
         topic = self._settings.get("offset.storage.topic", f"mm2-offsets.{self._source}.internal")
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}

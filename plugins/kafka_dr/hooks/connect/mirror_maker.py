@@ -76,11 +76,11 @@ class ConnectorOffsets:
 
     @property
     def aliases(self) -> frozenset[str]:
-        """Return every source alias with stored offsets."""
+        """Return every source alias for which Connect stores offsets."""
         return frozenset(self.by_alias)
 
     def of(self, cluster_alias: str) -> dict[TopicPartition, int | None]:
-        """Return the last replicated offset by partition of a source alias; None for one stored without offset."""
+        """Return a source alias's last replicated offset by partition; None: a partition stored without offset."""
         return self.by_alias.get(cluster_alias, {})
 
 
@@ -137,10 +137,17 @@ class MirrorMaker:
             }
             return ConnectorStatus(name, str(answer["connector"]["state"]), tasks, traces)
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._endpoint.failure(f"Connect's status of {name} cannot be read", answer) from None
+            raise self._endpoint.failure(
+                f"Connect's status of {name} cannot be read",
+                answer,
+                f"make sure that {self._endpoint.base_url} is the REST API of a Connect worker, not of another program",
+            ) from None
 
     def stop(self, name: str, deadline: float = 120.0) -> ConnectorStatus:
-        """Stop a connector and wait until it is STOPPED without tasks: many seconds if its source does not answer."""
+        """Stop a connector, wait until it is STOPPED without tasks, and return its state; else raise DeadlinePassed.
+
+        Stopping takes many seconds if the connector's source does not answer.
+        """
         return self._reach(name, "stop", lambda status: status.stopped, deadline)
 
     def ask_to_stop(self, name: str, timeout: float = 30.0) -> None:
@@ -156,22 +163,25 @@ class MirrorMaker:
             time.sleep(_POLL_SECONDS)
 
     def pause(self, name: str, deadline: float = 60.0) -> ConnectorStatus:
-        """Pause a connector, and wait until the connector and its tasks are PAUSED."""
+        """Pause a connector, wait until connector and tasks are PAUSED, and return the state; else DeadlinePassed."""
         return self._reach(name, "pause", lambda status: status.paused, deadline)
 
     def resume(self, name: str, deadline: float = 60.0, needs_tasks: bool = True) -> ConnectorStatus:
-        """Resume a paused or stopped connector, and wait until the connector and its tasks are RUNNING.
+        """Resume a paused or stopped connector, wait until connector and tasks are RUNNING, and return the state.
 
         Args:
             needs_tasks: whether to wait until the connector has a task; False if perhaps no topic matches the
                 connector's filters yet, because such a connector has no task.
+
+        Raises:
+            DeadlinePassed: the connector or a task is not RUNNING after `deadline` seconds.
         """
         return self._reach(
             name, "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline
         )
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
-        """Return last replicated offsets by source alias and partition, as of the last flush, up to a minute ago."""
+        """Return a source connector's last replicated offsets, as of Connect's last flush, up to a minute ago."""
         answer = self._read(f"{_path(name)}/offsets", timeout)
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}
         try:
@@ -195,7 +205,7 @@ class MirrorMaker:
         """Set last replicated offsets of a stopped source connector; return all its offsets, as read back.
 
         Args:
-            cluster_alias: the connector's own `source.cluster.alias`; Connect would accept any other without an error.
+            cluster_alias: the connector's `source.cluster.alias`; Connect would accept another alias without an error.
             last_replicated: by partition: X - 1 to start at X, None to start at 0. Partitions not given keep their
                 offsets.
 
@@ -214,14 +224,14 @@ class MirrorMaker:
                 f"Connect does not store the offsets that were written for {name}",
                 first_few(differences, 10),
                 f"compare GET {_path(name)}/offsets with these offsets, and read the Connect worker's log; start {name}"
-                " only once its offsets are the expected ones",
+                " only once Connect stores the expected offsets",
             )
         return after
 
     def _check_change(
         self, name: str, alias: str, changes: Mapping[TopicPartition, int | None], timeout: float
     ) -> None:
-        """Refuse a change of offsets that is known to be wrong before it is written."""
+        """Raise the errors BadInput and NotReady of `change_offsets`, before anything is written."""
         invalid = [
             f"{tp}: {last!r}"
             for tp, last in changes.items()
@@ -238,7 +248,7 @@ class MirrorMaker:
             raise BadInput(
                 f"{name} stores offsets under another alias",
                 f"alias in the topology: {alias!r}; source.cluster.alias of the connector: {own!r}",
-                "correct the alias in the topology, or source.cluster.alias of the connector",
+                "correct the alias in the topology, or source.cluster.alias of the connector; no offset was changed",
             )
         status = self.status(name, timeout)
         if not status.stopped:
@@ -283,7 +293,9 @@ class MirrorMaker:
     def _reach(
         self, name: str, verb: str, is_reached: Callable[[ConnectorStatus], bool], deadline: float
     ) -> ConnectorStatus:
-        """Request a state and wait until it is reached; send the request again only if it was not accepted.
+        """Request a state, wait until the connector reaches this state, and return the state.
+
+        The request is sent again only if the worker did not accept it.
 
         The request is sent even if the worker already reports the state: a worker that restarts, or was frozen, reports
         an old state and then follows the last accepted request.
@@ -294,7 +306,9 @@ class MirrorMaker:
             if time.monotonic() >= ends_at:
                 seen = f"{status}; answer to {verb}: {answer.seen}"
                 raise DeadlinePassed(
-                    f"{name} did not {verb} within {deadline:g} s", seen, "read the Connect worker's log for the cause"
+                    f"{name} did not {verb} within {deadline:g} s",
+                    seen,
+                    "correct the cause that the Connect worker's log names; the worker may still carry out the request",
                 )
             if not answer.ok:
                 answer = self._request_state(name, verb, ends_at - time.monotonic())
@@ -302,7 +316,7 @@ class MirrorMaker:
         return status
 
     def _request_state(self, name: str, verb: str, timeout: float) -> HttpAnswer:
-        """Send one request for a state and return the answer; raise an error that would also end a second request."""
+        """Send one request for a state and return the answer; raise an error that a second request would meet, too."""
         answer = self._endpoint.attempt("PUT", f"{_path(name)}/{verb}", timeout=max(1.0, timeout))
         if not answer.ok and not _is_transient(answer):
             self._endpoint.accept(answer, f"PUT {_path(name)}/{verb}")
@@ -325,7 +339,9 @@ class MirrorMaker:
         body = self._endpoint.accept(answer, f"GET {path}")
         if not isinstance(body, shape):
             raise self._endpoint.failure(
-                f"Connect's answer to GET {path} is not a JSON {'object' if shape is dict else 'array'}", body
+                f"Connect's answer to GET {path} is not a JSON {'object' if shape is dict else 'array'}",
+                body,
+                f"make sure that {self._endpoint.base_url} is the REST API of a Connect worker, not of another program",
             )
         return body
 
@@ -356,7 +372,7 @@ def _differences(
     expected: Mapping[str, Mapping[TopicPartition, int | None]],
     stored: Mapping[str, Mapping[TopicPartition, int | None]],
 ) -> list[str]:
-    """List partitions, of all aliases, whose stored offset is not the expected one; None equals a missing offset."""
+    """Return, as text, the partitions of all aliases whose stored and expected offsets differ; None equals missing."""
     keys = sorted(
         {(alias, tp) for by_alias in (expected, stored) for alias, offsets in by_alias.items() for tp in offsets}
     )

@@ -1,4 +1,4 @@
-"""The application's drain hook over HTTP: stops and resumes the application's clients."""
+"""Stops and resumes the application's clients through the application's drain hook, over HTTP."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ApplicationDrain:
         return self._request("POST", "/resume", {"procedure_id": procedure_id}, timeout)
 
     def state(self, timeout: float = 10.0) -> DrainState:
-        """Ask how many producers and consumers of the application run now."""
+        """Return how many producers and consumers of the application run now, as the drain hook reports."""
         return self._request("GET", "/state", None, timeout)
 
     def _request(self, method: str, path: str, body: dict[str, str] | None, timeout: float) -> DrainState:

@@ -1,4 +1,4 @@
-"""JSON over HTTP, for the hooks of the site, for Connect and for Airflow's API."""
+"""Sends JSON requests over HTTP to the hooks of the site, to Connect and to Airflow's API."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def checked_url(url: str, system: str) -> str:
         port_is_valid = parts.port is None or parts.port > 0
     except ValueError:
         raise BadInput(
-            f"the address of {system} is not a URL", next_step="give the address as http://host:port"
+            f"the address of {system} is not a URL",
+            next_step="correct the Airflow connection that the topology names: the address is http://host:port",
         ) from None
     problems = [
         text
@@ -52,7 +53,8 @@ def checked_url(url: str, system: str) -> str:
         raise BadInput(
             f"the address of {system} cannot be used",
             "; ".join(problems),
-            "give the address as http://host:port; user and password are separate fields of the connection",
+            "correct the Airflow connection that the topology names: the address is http://host:port, and user and"
+            " password are separate fields",
         )
     return url.rstrip("/")
 
@@ -115,7 +117,7 @@ class JsonEndpoint:
         self._secrets = (*self._secrets, secret)
 
     def shown(self, text: object) -> str:
-        """Return a text that came from this system on one line, without credentials."""
+        """Return a text that came from this system as one line, without credentials."""
         text_without_secrets = str(text)[:_SHOWN_LIMIT]
         for secret in self._secrets:
             text_without_secrets = text_without_secrets.replace(secret, HIDDEN)
@@ -130,7 +132,7 @@ class JsonEndpoint:
         headers: dict[str, str] | None = None,
         params: dict[str, Any] | None = None,
     ) -> HttpAnswer:
-        """Send one request and return the answer; a failure of system or network is an answer, never raised."""
+        """Send one request and return the answer; a failure of system or network is an answer with status 0."""
         ends_at = time.monotonic() + timeout
         try:
             with self._session.request(
@@ -162,7 +164,13 @@ class JsonEndpoint:
         return self.accept(self.attempt(method, path, body, timeout), f"{method} {path}")
 
     def ask(self, method: str, path: str, timeout: float, **given: Any) -> Any:
-        """Do as `call`, in up to three attempts within the timeout: only for requests that are safe to repeat."""
+        """Return the JSON of a 2xx answer to a request that is safe to repeat.
+
+        The request is sent up to three times within the timeout, again after no answer or a 5xx.
+
+        Raises:
+            SystemUnavailable: the last answer is not 2xx; the subclass is the endpoint's `failure`.
+        """
         attempts = Retrying(
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_exponential(0.1, max=1.0),
@@ -179,8 +187,12 @@ class JsonEndpoint:
         raise self.failure(f"the request {what} to {self.system} failed", answer.seen)
 
     def failure(self, reason: str, seen: object, next_step: str = "") -> SystemUnavailable:
-        """Return this endpoint's error, for the caller to raise; by default it advises to read the system's log."""
-        default = f"request {self.base_url} from the machine where the task ran, and read the log of {self.system}"
+        """Return this endpoint's error for the caller to raise; by default it gives advice on address and login."""
+        default = (
+            f"request {self.base_url} from the machine where the task ran. Without an answer, start {self.system} or"
+            " open the network; after HTTP 401 or 403, correct the login in the Airflow connection; after another"
+            f" error, correct the cause that the log of {self.system} names"
+        )
         return self._failure(reason, self.shown(seen), next_step or default)
 
     def _answer(self, response: requests.Response, ends_at: float) -> HttpAnswer:

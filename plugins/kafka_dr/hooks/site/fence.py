@@ -1,4 +1,4 @@
-"""The fence hook over HTTP: fences a cluster from outside, for example by its network or its storage."""
+"""Fences a cluster from outside, for example by its network or its storage, through the site's fence hook (HTTP)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FenceAnswer:
     """The fence hook's answer about a cluster.
 
     Attributes:
-        fenced: whether clients are kept from writing to the cluster now.
+        fenced: whether clients' writes to the cluster are refused now, as the hook reports.
         by: what fences the cluster, in words.
         detail: any further information, as text; shown to people, never interpreted.
     """
@@ -49,15 +49,15 @@ class FenceHook:
         return f"FenceHook({self._endpoint.base_url!r})"
 
     def fence(self, procedure_id: str, cluster: str, timeout: float = 30.0) -> FenceAnswer:
-        """Ask the hook to fence a cluster; the answer states whether clients are refused already."""
+        """Ask the hook to fence a cluster; return its answer, which states whether the cluster is fenced already."""
         return self._request("POST", "/fence", timeout, body={"procedure_id": procedure_id, "cluster": cluster})
 
     def unfence(self, procedure_id: str, cluster: str, timeout: float = 30.0) -> FenceAnswer:
-        """Ask the hook to lift a cluster's fence; the answer states whether clients are still refused."""
+        """Ask the hook to lift a cluster's fence; return its answer: whether the cluster is still fenced."""
         return self._request("POST", "/unfence", timeout, body={"procedure_id": procedure_id, "cluster": cluster})
 
     def state(self, cluster: str, timeout: float = 30.0) -> FenceAnswer:
-        """Ask the hook whether a cluster is fenced now."""
+        """Return the hook's answer to the question whether a cluster is fenced now."""
         return self._request("GET", "/state", timeout, params={"cluster": cluster})
 
     def _request(self, method: str, path: str, timeout: float, **given: Any) -> FenceAnswer:

@@ -31,7 +31,7 @@ def _address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | No
 class _Guarded:
     """A connection that is closed before anything is sent if its peer has a link-local address.
 
-    The check uses the connected peer's address, because a second look-up of its name may give another address.
+    The check uses the connected peer's address, because a second look-up of the host name may give another address.
     """
 
     def _new_conn(self) -> socket.socket:

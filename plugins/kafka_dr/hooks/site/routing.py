@@ -1,4 +1,4 @@
-"""Client routing: a routing record, in a file or behind an HTTP hook, names the cluster where clients connect.
+"""Reads and changes the routing record, in a file or behind an HTTP hook: the cluster to which clients connect.
 
 The routing record is JSON: `{"cluster": "primary", "bootstrap_servers": "host:port,...", "version": 1}`. A redirect
 changes these three fields and leaves all other fields unchanged.
@@ -34,7 +34,7 @@ class ClientRoute:
 
     Attributes:
         cluster: the cluster's alias.
-        version: grows by 1 with each change of the routing record; ignored in a route given to `redirect`.
+        version: grows by 1 with each change of the routing record; `redirect` ignores the version of its argument.
     """
 
     cluster: str
@@ -76,7 +76,7 @@ class ClientRouting(ABC):
         return self._route(document)
 
     def redirect(self, route: ClientRoute, timeout: float = 10.0) -> Redirected:
-        """Write a route to the routing record, and read it back as a client would.
+        """Write a route to the routing record, and read the record back as a client would.
 
         Raises:
             HookUnavailable: the routing record could not be read or written. The record is unchanged, unless a request
@@ -134,7 +134,7 @@ class ClientRouting(ABC):
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Exclude other writers of the routing record inside this context, if the routing system has a lock."""
+        """Inside this context, exclude other writers of the routing record, if the routing system has a lock."""
         yield
 
 

@@ -32,11 +32,11 @@ class StopHook:
         return f"StopHook({self._endpoint.base_url!r})"
 
     def stop(self, flow: str, timeout: float = 10.0) -> int:
-        """Have a flow's processes stopped; return the number that still run, without waiting until they end."""
+        """Have a flow's processes stopped; return how many processes still run, without waiting for their end."""
         return self._request("POST", "/stop", timeout, body={"flow": flow})
 
     def running(self, flow: str, timeout: float = 10.0) -> int:
-        """Ask how many processes replicate a flow now."""
+        """Return how many processes replicate a flow now, as the stop hook counts them."""
         return self._request("GET", "/state", timeout, params={"flow": flow})
 
     def _request(self, method: str, path: str, timeout: float, **given: Any) -> int:
