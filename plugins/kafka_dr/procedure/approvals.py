@@ -1,4 +1,4 @@
-"""Approvals of one run. Each act reads them from Airflow's API again; neither XCom nor a task's state counts."""
+"""Reads the approvals of one run, before each act, from Airflow's API: neither XCom nor a task's state counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_dr.vocabulary import APPROVE, Step
 
 
 class Approvals:
-    """Answers to the gates of one run.
+    """Reads the answers to the gates of one run from Airflow's API, and refuses answers that are no valid approval.
 
     Args:
         dag_id: Airflow's DAG id of the run.
@@ -43,7 +43,9 @@ class Approvals:
         return name
 
     def require(self, gate: str, digest: str) -> Approval:
-        """Return the approval of exactly this digest, given at a gate.
+        """Return the approval that a second person gave at a gate to exactly this digest, named in the gate's question.
+
+        Once open_target is done, the approval's age no longer counts.
 
         Raises:
             ApprovalMissing: the gate was not answered, or the answer is no valid approval of this digest.
@@ -74,7 +76,7 @@ class Approvals:
 
 
 def how_to_ask_again(gate: str) -> str:
-    """Return sentences on how to get a valid answer to a gate; they depend on the procedures with this gate."""
+    """Return advice, as sentences, on how to get a valid answer to a gate; other procedures' gates need other acts."""
     if gate == Step.DECIDE_STRANDED_RECORDS:
         return (
             "Clients stay on the source. When this run has ended and its cool-down is over, start a new run, and have a"
@@ -87,9 +89,9 @@ def how_to_ask_again(gate: str) -> str:
             f" {Step.RESTORE_POSITIONS} with its downstream tasks."
         )
     return (
-        "Before open_target has begun, the procedure returns to the source by itself: start a new run after that. After"
-        f" open_target is done: clear {gate} alone, without its downstream tasks, and have a second person answer it;"
-        " then clear the red step with its downstream tasks."
+        "Before open_target has begun, the procedure returns to the source by itself: start a new run when this run"
+        f" has ended. After open_target is done: clear {gate} alone, without its downstream tasks, and have a second"
+        f" person answer {gate}; then clear the red step with its downstream tasks."
     )
 
 

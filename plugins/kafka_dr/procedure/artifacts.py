@@ -1,4 +1,7 @@
-"""Files beside the evidence, with data too large for the journal; the journal holds each file's receipt."""
+"""Writes and reads files beside the evidence, with data too large for the journal.
+
+The journal holds each file's receipt: name, number of rows, and SHA-256.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from kafka_dr.procedure.entries import Receipt
 
 
 class Artifacts:
-    """The files of one run, in one folder.
+    """Writes and reads the Parquet files of one run, in one folder.
 
     Attributes:
         folder: the folder that also holds the run's evidence.
@@ -27,7 +30,7 @@ class Artifacts:
     def save(self, name: str, frame: pd.DataFrame) -> Receipt:
         """Write a frame as a Parquet file; return the file's receipt for the journal.
 
-        The file's name contains a digest of its content, so no other process replaces the file by one that differs.
+        The file's name contains a digest of its content, so no other process replaces the file by a different file.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         # Several threads, and processes on several machines, may write the same frame at once.
@@ -38,7 +41,7 @@ class Artifacts:
         return Receipt(path.name, len(frame), digest)
 
     def load(self, receipt: Receipt | Mapping[str, Any]) -> pd.DataFrame:
-        """Read the frame from the file that a receipt names.
+        """Return the frame in the file that a receipt names.
 
         Raises:
             Contradiction: the file is missing or differs from the receipt.

@@ -22,7 +22,7 @@ class Authority(Protocol):
     """The right of a process to act for a run and to write to its journal."""
 
     def hold(self) -> None:
-        """Return if the process has the right; else raise LeaseLost, or Superseded if a newer process acts."""
+        """Return if the process has the right to act; else raise LeaseLost, or Superseded if a newer process acts."""
 
     def may_undo(self) -> bool:
         """Whether an act must be undone that took place after the right was lost."""
@@ -40,7 +40,7 @@ def record_fact(authority: Authority, step: str, fact: Fact) -> None:
 def acting_under(authority: Authority, undo: Callable[[], object]) -> Iterator[None]:
     """Check the right just before and just after the body; if the right was lost meanwhile, call `undo` and raise.
 
-    The body is one call that changes a cluster or a connector. `undo` is called only if the authority allows it.
+    The body is one call that changes a cluster or a connector. `undo` is called only if `authority.may_undo()` is True.
     """
     authority.hold()
     try:
@@ -60,7 +60,7 @@ def _undo_if_late(authority: Authority, undo: Callable[[], object]) -> None:
 
 
 class LeaseAuthority:
-    """The right of a process that has the lease of a pair of clusters, under the epoch of this process.
+    """The right to act of a process whose procedure has the lease of a pair of clusters, under the process's epoch.
 
     Args:
         journal: holds leases and entries.
@@ -110,13 +110,13 @@ class LeaseAuthority:
             raise
 
     def refuse_if_continued(self) -> None:
-        """Raise LeaseLost if the lease passed to a procedure that continues this one."""
+        """Raise LeaseLost if the lease passed to an unplanned failover that continues this procedure."""
         successor = continued_by(self._journal.entries(self.holder, Step.OPEN_PROCEDURE, Entry.NOTE))
         if successor is not None:
             raise LeaseLost(
                 f"{self.holder} is continued by {successor}",
                 f"{successor} has taken over the lease of the clusters",
-                f"Do nothing in this run. Read the state of {successor}.",
+                f"Clear no task of this run. Read the evidence page of {successor}, which moves the clients instead.",
             )
 
     def may_undo(self) -> bool:
@@ -126,12 +126,12 @@ class LeaseAuthority:
         return lease is not None and lease.holder == self.holder and bool(rollback_intents)
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
-        """Append one entry under the procedure's epoch."""
+        """Append one entry to the journal, under this process's epoch."""
         self._journal.append(self.holder, step, kind, self.epoch, dict(payload))
 
 
 class WithoutUndo:
-    """An authority for acts on the target, which never undoes a late act, because a rollback concerns the source."""
+    """The right to act on the target: a late act is never undone, because a rollback concerns only the source."""
 
     def __init__(self, authority: Authority) -> None:
         self.hold, self.write = authority.hold, authority.write

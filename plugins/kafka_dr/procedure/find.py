@@ -1,4 +1,4 @@
-"""Find the run that an Airflow task belongs to, and the procedure that holds a pair of clusters."""
+"""Find the run to which an Airflow task belongs, and the run that holds the lease of a pair of clusters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def request_of(topology: Topology, dag_id: str, params: Mapping[str, Any]) -> Re
 
 
 def procedure_of(context: Any) -> Run:
-    """Return the procedure's run that an Airflow task belongs to, from the task's context.
+    """Return the run of the procedure to which an Airflow task belongs, from the task's context.
 
     Raises:
         BadInput: the params or the topology cannot be used; nothing was changed yet.
@@ -32,7 +32,7 @@ def procedure_of(context: Any) -> Run:
 
 
 def procedure_holding(source: str, target: str) -> Run:
-    """Return the procedure that has the lease of a pair of clusters, or had it last, with the params of its start.
+    """Return the run that has the lease of a pair of clusters, or had the lease last, with the params of its start.
 
     Raises:
         BadInput: the topology has no such cluster, or no procedure ever had the lease.
@@ -52,7 +52,7 @@ def procedure_holding(source: str, target: str) -> Run:
 
 
 def run_with_bad_params(context: Any) -> Run | None:
-    """Return a run whose params cannot be used, with source, target and reason as text.
+    """Return a task's run although its params cannot be used; only source, target and reason are set, as text.
 
     None if the topology cannot be used either.
     """

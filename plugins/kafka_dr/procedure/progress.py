@@ -1,4 +1,4 @@
-"""How far a run is, by its entries in the journal, and how its steps wait."""
+"""How far a run is, by its journal entries, and how its steps wait."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _LOOK_AGAIN_SECONDS = 0.2
 
 
 class NotYet(Exception):
-    """What a step waits for is not reached yet; the text says what was seen instead."""
+    """What a step waits for is not reached yet; the text says what was observed instead."""
 
 
 class WaitLonger(Exception):
-    """A wait outlasted PATIENCE_SECONDS: the step frees its worker slot; the wait continues when Airflow wakes it."""
+    """A wait outlasted PATIENCE_SECONDS: the step frees its worker slot and continues when Airflow wakes the step."""
 
 
 class Progress:
-    """What the journal says about one run, and the waits of the run's steps.
+    """Reads from the journal how far one run is, and waits for the run's steps.
 
     Args:
         journal: holds the entries.
@@ -59,20 +59,20 @@ class Progress:
 
     @property
     def opened(self) -> ProcedureOpened | None:
-        """What open_procedure wrote when the run took its lease; None if the run never took it."""
+        """Return what open_procedure wrote when the run took its lease; None if the run never took a lease."""
         return self.done(ProcedureOpened)
 
     @property
     def cool_down(self) -> dict[str, Any] | None:
-        """The fields of SkippedCoolDown, if this run was started in spite of a cool-down, else None."""
+        """Return the fields of SkippedCoolDown if this run was started in spite of a cool-down, else None."""
         opened = self.opened
         return None if opened is None or opened.cool_down is None else vars(opened.cool_down)
 
     @property
     def continues(self) -> str | None:
-        """Id of the planned procedure that this run continues, else None.
+        """Return the id of the planned procedure that this run continues; None if it continues no procedure.
 
-        By the outcome of open_procedure; before that, by the param `continue_procedure`.
+        The id is the one that open_procedure recorded; before that, the param `continue_procedure`.
         """
         opened = self.opened
         if opened is None:
@@ -85,20 +85,20 @@ class Progress:
         return facts_in(self._journal.entries(self._id, writer, fact.kind), fact)
 
     def entries(self, kind: Entry | None = None) -> list[JournalEntry]:
-        """Return the run's journal entries, and the watcher's about the run, oldest first; of one kind, or of all."""
+        """Return the run's journal entries, and the watcher's about it, oldest first; with `kind`, only of this kind."""
         watcher_entries = self._journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, kind)
         for_run = [entry for entry, fact in facts_of(watcher_entries, WatchedFact) if fact.procedure_id == self._id]
         return sorted([*self._journal.entries(self._id, kind=kind), *for_run], key=lambda entry: entry.sequence)
 
     def done(self, outcome: type[F]) -> F | None:
-        """Return the newest fact of a class that the run wrote, such as a step's outcome; None if there is none."""
+        """Return the newest fact of a class that the run wrote, such as a step's outcome; None without such a fact."""
         return next(reversed(self.facts(outcome)), None)
 
     def require(self, outcome: type[F]) -> F:
         """Return the newest outcome of a class that the run wrote.
 
         Raises:
-            Refusal: there is none, so the step that writes this outcome was not done.
+            Refusal: there is no such outcome: the step that writes it was not done.
         """
         newest = self.done(outcome)
         if newest is None:
@@ -130,7 +130,7 @@ class Progress:
         return next((e.at.timestamp() for e, begun in tries if begun == tries[-1][1]), time.time())
 
     def refuse_other_run(self, run_id: str) -> None:
-        """Raise BadInput if another run has the same procedure id: both would share a lease and a folder."""
+        """Raise BadInput if another run has the same procedure id, because both runs would share lease and folder."""
         opened = self.opened
         if opened is not None and opened.run_id != run_id:
             raise BadInput(
@@ -155,7 +155,8 @@ class Progress:
             raise Refusal(
                 "This run returns to the source, and no other step may run",
                 "return_to_source has begun",
-                "If return_to_source is red, clear return_to_source until it is done. Then start a new run.",
+                "If return_to_source is red, correct the cause in its message and clear return_to_source. When"
+                " return_to_source is done, start a new run.",
             )
 
     def fence_deadline(self) -> float | None:
@@ -167,7 +168,7 @@ class Progress:
         return None if began is None else began + self._request.deadlines.max_fence_seconds
 
     def check_fence_clock(self) -> None:
-        """Raise DeadlinePassed after the fence's deadline, unless open_target has begun."""
+        """Raise DeadlinePassed if `max_fence_seconds` have passed since fence_producers began, but not open_target."""
         deadline = self.fence_deadline()
         if deadline is not None and time.time() > deadline and self.began(Step.OPEN_TARGET) is None:
             raise DeadlinePassed(
@@ -184,7 +185,7 @@ class Progress:
             step: the step that waits.
             what: what is waited for, as the beginning of an error message.
             look: checks once; returns the result, or raises NotYet.
-            seconds: longest wait, from the start of the step's newest try; the fence's deadline may end the wait.
+            seconds: longest wait, from the start of the step's newest try; `fence_deadline` may end the wait earlier.
 
         Raises:
             DeadlinePassed: the longest wait is over; the error has the text of the last NotYet.
@@ -219,7 +220,7 @@ class Progress:
 
     @property
     def planning(self) -> tuple[Step, Step]:
-        """The step that writes the plan, and the gate that approves the plan."""
+        """Return the step that writes the run's plan, and the gate that approves the plan."""
         return (
             (Step.ASSESS_DATA_LOSS, Step.APPROVE_DATA_LOSS)
             if self.without_source
@@ -239,8 +240,9 @@ class Progress:
                 raise Contradiction(
                     "The plan in the journal does not match its digest",
                     entry.hash if planned is None else planned.plan_digest,
-                    "Find out what changed the journal's database. Before open_target has begun: start a new run. After"
-                    " open_target is done: restore the changed entry in the database, then clear the red step.",
+                    "Compare the journal's database with a backup to find out what changed. Before open_target has"
+                    " begun: start a new run. After open_target is done: restore the changed entry in the database,"
+                    " then clear the red step.",
                 )
             self._move = entry.hash, planned
         return self._move[1]

@@ -75,19 +75,19 @@ class Run:
 
     @classmethod
     def connected(cls, identity: Identity, request: Request, topology: Topology, connections: Any) -> Run:
-        """Create a run; journal and outside systems are reached by the connections that the topology names."""
+        """Return a run that reaches journal and outside systems by the connections that the topology names."""
         journal = Journal(connections.journal_url(topology.journal.connection))
         return cls(identity, request, journal, connections.systems(request, topology))
 
     @classmethod
     def reopened(cls, opened: ProcedureOpened, journal: Journal, topology: Topology, connections: Any) -> Run:
-        """Create a run from what open_procedure wrote about it in the journal, params included."""
+        """Return a run, params included, from what open_procedure wrote in the journal about the run."""
         request, identity = Request(**opened.request), Identity(opened.dag_id, opened.run_id)
         return cls(identity, request, journal, connections.systems(request, topology))
 
     @cached_property
     def lease(self) -> LeaseAuthority:
-        """The lease of the pair, under this process's epoch."""
+        """The right to act by the lease of the pair of clusters, under this process's epoch."""
         return LeaseAuthority(self.journal, self.pair, self.id)
 
     @property
@@ -116,7 +116,10 @@ class Run:
         return self.topology.names
 
     def exempt(self, alias: str) -> frozenset[str]:
-        """Return the principals that no fence of the cluster denies: MirrorMaker 2's, the orchestrator's, exempt."""
+        """Return the principals that no fence of the cluster denies, by the lists in the topology.
+
+        The lists are `mirror_maker`, `orchestrator` and `exempt` of the cluster.
+        """
         principals = self.topology.cluster(alias).principals
         return frozenset([*principals.mirror_maker, *principals.orchestrator, *principals.exempt])
 
@@ -144,14 +147,14 @@ class Run:
         return swapped
 
     def other(self, procedure_id: str) -> Run | None:
-        """Load another procedure from the journal, with its params; None if that procedure never took its lease."""
+        """Return another procedure, with its params from the journal; None if that procedure never took a lease."""
         opened = opened_by(self.journal, procedure_id)
         if opened is None:
             return None
         return Run.reopened(opened, self.journal, self.topology, self.systems.connections)
 
     def require_other(self, procedure_id: str) -> Run:
-        """Load another procedure that an entry of the journal names.
+        """Return another procedure that a journal entry names, with its params.
 
         Raises:
             Contradiction: the journal does not say with which params that procedure was started.
@@ -161,7 +164,7 @@ class Run:
             raise Contradiction(
                 f"The journal does not record the params with which {procedure_id} was started",
                 f"open_procedure of {procedure_id} wrote no entry of the kind opened",
-                "Find out what changed the journal's database, then start a new run.",
+                "Compare the journal's database with a backup and restore missing entries, then start a new run.",
             )
         return other
 

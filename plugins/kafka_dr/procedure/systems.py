@@ -24,7 +24,7 @@ from kafka_dr.hooks.site.stop import StopHook
 
 
 class Systems:
-    """Clients of all outside systems, for one request.
+    """Returns clients of all outside systems, for the source and target that one request names.
 
     Attributes:
         request: names source and target.
@@ -80,7 +80,7 @@ class Systems:
         return self._acls_of(self.request.target)
 
     def acls(self, cluster: KafkaCluster) -> ClusterAcls:
-        """Return the client for the ACL entries of the cluster to which `cluster` connects."""
+        """Return a new client for the ACL entries of the cluster to which `cluster` connects."""
         return ClusterAcls(cluster.admin, cluster.alias)
 
     def connect_worker(self, flow: Flow) -> MirrorMaker:
@@ -88,7 +88,7 @@ class Systems:
         return MirrorMaker(*self._login(flow.worker), self.request.deadlines.connect_request_seconds)
 
     def dedicated(self, flow: Flow, hook: StopHook) -> DedicatedMirrorMaker:
-        """Return the substitute for a worker's client in dedicated mode: topology's settings, stop by stop hook."""
+        """Return the client of a flow in dedicated mode: settings come from the topology, `hook` stops the flow."""
         settings = {"source.consumer.isolation.level": flow.isolation, **flow.mirror_maker}
         return DedicatedMirrorMaker(
             flow.source,
@@ -105,25 +105,25 @@ class Systems:
 
     @cached_property
     def drain(self) -> ApplicationDrain | None:
-        """The application's drain hook; None if not configured."""
+        """Client of the application's drain hook; None if the topology names no drain hook."""
         hook = self.topology.drain
         return None if hook is None else ApplicationDrain(*self._login(hook.connection))
 
     @cached_property
     def source_probe(self) -> SourceProbe | None:
-        """The hook by which the application says whether it reaches the source; None if not configured."""
+        """Client of the application's source probe (does it reach the source?); None if the topology names none."""
         hook = self.topology.source_probe
         return None if hook is None else SourceProbe(*self._login(hook.connection))
 
     @cached_property
     def fence_hook(self) -> FenceHook | None:
-        """The hook that fences a cluster by other means than ACLs; None if not configured."""
+        """Client of the fence hook, which fences a cluster by other means than ACLs; None if the topology has none."""
         hook = self.topology.fence_hook
         return None if hook is None else FenceHook(*self._login(hook.connection))
 
     @cached_property
     def routing(self) -> ClientRouting:
-        """Client of the routing record, where applications look up which cluster to use."""
+        """Client of the routing record, in which applications read to which cluster they connect."""
         routing = self.topology.routing
         if routing.kind == "file":
             return FileRouting(Path(routing.path))
@@ -146,7 +146,7 @@ class Systems:
         vars(self).update({name: vars(other)[name] for name in ("_clusters", "_acls")})
 
     def close(self) -> None:
-        """Release the clients of clusters and ACLs."""
+        """Drop the clients of clusters and ACL entries; the next use creates new clients."""
         self._clusters.clear()
         self._acls.clear()
 

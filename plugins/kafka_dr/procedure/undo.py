@@ -57,7 +57,7 @@ class LiftFenceHook:
 
 @dataclass(frozen=True)
 class ResumeReplication:
-    """Resume the named connectors, or in dedicated mode the named flow, which were asked to stop."""
+    """Resume the named connectors, which were asked to stop; in dedicated mode, the named flow."""
 
     names: tuple[str, ...]
 
@@ -89,7 +89,7 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], o
         source: alias of the cluster whose fence the rollback lifts.
         parts: names in the journal of what replicates from the source: both connectors, or in dedicated mode the flow.
         only_asked: whether only parts that an intent names are resumed. True for a run whose source is declared lost:
-            other parts may be STOPPED since another procedure, and must stay STOPPED.
+            other parts may be STOPPED since an earlier procedure, and must stay STOPPED.
     """
     ordered = list(entries)
     if facts_in(ordered, TargetOpened):
@@ -123,7 +123,7 @@ def added_acl_entries(entries: Iterable[Line], cluster: str) -> tuple[AclEntry, 
 
 
 def _parts_to_resume(entries: Collection[Line], parts: Collection[str], only_asked: bool) -> tuple[str, ...]:
-    """Return the names to resume: all `parts` once a stop was begun; with `only_asked`, those that an intent names."""
+    """Return the names to resume: all `parts` once a stop began; with `only_asked`, the parts that an intent names."""
     stopping = [entry for entry in entries if entry.step in _STOPPING]
     asked = {name for intent in facts_in(stopping, ConnectorsToStop) for name in intent.stops_connectors}
     asked |= {intent.stops_processes for intent in facts_in(stopping, ProcessesToStop)}

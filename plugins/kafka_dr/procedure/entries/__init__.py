@@ -1,4 +1,4 @@
-"""Facts that procedures write to the journal: a class for each shape of entry, and functions that read entries.
+"""Facts that procedures write to the journal: a class per kind of content, and functions that read the journal.
 
 Import from here. A fact is written as its `payload`; readers call `facts_of`, `facts_in` or `newest_fact` for a class.
 """

@@ -32,7 +32,7 @@ OrAbsent = Annotated[T | None, pydantic.Field(exclude_if=_is_none)]
 
 
 class Line(Protocol):
-    """One journal entry, as far as readers of facts need it."""
+    """One journal entry, with the properties that readers of facts need."""
 
     @property
     def procedure_id(self) -> str:
@@ -57,7 +57,7 @@ class Line(Protocol):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Fact:
-    """Base of all facts. A subclass with `steps` is one that readers choose by an entry's step, kind and keys.
+    """Base of all facts. Readers find a subclass with `steps` by a journal entry's step, kind and payload keys.
 
     Attributes:
         steps: steps that may write the fact; empty if any step may.
@@ -130,8 +130,8 @@ def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
         raise Contradiction(
             f"An entry of the journal cannot be read as {shape.__name__}",
             f"{'.'.join(map(str, problem['loc'])) or 'payload'}: {problem['msg']}",
-            "Find out whether the entry was changed in the journal's database, and then restore the entry. If another"
-            " version of Switchback wrote the entry, use that version.",
+            "Compare the entry in the journal's database with a backup: if the entry was changed, restore the entry. If"
+            " another version of Switchback wrote the entry, run that version.",
         ) from None
 
 
@@ -163,7 +163,7 @@ def read_entry(step: str, kind: str, payload: Any) -> Fact:
         raise Contradiction(
             f"The journal holds a {kind} of {step} that this version of Switchback does not know",
             f"keys: {', '.join(sorted(map(str, payload))) if isinstance(payload, Mapping) else 'none'}",
-            "Use the version of Switchback that wrote the entry.",
+            "Run the version of Switchback that wrote the entry.",
         )
     return shape.from_payload(payload)
 
@@ -182,5 +182,5 @@ def facts_in(entries: Iterable[Line], fact: type[F]) -> list[F]:
 
 
 def newest_fact(entries: Iterable[Line], fact: type[F]) -> F | None:
-    """Return the last fact of a class (or of a subclass) that the entries hold; None if there is none."""
+    """Return the last fact of a class (or of a subclass) that the entries hold; None if no entry holds one."""
     return next(iter(facts_in(reversed(list(entries)), fact)), None)

@@ -1,4 +1,9 @@
-"""Facts of fences, and of the records that an old source accepted before its fence."""
+"""Facts (contents of journal entries) about fences, and records that an old source accepted before its fence.
+
+An old source is the cluster that clients left. In all classes times are ISO 8601 UTC. `fenced_at` None: no probe proved
+the fence. `brokers_refusing` has the ids of the cluster's brokers that refused the probe's write; None without a probe
+or an authorizer. `acl_entries_added` is the number of the fence's ACL entries.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +67,14 @@ class TransactionsOpen(Note, steps=(Step.FENCE_PRODUCERS,)):
 
 
 class ProducersFenced(StepOutcome, steps=(Step.FENCE_PRODUCERS,)):
-    """Clients' writes are refused on the source; `cut_off` holds the source's stable log ends."""
+    """Clients' writes are refused on the source.
+
+    Attributes:
+        still_after_seconds: seconds from the step's beginning until the source's log ends were stable.
+        open_transactions: transactions that were still open on the fenced source.
+        transactions_aborted: transactions on the source that this procedure aborted.
+        cut_off: receipt of the source's stable log ends.
+    """
 
     approval: Approval
     drain_hook: DrainHookAnswer
@@ -79,9 +91,11 @@ class ConsumersDrained(StepOutcome, steps=(Step.DRAIN_CONSUMERS,)):
     """Groups are empty, their reads on the source are refused, and their positions are frozen.
 
     Attributes:
+        excluded: groups for which the drain does not wait.
         groups_since_forecast: groups that are not in the plan, as they were created after the forecast.
         positions: receipt of the frozen positions.
-        commits_end: log ends of __consumer_offsets before the positions were read, by partition; {} if not visible.
+        commits_end: log ends of the source's __consumer_offsets before the positions were read, by partition; {} if not
+            visible.
     """
 
     groups: Sequence[str]
@@ -94,14 +108,22 @@ class ConsumersDrained(StepOutcome, steps=(Step.DRAIN_CONSUMERS,)):
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptedRecords:
-    """Records that a source accepted after its clients had left: its fenced log ends above those of the inventory.
+    """Records that a source accepted after its clients had left.
+
+    The records lie between the log ends that the loss assessment recorded (known ends) and the log ends behind the
+    fence.
 
     Attributes:
-        accepted: receipt of the ranges, one per partition.
+        accepted: receipt of the offset ranges, one per partition.
+        records_at_most: number of offsets in all ranges.
+        partitions_written: number of ranges.
+        partitions_not_known_before: number of partitions with a range, but without a known end.
+        logs_shorter_than_known: partitions whose log end is below the known end, as text; at most ten.
+        newest_records: newest records of the largest ranges, as text.
         may_have_written: principals with the right to write; no record names its writer.
         ends_at_fence: receipt of the log ends behind the fence.
-        known_ends_problem: why the inventory's log ends could not be read, in which case all records of the log count;
-            None if these log ends could be read.
+        known_ends_problem: why the known ends could not be read, in which case all records of the log count; None if
+            the known ends could be read.
     """
 
     accepted: Receipt
@@ -139,7 +161,12 @@ class SourceFencedByHook(SourceFenced, steps=(Step.FENCE_SOURCE,)):
 
 
 class SourceFenceArmed(SourceFenced, steps=(Step.FENCE_SOURCE,)):
-    """The source is not fenced yet; the watcher fences the source as soon as it answers."""
+    """The source is not fenced yet; the watcher fences the source as soon as the source answers.
+
+    Attributes:
+        topics: number of topics to fence.
+        watcher_seen_at: time of the watcher's last heartbeat.
+    """
 
     armed_at: str
     topics: int
@@ -150,7 +177,9 @@ class ReturnedClusterFenced(StepOutcome, steps=(Step.FENCE_RETURNED_CLUSTER,)):
     """The returned cluster is fenced, and the flow from it is stopped.
 
     Attributes:
-        stopped: states of the flows' parts that were asked to stop.
+        topics: number of fenced topics; `groups`: number of groups whose reads are refused.
+        groups_active: groups that still have members on the returned cluster.
+        stopped: state by connector, or in dedicated mode by flow, after the request to stop.
         disarmed: procedures whose armed fences of this cluster ended with this fence.
         still_partitions: number of partitions with stable log ends; None if the flow back runs, which writes to the
             returned cluster.
@@ -205,9 +234,10 @@ class OldMirrorMakerStopped(StepOutcome, WatchedFact, steps=(Step.WATCH_OLD_SOUR
 
 
 class OldSourceFenced(OldMirrorMakerStopped, AcceptedRecords, steps=(Step.WATCH_OLD_SOURCE,)):
-    """An old source answered again, and was fenced `window_seconds` later.
+    """An old source answered again, and was fenced.
 
     Attributes:
+        window_seconds: seconds from `answers_since` to `fenced_at`, in which both clusters may have accepted writes.
         ends_when_seen: receipt of the log ends when the fence was begun; None if the source did not return its log ends
             in time.
     """

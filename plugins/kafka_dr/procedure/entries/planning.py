@@ -1,4 +1,4 @@
-"""Facts from before clients move: readiness, whether the source is lost, its lost records, the plan."""
+"""Facts (contents of journal entries) from before clients move: readiness, lost source, lost records, plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
     """Every readiness check passed.
 
     Attributes:
-        positions: receipt of the groups' positions, if they are so many that the forecast should not read them again.
+        notes: what the checks observed without refusing, as sentences.
+        records_per_second: growth of the target's logs during the checks, in offsets; 0 if there was one sample.
+        isolation: isolation level with which MirrorMaker 2 reads the source.
+        topic_ids: topic -> its id on the source.
+        positions: receipt of the groups' positions on the source, if the positions are so many that the forecast should
+            not read the positions again.
         read_at: when these positions were read.
     """
 
@@ -43,13 +48,13 @@ class Planned(StepOutcome):
 
 
 class MovePlanned(Planned):
-    """A plan that moves clients, and the groups that had members when the plan was written."""
+    """A plan that moves clients; `active_groups` had members on the source when the plan was written."""
 
     active_groups: Sequence[str]
 
     @cached_property
     def planned(self) -> ApprovedPlan:
-        """Those parts of the plan that later steps read."""
+        """Return the parts of the plan that later steps read."""
         return read_as(ApprovedPlan, self.plan)
 
 
@@ -66,8 +71,9 @@ class LooksAtSource:
     Attributes:
         override: the reason in the param `override_source_lost`, else None; `overridden`: whether the run needs the
             override.
-        window_seconds: how long all looks together took.
-        look_seconds: how long one look may take; an answer after more than `slow_seconds` is slow.
+        window_seconds: how long all looks together took, in seconds.
+        rounds_planned: number of rounds, in each of which every view (place that sends requests) looks once.
+        look_seconds: time limit of one look, in seconds; an answer after more than `slow_seconds` is slow.
     """
 
     state: str
@@ -94,11 +100,22 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
     """The plan of an unplanned failover, and receipts of the files that later steps read.
 
     Attributes:
+        loss: receipt of the lost records, one row per source partition.
+        positions: receipt of the groups' positions on the source, as last recorded.
+        floors: receipt of the flight recorder's log ends of source and target, per sample and partition.
+        syncs: receipt of MirrorMaker 2's offset syncs; `pairs`: of the content pairs.
+        bounds: receipt of the log starts and log ends on both clusters, one row per source partition.
+        source_ends: receipt of the source's last known log ends.
+        cut_off: receipt of the cut-off of the planned run that this run continues; None without such a cut-off.
         stranded: folder with the Spark job's result, if the source could be read; else None.
-        last_sample_at: time of the flight recorder's last sample; all times in milliseconds since 1970.
+        last_sample_at: time of the flight recorder's last sample, in milliseconds since 1970.
+        source_last_seen_at: when the source last answered the flight recorder, in milliseconds since 1970.
+        missing: what the assessment could not read or prove, as sentences.
         earlier_translation: `holes` and `cut` of the planned run that this run continues: records that its
             translation did not find on the target.
-        translated_ahead: the positions, if they were translated together with the assessment.
+        translated_ahead: receipt of the positions, if they were translated together with the assessment.
+        copied_anew: source topics whose copy on the target was recreated while the flight recorder ran.
+        flowed_back: whether the reverse flow may have mirrored from target to source.
     """
 
     inventory_digest: str
@@ -123,7 +140,7 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
 
 
 class OlderRecordsUnknown(Note, steps=(Step.ASSESS_DATA_LOSS, Step.TRANSLATE_OFFSETS)):
-    """Number of partitions where the target's copies of older source records are unknown, and why by partition."""
+    """Number of partitions where the target's copies of older source records are unknown; `why`: by partition."""
 
     older_records_unknown: int
     why: Mapping[str, str]

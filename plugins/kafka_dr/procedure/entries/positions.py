@@ -1,4 +1,7 @@
-"""Facts of groups' positions (translated, committed, restored), and of the target's opening to clients."""
+"""Facts (contents of journal entries) about groups' positions, and about opening the target to clients.
+
+In all classes `by_hand` is the name of the person who did the step manually; None if the step did its work.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,13 @@ class OffsetsTranslated(StepOutcome, steps=(Step.TRANSLATE_OFFSETS,)):
     """Figures of the translation; `translation`: receipt of the file with one row per position.
 
     Attributes:
+        made_by: the step that translated.
+        classes: number of positions by translation class.
+        mirror_maker_missing: number of positions for which MirrorMaker 2 has no checkpoint.
+        records_read: number of records read by Spark, by side (source, target).
+        holes, cut: ranges of source records that the target lacks.
         bound: most records that a group reads again on one partition, None if unknown; `mirror_maker_bound`: the same
-            for MirrorMaker 2's checkpoints.
+            if the group began at MirrorMaker 2's checkpoint.
         may_have_moved: number of positions whose group may have committed later positions after the sample.
     """
 
@@ -38,7 +46,7 @@ class OffsetsTranslated(StepOutcome, steps=(Step.TRANSLATE_OFFSETS,)):
 
 
 class TopicsToCreate(Intent, steps=(Step.COMMIT_GROUPS, Step.PREPARE_TOPICS)):
-    """Topics about to be created on the target, and topics about to get more partitions there."""
+    """Topics about to be created on the target, and topics about to get more partitions on the target."""
 
     creates_topics: Sequence[str]
     grows_topics: OrAbsent[Sequence[str]] = None
@@ -61,6 +69,7 @@ class GroupsCommitted(StepOutcome, steps=(Step.COMMIT_GROUPS,)):
     """All positions were read back as wanted; positions that the target had already were not committed.
 
     Attributes:
+        positions: number of all positions; `committed`: number of positions that differed and were committed.
         local_ends: receipt of the target's log ends of topics to which MirrorMaker 2 does not mirror.
         ledger: receipt of the file that has every position before and after the commit.
     """
@@ -87,7 +96,13 @@ class TargetToOpen(Intent, steps=(Step.OPEN_TARGET,)):
 
 
 class TargetOpened(StepOutcome, steps=(Step.OPEN_TARGET,)):
-    """Clients may write on the target; `clients_refused`: operations that the target still refuses to them."""
+    """The target is open to clients: its DENY entries are removed.
+
+    Attributes:
+        clients_refused: operations that the target still refuses to clients, as text.
+        positions_unchanged: how it was proven that no group's position on the source changed.
+        canary: result of writing and reading back one record on the target.
+    """
 
     opened_at: str
     acl_entries_removed: OrAbsent[int] = None
@@ -110,7 +125,9 @@ class ClientsVerified(StepOutcome, steps=(Step.VERIFY_CLIENTS,)):
     """The groups that were active at the forecast are active on the target.
 
     Attributes:
+        expected_groups: number of groups that were active at the forecast.
         left_on_source: number of groups that are still active on the source; None if the source was declared lost.
+        records_since_opening: number of offsets between the boundary and the target's log ends.
     """
 
     expected_groups: int
@@ -133,9 +150,10 @@ class PositionsToRestore(Intent, steps=(Step.RESTORE_POSITIONS,)):
 
 
 class PositionsRestored(StepOutcome, steps=(Step.RESTORE_POSITIONS,)):
-    """Positions were restored to what they were before the commit of the procedure `undone`.
+    """Positions were restored to their values before the commit of the procedure `undone`.
 
     Attributes:
+        written: number of positions restored; `deleted`: number of groups deleted.
         already: number of positions that had the old value already.
         changed_since: number of positions not restored, because another writer changed these positions after that
             commit; `changed_since_planned`: by group, the positions changed after the plan of the restore.

@@ -1,4 +1,4 @@
-"""Data classes used as fields of facts: receipts of files, approvals, answers of hooks, parts of the plan."""
+"""Data classes that are fields of facts (contents of journal entries): receipts, approvals, answers, plan parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Approval:
 
 @dataclass(frozen=True)
 class ContinuedRun:
-    """The planned failover that an unplanned one continues; `fenced`: whether it had begun to fence the source."""
+    """The planned run that an unplanned run continues; `fenced`: whether the planned run had begun its fence."""
 
     procedure_id: str
     fenced: bool
@@ -56,6 +56,7 @@ class DrainHookAnswer:
 
     Attributes:
         answered: False if the hook failed; None if there is no hook.
+        producers_running, consumers_running: number of clients that still ran, as the hook reports.
     """
 
     asked: OrAbsent[bool] = None
@@ -154,7 +155,12 @@ class StrandedExport:
 
 @dataclass(frozen=True)
 class EarlyTranslation(Receipt):
-    """Receipt of the positions that assess_data_loss already translated, and the summary of that translation."""
+    """Receipt of positions that assess_data_loss already translated, and the summary of that translation.
+
+    Attributes:
+        copies: per partition of a prefixed copy: topic, partition, log end of the copy, log start and log end of the
+            original.
+    """
 
     digest: str
     classes: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""Facts about flows of MirrorMaker 2: drained, stopped, seeded, started again."""
+"""Facts (contents of journal entries) about flows of MirrorMaker 2: drained, stopped, seeded, started again."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class MirrorMakerStopped(StepOutcome, steps=(Step.STOP_MIRROR_MAKER,)):
     """MirrorMaker 2 was stopped; the target's stable log ends are the boundary.
 
     Attributes:
+        boundary: receipt of the target's stable log ends, by partition.
         replicated: receipt of the last replicated source offset by partition, as Connect stores it.
         stopped: connectors that are STOPPED without tasks.
         states: in an unplanned failover, state by connector, or in dedicated mode by flow; `still_stopping`: the
@@ -52,13 +53,18 @@ class MirrorMakerStopped(StepOutcome, steps=(Step.STOP_MIRROR_MAKER,)):
 
 
 class OffsetsToSeed(Intent, steps=(Step.SEED_REVERSE_REPLICATION, Step.SEED_FLOW_BACK)):
-    """Number of partitions whose offsets in Connect are about to be set."""
+    """Number of source partitions whose offsets in Connect are about to be set."""
 
     partitions: int
 
 
 class ReverseFlowSeeded(StepOutcome, steps=(Step.SEED_REVERSE_REPLICATION,)):
-    """Receipt of the reverse flow's start offsets; `why_not`: why nothing was seeded."""
+    """The reverse flow was seeded, unless `why_not` says why not.
+
+    Attributes:
+        seeded: number of seeded partitions; `seeds`: receipt of their offsets.
+        by_hand: name of the person who seeded the flow manually; None if the step did.
+    """
 
     seeded: int
     why_not: OrAbsent[str] = None
@@ -71,6 +77,7 @@ class FlowBackSeeded(StepOutcome, steps=(Step.SEED_FLOW_BACK,)):
     """Receipt of the flow back's start offsets; `topic_ids`: ids of the topics on the returned cluster at that time.
 
     Attributes:
+        seeded: number of partitions whose offsets were changed; `unchanged`: number whose offsets were right already.
         ran_before: whether the flow was started after an earlier seed.
         other_aliases: source aliases, other than the flow's, under which Connect stores offsets.
         why_not: why a running flow was not seeded; None if the flow was seeded.
@@ -87,14 +94,19 @@ class FlowBackSeeded(StepOutcome, steps=(Step.SEED_FLOW_BACK,)):
 
 
 class EndsNoted(Note, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
-    """Receipt of log ends from before a flow first wrote to these logs; `all_noted`: every existing log is in it."""
+    """Receipt of log ends from before a flow first wrote to the logs; `all_noted`: no existing log is left out."""
 
     ends_before: Receipt
     all_noted: bool = False
 
 
 class FlowStarted(StepOutcome, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
-    """The flow runs, and its copies were checked unless `note` says why not; not `started` if not asked for."""
+    """The flow runs, and its first copies were compared unless `note` says why not.
+
+    Attributes:
+        started: False if the run's params do not ask for the flow, or the topology has no such flow.
+        partitions_flowing: number of partitions whose first new record and its copy were compared.
+    """
 
     started: bool
     connectors: OrAbsent[Sequence[str]] = None
@@ -109,7 +121,7 @@ class SourceEndsNoted(Note, steps=(Step.WAIT_FOR_CATCH_UP,)):
 
 
 class FlowBackCaughtUp(StepOutcome, steps=(Step.WAIT_FOR_CATCH_UP,)):
-    """The flow back has copied all records that the new primary had `behind_seconds` ago; and the allowed lag."""
+    """The flow back has copied all records that the new primary had `behind_seconds` ago, within `allowed_seconds`."""
 
     partitions: int
     behind_seconds: float

@@ -1,4 +1,7 @@
-"""Facts about the course of a procedure: opened, tried, refused, approved, aborted, rolled back, closed."""
+"""Facts (contents of journal entries) about a procedure's course: opened, tried, refused, approved, aborted, closed.
+
+Times are ISO 8601 UTC; `by_hand` is the name of the person who did a step manually, None if the step did its work.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +61,9 @@ class LeasePassed(Note, steps=(Step.OPEN_PROCEDURE,)):
 
 
 def continued_by(entries: Iterable[Line]) -> str | None:
-    """Return the id of the procedure that continues the writer of these journal entries.
+    """Return the id of the unplanned run that continues the planned run which wrote these journal entries.
 
-    None if no procedure continues the writer, or if the writer got its lease back.
+    None if no run continues the planned run, or if the planned run got its lease back.
     """
     passed = newest_fact(entries, LeasePassed)
     return None if passed is None else passed.continued_by
@@ -73,7 +76,7 @@ class TryBegun(Intent, steps=()):
 
 
 class StepNotDone(Fact):
-    """The error because of which a step did not do its work."""
+    """The error because of which a step did not do its work: its class name, and the parts of its message."""
 
     error: str
     reason: str
@@ -107,7 +110,7 @@ class ApprovalGiven(Fact, Approval, steps=GATES, kind=Entry.APPROVAL):
 
 
 class AnswerIgnored(Note, steps=GATES):
-    """Why an answer to a gate does not count."""
+    """An answer to a gate does not count, for the reason in `answer_ignored`."""
 
     answer_ignored: str
 
@@ -128,7 +131,7 @@ class AbortNoted(StepOutcome, steps=(Step.ABORT_PROCEDURE,)):
 
 
 class SourceToReopen(Intent, steps=(Step.RETURN_TO_SOURCE,)):
-    """The source is about to be opened to clients again."""
+    """A rollback is about to open the source to clients again."""
 
     reopens_source: bool
     by_hand: OrAbsent[str] = None

@@ -1,4 +1,4 @@
-"""Facts of a returned cluster: its stranded records, its topics, and what was done with both."""
+"""Facts (contents of journal entries) about a returned cluster: its stranded records, its topics, their changes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from kafka_dr.vocabulary import Step
 
 
 class StrandedRecordsFound(StepOutcome, steps=(Step.FIND_STRANDED_RECORDS,)):
-    """Records of the returned cluster that were never replicated, and their export; counts as of StrandedTopic.
+    """Records of the returned cluster that were never replicated, and their export.
 
     Attributes:
+        topics: counts per topic; `records` to `inexact` are the sums of these counts over all topics.
+        compacted: topics of `topics` that are compacted on one of the clusters.
+        records_to_copy: number of offsets that the flow back will copy; None if unknown.
         after: the procedure that moved clients away from the returned cluster.
         frontier: receipt of the offsets, by partition, where the replicated part of each log ends.
         returned_ends: receipt of the returned cluster's log ends at the search.
@@ -44,7 +47,7 @@ class StrandedRecordsFoundWithSizes(StrandedRecordsFound, steps=(Step.FIND_STRAN
     """StrandedRecordsFound in mode recreate, with the bytes to delete and to copy.
 
     Attributes:
-        bytes_there: bytes of the topics that will be deleted on the returned cluster; None if unknown.
+        bytes_there: size in bytes of the topics that will be deleted on the returned cluster; None if unknown.
         bytes_to_copy: bytes that the flow back will copy; None if unknown.
         bytes_unknown: why a size is unknown; None if both are known.
     """
@@ -64,6 +67,8 @@ class TopicsPrepared(StepOutcome, steps=(Step.PREPARE_TOPICS,)):
     """The returned cluster has all topics that the flow back needs. Optional fields are set in mode recreate only.
 
     Attributes:
+        created: topics that were created; `grown`: topics that got more partitions.
+        settings_differ: topic settings that differ between the clusters, with both values.
         prepared: receipt of the ids of all these topics on the returned cluster.
         recreated: receipt of the ids of the topics that this procedure created.
     """
