@@ -85,7 +85,7 @@ class Progress:
         return facts_in(self._journal.entries(self._id, writer, fact.kind), fact)
 
     def entries(self, kind: Entry | None = None) -> list[JournalEntry]:
-        """Return the run's journal entries, and the watcher's about it, oldest first; with `kind`, only of this kind."""
+        """Return the run's journal entries, and the watcher's about the run, oldest first; of all kinds, or of `kind`."""
         watcher_entries = self._journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, kind)
         for_run = [entry for entry, fact in facts_of(watcher_entries, WatchedFact) if fact.procedure_id == self._id]
         return sorted([*self._journal.entries(self._id, kind=kind), *for_run], key=lambda entry: entry.sequence)
