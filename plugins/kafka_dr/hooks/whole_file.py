@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str, mode: int) -> None:
-    """Write a text to a temporary file that only its owner may read, set `mode`, and rename the file to `path`.
+    """Write a text to a temporary file that only its owner can read, set `mode`, and rename the file to `path`.
 
     Raises:
         OSError: the write failed. The file at `path` is unchanged, or already new if only the folder was not synced.

@@ -45,7 +45,7 @@ class WaitLonger(Exception):
 
 
 class Progress:
-    """Reads from the journal how far one run is, and waits for the run's steps.
+    """Reads from the journal how far one run is; the run's steps wait in `wait`.
 
     Args:
         journal: holds the entries.
@@ -85,7 +85,7 @@ class Progress:
         return facts_in(self._journal.entries(self._id, writer, fact.kind), fact)
 
     def entries(self, kind: Entry | None = None) -> list[JournalEntry]:
-        """Return the run's journal entries, and the watcher's about the run, oldest first; of all kinds, or of `kind`."""
+        """Return the run's journal entries, and the watcher's about the run, oldest first; only of `kind` if given."""
         watcher_entries = self._journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, kind)
         for_run = [entry for entry, fact in facts_of(watcher_entries, WatchedFact) if fact.procedure_id == self._id]
         return sorted([*self._journal.entries(self._id, kind=kind), *for_run], key=lambda entry: entry.sequence)
@@ -98,7 +98,7 @@ class Progress:
         """Return the newest outcome of a class that the run wrote.
 
         Raises:
-            Refusal: there is no such outcome: the step that writes it was not done.
+            Refusal: the run has no such outcome, because the step that writes this outcome was not done.
         """
         newest = self.done(outcome)
         if newest is None:

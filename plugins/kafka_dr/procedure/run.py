@@ -112,7 +112,7 @@ class Run:
 
     @property
     def naming(self) -> Naming:
-        """How MirrorMaker 2 names topics on the target."""
+        """The rules by which MirrorMaker 2 names topics on the target."""
         return self.topology.names
 
     def exempt(self, alias: str) -> frozenset[str]:
@@ -126,9 +126,12 @@ class Run:
     def mirror_maker(self, flow: Flow) -> MirrorMaker | DedicatedMirrorMaker:
         """Return the client of the Connect worker that hosts a flow.
 
-        In dedicated mode, which has no worker, a substitute is returned for the flow from source to target: it can only
-        be read and stopped. BadInput in dedicated mode for other flows, because they could be neither seeded nor
-        resumed, and for every flow if the source was declared lost, because only the topology states its settings.
+        In dedicated mode, which has no worker, a substitute is returned for the flow from source to target: its
+        settings can be read, and the flow can be stopped.
+
+        Raises:
+            BadInput: a flow in dedicated mode is not that from source to target, and so could be neither seeded nor
+                resumed; or the source was declared lost, so that only the topology states the flow's settings.
         """
         hook: StopHook | None = self.systems.stop_hook(flow)
         if hook is not None and flow == self.flow and not self.progress.without_source:
@@ -173,5 +176,5 @@ class Run:
         return datetime.now(UTC).isoformat()
 
     def close(self) -> None:
-        """Release the clients of outside systems."""
+        """Drop the clients of outside systems; the next use creates new clients."""
         self.systems.close()

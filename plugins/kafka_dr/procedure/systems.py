@@ -1,4 +1,4 @@
-"""Clients of the outside systems that a run uses. Clients connect on first use; nothing here decides."""
+"""Clients of the outside systems that a run uses; a client connects on first use."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Kafka clusters: admin client, records, ACLs, Kafka's own tools."""
+"""Clients of Kafka clusters: for topics, groups, records, ACLs, and requests that only Kafka's own tools can send."""

@@ -64,7 +64,8 @@ class ClusterAcls:
         """Return all ACL entries on topics, groups, transactional ids and the cluster; empty without an authorizer.
 
         Raises:
-            KafkaUnavailable: also if the connection may not read ACL entries, for which librdkafka reports no error.
+            KafkaUnavailable: also if the connection's principal lacks the right to read ACL entries, although
+                librdkafka then reports no error.
         """
         with kafka_border(self._alias, "reading ACL entries"):
             futures = [self._admin.describe_acls(_any_of(kind), request_timeout=timeout) for kind in _TYPES.values()]

@@ -35,7 +35,7 @@ MOST_AT_ONCE = 500
 
 
 class ClusterConnection:
-    """The admin clients of one cluster, and the waits for their answers."""
+    """Sends requests by the admin clients of one cluster, and waits for the answers."""
 
     def __init__(self, alias: str, config: Mapping[str, Any]) -> None:
         """Create the client; no request is sent yet.

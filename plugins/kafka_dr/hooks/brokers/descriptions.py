@@ -97,5 +97,5 @@ class GroupInfo:
 
     @property
     def empty(self) -> bool:
-        """Whether the group has no members, so that its positions may be written; False in the state Unknown."""
+        """Whether the group has no members, and its positions can be written; False in the state Unknown."""
         return self.state in ("Empty", "Dead") and not self.members

@@ -99,7 +99,7 @@ class Tail:
 
 
 def record_of(message: Consumed) -> Record:
-    """Convert a consumer's message to a record."""
+    """Return a consumer's message as a Record."""
     kind, timestamp = message.timestamp()
     headers = message.headers()
     return Record(

@@ -1,4 +1,4 @@
-"""MirrorMaker 2's connectors in Kafka Connect, over the worker's REST API.
+"""Reads and changes MirrorMaker 2's connectors in Kafka Connect, over the worker's REST API.
 
 Per source partition, Connect stores the offset of the record that was replicated *last*. For replication to start at X,
 write X - 1; to start at 0, write None: 0 would skip record 0, and Connect rejects -1.
@@ -50,7 +50,7 @@ class ConnectorStatus:
 
     @property
     def stopped(self) -> bool:
-        """Whether the connector is STOPPED and has no tasks: only then may its offsets be changed."""
+        """Whether the connector is STOPPED and has no tasks: only then can its offsets be changed."""
         return self.state == "STOPPED" and not self.tasks
 
     @property

@@ -169,7 +169,7 @@ class Journal:
         return cool_down_after(ended[0] if ended else None, taken.taken_at, cool_down_seconds)
 
     def check_lease(self, pair: str, procedure_id: str, epoch: int) -> None:
-        """Refuse unless the procedure holds the pair's lease with exactly this epoch.
+        """Return if the procedure holds the pair's lease with exactly this epoch; else refuse.
 
         Raises:
             Superseded: the procedure holds the lease, but with a newer epoch.

@@ -122,7 +122,7 @@ class PostgresqlDatabase(Database):
             raise self._lock_timeout_error(connection) from None
 
     def _lock_timeout_error(self, connection: Connection) -> SystemUnavailable:
-        """Build the error that names the writers' lock's holder; fields that this role may not see stay empty."""
+        """Build the error that names the writers' lock's holder; fields that this role cannot read stay empty."""
         waited = (
             f"another process held the journal's write lock for all of the {self.lock_seconds:g} s that this process"
             " waited"

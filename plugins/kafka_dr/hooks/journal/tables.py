@@ -76,6 +76,7 @@ class CoolDown:
 
     Attributes:
         procedure_id: the procedure that ended; `outcome` and `ended_at` are its outcome and the time of its end.
+        ends_at: end of the cool-down; both times are in UTC.
     """
 
     procedure_id: str

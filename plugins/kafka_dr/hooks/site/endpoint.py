@@ -87,7 +87,7 @@ class HttpAnswer:
 
 
 class JsonEndpoint:
-    """Requests with JSON to one system, below its base URL: no redirects, no proxy, no .netrc, always a time limit.
+    """Sends JSON requests to one system, below its base URL: no redirects, no proxy, no .netrc, always a time limit.
 
     Some systems repeat a request's headers in their errors, so credentials are hidden in every text shown to people.
     """
@@ -132,7 +132,7 @@ class JsonEndpoint:
         headers: dict[str, str] | None = None,
         params: dict[str, Any] | None = None,
     ) -> HttpAnswer:
-        """Send one request and return the answer; a failure of system or network is an answer with status 0."""
+        """Send one request and return the answer; without a usable answer, status is 0 and no error is raised."""
         ends_at = time.monotonic() + timeout
         try:
             with self._session.request(

@@ -1,4 +1,4 @@
-"""The application's report, over HTTP, on whether it reaches the source."""
+"""Asks the application, over HTTP, whether its clients reach the source."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Line(Protocol):
 
     @property
     def procedure_id(self) -> str:
-        """Id under which the entry was written: the procedure's, or the watcher's own name."""
+        """Id of the procedure that wrote the entry, or `watch_old_source` if the watcher did."""
 
     @property
     def step(self) -> str:
@@ -136,7 +136,7 @@ def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
 
 
 def _adapter(shape: type[T]) -> pydantic.TypeAdapter[T]:
-    """Return pydantic's adapter of a class, cached from first use: making all at import takes tenths of a second."""
+    """Return pydantic's adapter of a class, cached from first use, because building all at import takes long."""
     if shape not in _ADAPTERS:
         _ADAPTERS[shape] = pydantic.TypeAdapter(shape)
     return _ADAPTERS[shape]

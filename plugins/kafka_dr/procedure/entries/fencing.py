@@ -199,13 +199,13 @@ class ReturnedClusterFenced(StepOutcome, steps=(Step.FENCE_RETURNED_CLUSTER,)):
 
 
 class OldSourceAnswers(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """When a source with an armed fence first answered again."""
+    """A source with an armed fence answers again; `answers_since`: time of the first answer."""
 
     answers_since: str
 
 
 class FenceDisarmed(Note, steps=(Step.WATCH_OLD_SOURCE,)):
-    """The watch over a source was ended, and why; `disarms_fence`: the procedure that had armed the fence."""
+    """An armed fence of `source` was ended for `reason`; `disarms_fence`: the procedure that had armed the fence."""
 
     disarms_fence: str
     source: str
@@ -219,7 +219,11 @@ class LoopStopped(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
 
 
 class OldSourceProducers(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """By partition, producers that wrote to an old source after its clients had left, from brokers' producer state."""
+    """Producers that wrote to an old source after its clients had left, by partition, from brokers' producer state.
+
+    Attributes:
+        producers_problem: why the brokers' producer state could not be read; None if it was read.
+    """
 
     producers: Mapping[str, Sequence[str]]
     producers_problem: OrAbsent[str] = None

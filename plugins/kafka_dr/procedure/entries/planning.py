@@ -12,7 +12,7 @@ from kafka_dr.vocabulary import Step
 
 
 class ReadinessBlocked(Note, steps=(Step.CHECK_READINESS,)):
-    """The readiness checks that failed, each as the fields of a `domain.readiness.blocker.Blocker`."""
+    """Readiness checks failed; `blockers`: the fields of a `domain.readiness.blocker.Blocker` for each check."""
 
     blockers: Sequence[Figures]
 
@@ -22,7 +22,7 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
 
     Attributes:
         notes: what the checks observed without refusing, as sentences.
-        records_per_second: growth of the target's logs during the checks, in offsets; 0 if there was one sample.
+        records_per_second: growth of the target's logs during the checks, in offsets per second; 0 if unknown.
         isolation: isolation level with which MirrorMaker 2 reads the source.
         topic_ids: topic -> its id on the source.
         positions: receipt of the groups' positions on the source, if the positions are so many that the forecast should
@@ -59,7 +59,7 @@ class MovePlanned(Planned):
 
 
 class FailoverForecast(MovePlanned, steps=(Step.FORECAST,)):
-    """The plan of a run whose source can be read; `end_sum` is the sum of the source's log ends."""
+    """The plan of a run whose source can be read; `end_sum`: sum of the source's log ends over all partitions."""
 
     end_sum: int
 

@@ -156,7 +156,8 @@ class PositionsRestored(StepOutcome, steps=(Step.RESTORE_POSITIONS,)):
         written: number of positions restored; `deleted`: number of groups deleted.
         already: number of positions that had the old value already.
         changed_since: number of positions not restored, because another writer changed these positions after that
-            commit; `changed_since_planned`: by group, the positions changed after the plan of the restore.
+            commit; `changed_since_planned`: by group, number of positions that changed after the
+            restore was planned.
     """
 
     approval: Approval | None

@@ -23,7 +23,7 @@ class Receipt:
 
 @dataclass(frozen=True, kw_only=True)
 class Approval:
-    """Who approved which digest at which gate and when, by Airflow's API."""
+    """The approval of `digest` at a gate: the user name of the approver, and the time in ISO 8601, by Airflow's API."""
 
     gate: str
     by: str
@@ -124,6 +124,7 @@ class StrandedTopic:
     Attributes:
         aborted: stranded records of aborted transactions.
         undecided: stranded records behind a transaction that is still open.
+        bytes: size of the stranded records; `older_bytes`: size of the older records.
         lacking: replicated records that the returned cluster has lost.
         older: replicated records that only the returned cluster still has.
         inexact: partitions whose counts are not exact.
@@ -182,7 +183,7 @@ class PlannedTopic(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedGroup:
-    """A consumer group whose positions move."""
+    """A consumer group whose positions are translated and committed on the target."""
 
     group: str
 
@@ -201,7 +202,8 @@ class ApprovedPlan:
     """The parts of a plan that later steps read; the plan's digest covers the whole plan.
 
     Attributes:
-        opening: DENY entries that open_target will remove from the target, as text.
+        opening: DENY ACL entries that open_target will remove from the target, as text.
+        deadlines: limits in seconds, by name.
         fence: ACL entries that will fence the source, as text.
         copies: source topics that are copies of target topics under prefixed names -> the target topics.
         inventory: figures of the loss, in an unplanned failover; `loss`: one row of loss per partition.

@@ -71,6 +71,7 @@ class TopicsPrepared(StepOutcome, steps=(Step.PREPARE_TOPICS,)):
         settings_differ: topic settings that differ between the clusters, with both values.
         prepared: receipt of the ids of all these topics on the returned cluster.
         recreated: receipt of the ids of the topics that this procedure created.
+        deleted: number of topics that were deleted; `internal_topics_deleted`: MirrorMaker 2's internal topics deleted.
     """
 
     approval: Approval | None
@@ -91,8 +92,8 @@ class ReplayBegun(Note, steps=(Step.RECONCILE_STRANDED_RECORDS,)):
     """A process begins to replay the export of the procedure `replaying`.
 
     Attributes:
-        ends_before: log ends, before the first record is written, of the partitions that the replay writes to; without
-            partitions whose log ends an earlier note has.
+        ends_before: receipt of the new primary's log ends before the first record is written, by partition to which the
+            replay writes; partitions that an earlier note has are left out.
     """
 
     replaying: str
@@ -103,12 +104,17 @@ class StrandedRecordsReconciled(StepOutcome, steps=(Step.RECONCILE_STRANDED_RECO
     """What became of the stranded records, in numbers of records.
 
     Attributes:
+        quarantined: written to quarantine topics instead of their own.
         overwritten: compacted away, because a later record has the same key.
         overtaken: replayed above a client's record of the same key, whose value the replay undoes.
         uncommitted: not replayed, because the transaction was not committed.
         keyless: not replayed, because the record has no key.
         expired: replayed, and then deleted by retention.
         restamped: replayed with the time of the replay as timestamp.
+        aborted: replayed in transactions that were aborted, and then again; `aborted_are_mirrored`: whether the flow
+            back mirrors the aborted records, too.
+        export_of: id of the procedure whose export was replayed.
+        by_partition: receipt of these numbers, one row per partition.
     """
 
     replayed: int
