@@ -38,7 +38,8 @@ class Approvals:
             raise ApprovalMissing(
                 "The user who started this run is unknown",
                 "Airflow names no triggering user",
-                "Start a new run with your own account: in Airflow's web page, or over Airflow's API.",
+                "Start a new run in Airflow's web page or over Airflow's API, because Airflow's command line"
+                " authenticates no user.",
             )
         return name
 

@@ -55,7 +55,7 @@ class Artifacts:
                 f"the file is missing, or its SHA-256 does not begin with {digest[:12]}",
                 "Mount the same evidence folder on every machine where tasks run. After open_target is"
                 " done: put the file back unchanged, then clear the red step. Otherwise start a new run; if an earlier"
-                " procedure wrote the file, put the file back unchanged before that.",
+                " procedure wrote the file, put the file back unchanged first.",
             )
         return pd.read_parquet(path)
 

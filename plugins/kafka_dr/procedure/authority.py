@@ -85,7 +85,11 @@ class LeaseAuthority:
             return lease.epoch
         opened = self._journal.last(self.holder, Step.OPEN_PROCEDURE, Entry.OPENED)
         if opened is None:
-            raise Refusal(f"{self.holder} holds no lease", "open_procedure has not taken the lease", "Start a new run.")
+            raise Refusal(
+                f"{self.holder} holds no lease",
+                "open_procedure has not taken the lease",
+                "If open_procedure is red, correct the cause in its message. Then start a new run.",
+            )
         return opened.epoch
 
     @property

@@ -64,7 +64,9 @@ class RecordReader:
         """
         if isolation not in (READ_COMMITTED, READ_UNCOMMITTED):
             raise BadInput(
-                "this isolation level does not exist", repr(isolation), f"use {READ_UNCOMMITTED} or {READ_COMMITTED}"
+                "this isolation level does not exist",
+                repr(isolation),
+                f"report this message as a defect of Switchback: only {READ_UNCOMMITTED} and {READ_COMMITTED} exist",
             )
         self.isolation = isolation
         self._alias, self._keeps_client = alias, keeps_client
@@ -295,7 +297,8 @@ class RecordReader:
             f"reading {tp} on {self._alias} failed",
             describe_error(error),
             f"run kafka-topics.sh --describe on {self._alias}; if the partition exists, grant the connection's"
-            " principal READ and DESCRIBE on the topic",
+            " principal READ and DESCRIBE on the topic. If the error names an offset out of range, retention has"
+            " deleted records that were to be read",
         )
 
     def _unfinished(self, spans: Mapping[TopicPartition, OffsetSpan], complaint: str) -> KafkaUnavailable:

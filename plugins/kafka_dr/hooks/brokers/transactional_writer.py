@@ -164,9 +164,9 @@ class RecordReplay:
                     f"a record cannot be written to {record.topic!r} of {self._alias}: the Kafka client refuses the"
                     " record",
                     str(error),
-                    "the text states which part of the record the client refuses. No record of this transaction is"
-                    " committed: the transaction is aborted at once, or by its coordinator after"
-                    f" {TRANSACTION_SECONDS} s",
+                    "the text states which part of the record the client refuses; report this message as a defect of"
+                    " Switchback. No record of this transaction is committed: the transaction is aborted at once, or by"
+                    f" its coordinator after {TRANSACTION_SECONDS} s",
                 ) from None
         try:
             unacknowledged = producer.flush(max(0.1, ends_at - time.monotonic()))
