@@ -93,7 +93,7 @@ class ClientRouting(ABC):
             document = self._read(timeout)
             current = None if document is None else self._route(document)
             if current is not None and route.same_target(current):
-                return Redirected(False, "already there", current)
+                return Redirected(False, "nothing was written: the routing record already names this cluster", current)
             changes = {
                 "cluster": route.cluster,
                 "bootstrap_servers": route.bootstrap_servers,
