@@ -1,4 +1,4 @@
-"""Reads and writes the flight recorder's archive: Parquet files by kind of rows and hour, on a file system of fsspec.
+"""Reads and writes the flight recorder's archive: Parquet files by kind of rows and hour, through fsspec.
 
 Invariants
 1. A file exists as a whole or not at all: on a file system it is renamed from a temporary name, on an object store it

@@ -1,1 +1,1 @@
-"""Clients of Kafka clusters: for topics, groups, records, ACLs, and requests that only Kafka's own tools can send."""
+"""Clients of Kafka clusters, for topics, groups, records and ACLs, some of which run Kafka's own tools."""

@@ -1,4 +1,4 @@
-"""Fences a cluster from outside, for example by its network or its storage, through the site's fence hook (HTTP)."""
+"""Fences a cluster from outside, for example by its network, through the site's fence hook over HTTP."""
 
 from __future__ import annotations
 

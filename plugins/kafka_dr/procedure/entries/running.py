@@ -1,4 +1,4 @@
-"""Facts (contents of journal entries) about a procedure's course: opened, tried, refused, approved, aborted, closed.
+"""Facts (contents of journal entries) about a procedure's course: opened, approved, refused, aborted, closed.
 
 Times are ISO 8601 UTC; `by_hand` is the name of the person who did a step manually, None if the step did its work.
 """
