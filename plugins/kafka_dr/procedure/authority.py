@@ -135,7 +135,7 @@ class LeaseAuthority:
 
 
 class WithoutUndo:
-    """The right to act on the target: a late act is never undone, because a rollback concerns only the source."""
+    """The right to act on the target: a late act is never undone, because a rollback concerns the source."""
 
     def __init__(self, authority: Authority) -> None:
         self.hold, self.write = authority.hold, authority.write
