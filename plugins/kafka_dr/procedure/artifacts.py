@@ -49,10 +49,15 @@ class Artifacts:
         fields = vars(receipt) if isinstance(receipt, Receipt) else receipt
         file, digest = fields["file"], fields["sha256"]
         path = self.folder / file
-        if not path.exists() or _sha256(path) != digest:
+        present = _sha256(path) if path.exists() else None
+        if present != digest:
             raise Contradiction(
                 f"{path} is not the file that was written",
-                f"the file is missing, or its SHA-256 does not begin with {digest[:12]}",
+                (
+                    "the file is missing"
+                    if present is None
+                    else f"the SHA-256 of the file begins with {present[:12]}, not with {digest[:12]}"
+                ),
                 "Mount the same evidence folder on every machine where tasks run. After open_target is"
                 " done: put the file back unchanged, then clear the red step. Otherwise start a new run; if an earlier"
                 " procedure wrote the file, put the file back unchanged first.",

@@ -193,7 +193,8 @@ class Progress:
             Refusal: the procedure was aborted, or its rollback has begun.
         """
         forward = step != Step.RETURN_TO_SOURCE
-        deadline = self.clock(step) + seconds
+        began = self.clock(step)
+        deadline = began + seconds
         if forward and step != Step.FENCE_PRODUCERS and self.began(Step.OPEN_TARGET) is None:
             deadline = min(deadline, self.fence_deadline() or deadline)
         patience = time.monotonic() + PATIENCE_SECONDS
@@ -204,8 +205,9 @@ class Progress:
                 return look()
             except NotYet as state:
                 if time.time() >= deadline:
+                    cut_short = ", because max_fence_seconds are over" if deadline < began + seconds else ""
                     raise DeadlinePassed(
-                        f"{what}: not within {seconds:.0f} s",
+                        f"{what}: not within {max(0.0, deadline - began):.0f} s{cut_short}",
                         str(state),
                         f"Read the section {step} of runbooks/stuck_procedure.md, which states what is safe to do.",
                     ) from None

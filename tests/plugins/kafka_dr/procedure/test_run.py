@@ -103,11 +103,11 @@ def test_patience_ends_before_the_deadline(bench: Any, monkeypatch: pytest.Monke
 
 
 def test_the_fence_limits_every_wait_behind_it(bench: Any) -> None:
-    """A step's own deadline of a day does not outlast max_fence_seconds."""
+    """A step's own deadline of a day does not outlast max_fence_seconds, and the error names the limit that counted."""
     bench.params = bench.params | {"max_fence_seconds": 0.05}
     procedure = bench.opened()
     procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
-    with pytest.raises(DeadlinePassed):
+    with pytest.raises(DeadlinePassed, match="Zero lag: not within 0 s, because max_fence_seconds are over"):
         procedure.progress.wait("wait_for_zero_lag", "Zero lag", never, 86_400)
 
 
@@ -156,11 +156,13 @@ def test_a_changed_file_is_refused(bench: Any) -> None:
     receipt = procedure.artifacts.save("positions", pd.DataFrame({"position": [1]}))
     path = procedure.artifacts.folder / receipt.file
     pd.DataFrame({"position": [2]}).to_parquet(path)
-    with pytest.raises(Contradiction, match="is not the file that was written"):
+    with pytest.raises(Contradiction, match="is not the file that was written") as changed:
         procedure.artifacts.load(receipt)
+    assert changed.value.seen.endswith(f"not with {receipt.sha256[:12]}")
     path.unlink()
-    with pytest.raises(Contradiction):
+    with pytest.raises(Contradiction) as missing:
         procedure.artifacts.load(receipt)
+    assert missing.value.seen == "the file is missing"
 
 
 def test_two_that_keep_the_same_at_once_are_not_in_each_others_way(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
