@@ -23,7 +23,7 @@ from kafka_dr.vocabulary import CANARY_TOPIC, Entry
 
 
 def removed_entries(procedure: Run) -> list[AclEntry]:
-    """Return the DENY entries on the target that this procedure removed or meant to remove, by its intents."""
+    """Return the DENY entries that this procedure's journal intents remove from the target, removed yet or not."""
     return list(removed_acl_entries(procedure.progress.entries(Entry.INTENT)))
 
 
@@ -54,8 +54,11 @@ def remove_denials(
     """Remove DENY entries from the target and read the ACLs back.
 
     Returns:
-        Operations and resources that the target still refuses to the principals of `scopes` (as of `plan_opening`), as
-        text; [] if none.
+        Operations and resources that the target still refuses to principals in `scopes`, as text; [] if none.
+
+    Args:
+        denials: DENY entries to remove.
+        scopes: pairs of a scope (operation and resources) and the principals of clients that act in that scope.
 
     Raises:
         ReadBackFailed: one of the DENY entries is still on the target.
@@ -70,7 +73,8 @@ def remove_denials(
         raise ReadBackFailed(
             "DENY entries are still on the target",
             first_few(denials),
-            "Find out which user or program restores these ACL entries. Wait for return_to_source; then start a new"
+            "Clients may be able to act on part of the target. Find out which user or program restores these ACL"
+            " entries. Wait for return_to_source, which fences the target again; then start a new"
             " run. If return_to_source fails because clients already wrote on the target, clear open_target instead.",
         )
     return refused
@@ -90,8 +94,10 @@ def write_canary(procedure: Run) -> dict[str, Any]:
         raise ReadBackFailed(
             "The target did not accept the canary record",
             str(answer),
-            f"Read the logs of the brokers of {procedure.request.target}. Wait for return_to_source; then start a new"
-            " run. If return_to_source fails because clients already wrote on the target, clear open_target instead.",
+            f"The DENY entries are removed: clients may write on {procedure.request.target}. Correct what this answer"
+            " names (the brokers' logs have the details). Wait for return_to_source, which fences the target again;"
+            " then start a new run. If return_to_source fails because clients already wrote on the target, clear"
+            " open_target instead.",
         )
     tp = TopicPartition(CANARY_TOPIC, 0)
     read_back = procedure.systems.reader(procedure.request.target).range(tp, answer.offset, answer.offset + 1)
@@ -99,8 +105,10 @@ def write_canary(procedure: Run) -> dict[str, Any]:
         raise ReadBackFailed(
             "The canary record could not be read back",
             f"offset {answer.offset} of {CANARY_TOPIC}",
-            f"Read the logs of the brokers of {procedure.request.target}. Wait for return_to_source; then start a new"
-            " run. If return_to_source fails because clients already wrote on the target, clear open_target instead.",
+            f"The DENY entries are removed: clients may write on {procedure.request.target}. Find out in the logs of"
+            f" the brokers of {procedure.request.target} whether the partition's log lost this record. Wait for"
+            " return_to_source, which fences the target again; then start a new run. If return_to_source fails because"
+            " clients already wrote on the target, clear open_target instead.",
         )
     return {"topic": CANARY_TOPIC, "offset": answer.offset}
 
@@ -122,7 +130,8 @@ def ask_to_stop(procedure: Run) -> DrainHookAnswer:
     """Ask the drain hook to stop the application's clients, and wait up to 5 s until no producer runs.
 
     Returns:
-        The hook's last answer. Producers may still run: the fence refuses their writes.
+        The hook's last answer; `answered` is None without a drain hook, and False if the hook did not answer. Producers
+        that still run are no error, because the fence refuses their writes.
     """
 
     def stopping(hook: ApplicationDrain) -> DrainState:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @contextmanager
 def run_concurrently() -> Iterator[Callable[..., Future[Any]]]:
-    """Yield a function that starts a call on a thread and returns its future; the block ends when all calls have.
+    """Yield a function that starts a call on a thread and returns its future; the block waits for all calls.
 
     `result()` of a future returns the call's result or raises its error.
     """

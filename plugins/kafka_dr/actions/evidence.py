@@ -33,8 +33,8 @@ def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
     """Write a procedure's evidence files, and append the closing entry to the journal and return it.
 
     Args:
-        epoch: the lease's epoch; 0 without a lease. If an unplanned failover continues `procedure`, it is the epoch of
-            the unplanned failover.
+        epoch: the lease's epoch; 0 without a lease. If an unplanned failover continues `procedure`, the epoch is that
+            of the unplanned failover.
     """
     closing_at = _closing_at(procedure, epoch)
     earlier_closings = [
@@ -117,10 +117,10 @@ def _offsets(procedure: Run, receipt: Receipt | None, problems: list[str]) -> li
 
 
 def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | None:
-    """Return the loss by journal entries before sequence number `until`.
+    """Return the lost ranges by journal entries before sequence number `until`, and the loss beyond the approval.
 
-    None if loss was not assessed. None, too, if a file of the loss cannot be read: `problems` then gets the reason, and
-    the evidence shows the approved loss.
+    None if loss was not assessed. None, too, if a file of the loss cannot be read: the reason is then added to
+    `problems`, and the evidence shows the approved loss.
     """
     if procedure.progress.done(DataLossAssessed) is None:
         return None

@@ -1,4 +1,4 @@
-"""Loss after its assessment: target logs may have become shorter, and the lost source may have accepted records."""
+"""Correct the assessed loss: target logs may have become shorter, the lost source may have accepted records."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _evidence_of_stop(
     Replicated offsets of recreated topics are left out, because these offsets belong to another log.
 
     Args:
-        accepted: as of `_accepted_ends`.
+        accepted: source partition -> log end behind the fence, where the source accepted records after the assessment.
     """
     assessed = procedure.progress.require(DataLossAssessed)
     bounds = procedure.artifacts.load(assessed.bounds)

@@ -117,7 +117,7 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
     """Refuse if a group has members on these clusters, or other positions on the source than drain_consumers saved.
 
     Returns:
-        Text for the journal that says how the positions were proven to be unchanged, as of `still_held`.
+        Text for the journal that says how the positions were proven to be unchanged.
 
     Raises:
         FenceNotProven: a group has members, or a position has changed.
@@ -167,7 +167,9 @@ def running_again(status: ConnectorStatus) -> Refusal:
 
 
 def still_stopping(procedure: Run, part: str) -> bool:
-    """Whether a part (of `parts_of`) was asked to stop less than `stop_seconds` ago, and was not STOPPED since.
+    """Whether a part was asked to stop less than `stop_seconds` ago, and was not STOPPED since.
+
+    A part is a connector, or in dedicated mode the flow `source->target`.
 
     Connect takes a minute to close a task whose source does not answer.
     """
@@ -189,7 +191,7 @@ def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
 
 
 def connector_state(procedure: Run, name: str) -> ConnectorStatus | None:
-    """Return a connector's status as its Connect worker or the stop hook gives it now; None if that does not answer.
+    """Return a connector's status now, by its Connect worker or the stop hook; None without an answer.
 
     An unknown status is acceptable, because each record that the connector still mirrored would move a log end of the
     target, and log ends of the target are compared with the boundary.
@@ -214,7 +216,7 @@ def _processes_state(procedure: Run, hook: StopHook) -> ConnectorStatus | None:
 
 
 def target_ends_are_boundary(procedure: Run) -> None:
-    """Refuse if a log end of the target differs from the one that this procedure has in its files (`ends_left`)."""
+    """Refuse if a log end of the target differs from the boundary, or from the log end that commit_groups saved."""
     moved = boundary_moved(procedure)
     if moved:
         raise Refusal(

@@ -89,7 +89,7 @@ def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataF
     """Return one row per position on the target: group, topic, partition, before, wanted, now, action.
 
     `before` and `wanted` are the values before and after the undone procedure's commit, `now` is the current value;
-    null without a position. `action` is as of `choose_actions`.
+    null without a position. `action` is SAME, WRITE, DELETE, LEFT or SINCE.
     """
     before, wanted = snapshot_of(undone).astype(TYPES), committed_by(undone)
     groups = sorted({*before["group"], *wanted["group"]})
@@ -162,8 +162,9 @@ def refuse_living(procedure: Run, groups: list[str]) -> None:
         raise Refusal(
             f"Groups have members on {procedure.request.target}, so their positions cannot be restored",
             first_few(sorted(active)),
-            "Stop the consumers of these groups. Then clear the Airflow task restore_positions if this run has begun to"
-            " write positions; otherwise (the outcome of this run is refused) start a new run.",
+            "This try wrote no position and deleted no group. Stop the consumers of these groups. Then clear the"
+            " Airflow task restore_positions if this run has begun to write positions; otherwise (the outcome of this"
+            " run is refused) start a new run.",
         )
 
 
@@ -178,7 +179,7 @@ def group_sync_runs(procedure: Run) -> bool | None:
 
 
 def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
-    """Return the planned restore and its rows (as of `compare_positions`), from the journal and its file.
+    """Return the planned restore, from the journal, and its rows, one per position on the target, from the file.
 
     Raises:
         Contradiction: plan or rows do not match the digest in the journal.
@@ -192,7 +193,7 @@ def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
         raise Contradiction(
             "The plan of the restore does not match its digest in the journal",
             planned.plan_digest,
-            "Start a new run, which plans the restore again.",
+            "This try wrote no position and deleted no group. Start a new run, which plans the restore again.",
         )
     return plan, rows
 

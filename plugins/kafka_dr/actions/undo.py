@@ -140,7 +140,8 @@ def close_target(procedure: Run, denials: list[AclEntry]) -> None:
         raise ReadBackFailed(
             "The target could not be fenced again",
             first_few(missing),
-            "Find out which user or program removes these DENY entries from the target; then clear return_to_source.",
+            f"Clients may be able to write on {procedure.request.target}. Find out which user or program removes these"
+            " DENY entries from the target; then clear return_to_source.",
         )
     # Brokers apply an ACL within moments; records that they accepted before that are in the log after this wait.
     time.sleep(procedure.request.deadlines.stable_seconds)
@@ -214,6 +215,7 @@ def lift_source_fence(procedure: Run, step: str, fence: list[AclEntry]) -> int:
         raise ReadBackFailed(
             "ACL entries of the fence are still on the source",
             first_few(remaining),
-            "Find out which user or program restores these ACL entries; then clear return_to_source.",
+            "These ACL entries still refuse clients on the source. Find out which user or program restores these ACL"
+            " entries; then clear return_to_source.",
         )
     return len(fence)

@@ -54,6 +54,8 @@ class Access:
     """The recorder's clients; any request to the source may fail at any time.
 
     Attributes:
+        source, target: the clusters of the recorded flow.
+        source_records, target_records: readers of records on these clusters.
         worker: the recorded flow's Connect worker; None if MirrorMaker 2 runs in dedicated mode, without a REST API.
         flow_back: the reverse flow; None if no flow writes into the source topics that the recorded flow mirrors.
     """

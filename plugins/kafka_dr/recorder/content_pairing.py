@@ -27,7 +27,7 @@ _LOOK_BACKS = (1, 16)
 
 
 class NewestRecords(NamedTuple):
-    """Offset and hashes of one target partition's newest record.
+    """Target offset and hashes of one target partition's newest record.
 
     Attributes:
         glance: the record's `_quick_hash`; fingerprints are compared only if the quick hashes are equal.
@@ -61,13 +61,14 @@ class Pairing:
         self._queued: set[TopicPartition] = set()
 
     def owe(self, changed: Iterable[TopicPartition]) -> None:
-        """Queue changed partitions for a search; each stays queued until one search has read its range to the end."""
+        """Queue changed source partitions for a search; each stays queued until a search has read it to its end."""
         self._queued.update(changed)
 
     def write(self, rows: RecorderRows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
-        """Search the queued partitions and write the pairs; return [], or one note that names partitions without pair.
+        """Search the queued partitions and write the pairs; return [], or a note that names partitions without pair.
 
         Args:
+            rows: the sample's rows, to which one row per content pair is added.
             now: the state of every partition of the flow on both clusters, in this sample.
         """
         started = time.monotonic()

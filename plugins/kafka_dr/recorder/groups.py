@@ -41,6 +41,7 @@ class Groups:
         """Write changed states and positions, or all of them if a whole listing is due; return `WHOLE` or `CHANGED`.
 
         Args:
+            rows: the sample's rows, to which rows are added.
             source: what this sample read of the source cluster.
             selects: returns whether the flow's filters include a group, by name.
 

@@ -62,11 +62,12 @@ class MirrorTopics:
         )
 
     def write_syncs(self, rows: RecorderRows, location: str | None, source: Side, target: Side) -> list[str]:
-        """Write the offset syncs since the last sample; return [], or one text that counts undecodable records.
+        """Add the offset syncs since the last sample to `rows`; return [], or one text that counts undecodable records.
 
         A cluster that did not answer is not read.
 
         Args:
+            rows: the sample's rows.
             location: the cluster with the offset-syncs topic, `source` or `target`; None if unknown.
 
         Raises:
@@ -91,7 +92,7 @@ class MirrorTopics:
         )
 
     def write_checkpoints(self, rows: RecorderRows, target: Side) -> list[str]:
-        """Write the checkpoints since the last sample; return [], or one text that counts undecodable records.
+        """Add the checkpoints since the last sample to `rows`; return [], or one text that counts undecodable records.
 
         Raises:
             SwitchbackError: the checkpoints cannot be read.

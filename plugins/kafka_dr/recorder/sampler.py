@@ -133,7 +133,7 @@ class Looker:
         if flow_back is None:
             return False
         with self._tolerating("the reverse flow"):
-            # The reverse flow's worker runs near the source: if the source is silent, do not wait for the worker.
+            # The reverse flow's worker runs near the source: if the source did not answer, do not wait for the worker.
             return flow_back.may_mirror() if self._source_answered else None
         return None
 
@@ -149,7 +149,7 @@ class Looker:
         return SILENT
 
     def _replicating(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
-        """List the source's partitions that the flow mirrors."""
+        """Return the source's partitions that the flow mirrors."""
         selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
         return [
             TopicPartition(name, p)
@@ -159,7 +159,7 @@ class Looker:
         ]
 
     def _mirrored(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
-        """List the target's partitions into which the flow mirrors: by topic name, or by topics of earlier samples."""
+        """Return the target's partitions into which the flow mirrors, by topic name or by earlier samples' topics."""
         sampled = {self._remote(tp) for tp in self._partitions.known}
         selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
         named = {name for name in topics if (up := self._upstream(name)) is not None and selects(up)}
@@ -184,7 +184,7 @@ class Looker:
         return TopicPartition(self.naming.remote(self.flow.source, tp.topic), tp.partition)
 
     def _join_clusters(self, source: Side, target: Side) -> dict[TopicPartition, PartitionSeen]:
-        """Return by partition the state on both clusters, for all partitions by the source's last answer."""
+        """Return source partition -> state on both clusters, for all partitions by the source's last answer."""
         partitions = source.spans if source.answered else self._partitions.known
         return {tp: self._partition_state(tp, source, target) for tp in sorted(partitions)}
 

@@ -54,7 +54,10 @@ class ArmedFenceAuthority:
             )
 
     def may_undo(self) -> bool:
-        """Whether a procedure reopened the source, and no later procedure, which might rely on the fence, took over."""
+        """Whether a procedure reopened the source to clients, and no later procedure has taken the lease since.
+
+        A later procedure might rely on the fence.
+        """
         watch = self._watch()
         if watch is None or watch.state is not WatchState.REOPENED or watch.reopened_by is None:
             return False
@@ -69,5 +72,5 @@ class ArmedFenceAuthority:
 
 
 def watch_over(journal: Journal, procedure_id: str) -> WatchedSource | None:
-    """Return the journal's present state of the watch that a procedure's armed fence began; None if it armed none."""
+    """Return the present state, by the journal, of the fence that a procedure armed; None if it armed no fence."""
     return watched_sources(telling_entries(journal)).get(procedure_id)

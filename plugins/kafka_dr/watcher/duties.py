@@ -1,4 +1,8 @@
-"""Acts of the watcher, for one old source at a time: fence the source, stop MirrorMaker 2, end a watch."""
+"""Acts of the watcher, for one old source at a time: fence the source, stop MirrorMaker 2, disarm a fence.
+
+An old source is the cluster that clients left in an unplanned failover; it is the source of the procedure that armed
+the fence.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.watcher.authority import STEP, watch_over
 
-#: Timeout of each request; short, so that a system that does not answer does not delay the watcher's next look.
+#: Timeout of each request, in seconds: a system that does not answer must not delay the watcher's next check.
 ASK_SECONDS = 1.0
 _ENDS_SECONDS = 5.0
 STOP_SECONDS = 20.0
@@ -37,7 +41,7 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
     if answers and fence.answers_since is None:
         record_fact(procedure.authority, STEP, OldSourceAnswers(answers_since=procedure.now()))
     with run_concurrently() as start:
-        # Concurrent with the fence: a slow or absent Connect worker must not leave clients writing.
+        # Concurrent with the fence: a Connect worker that is slow or does not answer must not delay the fence.
         stopping = start(stop_replication, procedure, answers)
         if not answers:
             return " ".join([f"{fence.source} does not answer", *not_stopped(stopping.result())])
@@ -48,7 +52,8 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
             raise FenceNotProven(
                 "The old source answers and has no authorizer",
                 f"{fence.source} is not fenced and accepts writes: the watcher can fence a cluster only by ACLs",
-                f"Keep clients from {fence.source} by its network, or run a failback, which disarms the fence.",
+                f"Disconnect {fence.source} from clients in the network, or run failback with target {fence.source},"
+                " which disarms the fence.",
             )
         since = _answers_since(procedure, fence) or fenced_at
         accepted, first_ends, states = (
@@ -90,7 +95,7 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
 
 
 def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
-    """Try once to stop the MirrorMaker 2 of a fenced source; return what was done, as text.
+    """Try once to stop MirrorMaker 2 between a fenced source and the target; return the result as text.
 
     The Connect worker may come back later than the source's brokers.
     """
@@ -103,9 +108,9 @@ def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
 
 
 def tell_producers(procedure: Run) -> None:
-    """Record in the journal which producers wrote to the old source after its clients had left.
+    """Record in the journal which producers wrote to the old source after its clients had left, if any is listed.
 
-    Called last, as brokers take seconds to answer.
+    Called last, because brokers take seconds to answer.
     """
     outcomes = facts_in(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
     of_procedure = [fact for fact in outcomes if fact.procedure_id == procedure.id]
@@ -133,7 +138,7 @@ def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
         else []
     ):
         try:
-            # Connectors of a dead source take a minute to stop; waiting for them would miss the source's first answer.
+            # If the source does not answer, connectors take a minute to stop: no wait, or its first answer is missed.
             states |= stop_flow(
                 procedure, STEP, flow, ASK_SECONDS, STOP_SECONDS if answers else 0.0, trusted=not answers
             )
@@ -172,9 +177,10 @@ def _try_read_ends(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition
 
 
 def disarm_fences(procedure: Run, alias: str, reason: str) -> tuple[ArmedFence, ...]:
-    """End every watch over a cluster that this procedure has fenced itself; return the fences that were armed.
+    """Disarm earlier procedures' fences on a cluster that this procedure has fenced itself; return these fences.
 
-    ACL entries that the watcher added to the cluster stay: they are part of this procedure's fence now.
+    The watcher then leaves the cluster alone. ACL entries that the watcher added to the cluster stay, because these
+    ACL entries are part of this procedure's fence now.
     """
     entries = telling_entries(procedure.journal)
     disarmed_fences = tuple(

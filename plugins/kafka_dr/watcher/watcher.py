@@ -38,11 +38,11 @@ from kafka_dr.watcher.duties import fence_if_it_answers, stop_if_it_answers
 from kafka_dr.watcher.loop_guard import circling_flows, moved_run, stop_if_both_run
 
 _LOOK_SECONDS = 1.0
-#: Interval of checks for two flows that copy in a circle, which doubles the records about once a second.
+#: Interval, in seconds, of checks for two flows that copy in a circle, which doubles the records about once a second.
 _FLOWS_SECONDS = 2.0
-#: Interval at which the watcher writes its sign of life into the journal's database.
+#: Interval, in seconds, at which the watcher writes its heartbeat to the journal's database.
 _SIGN_SECONDS = 5.0
-#: Interval at which topology and connections are read again.
+#: Interval, in seconds, at which topology and connections are read again.
 _REFRESH_SECONDS = 60.0
 
 
@@ -118,7 +118,7 @@ class Watcher:
             procedure.close()
 
     def _show_life(self) -> None:
-        """Write the watcher's sign of life, which a step requires before the step relies on an armed fence."""
+        """Write the watcher's heartbeat, which a step requires before the step relies on an armed fence."""
         if time.monotonic() >= self._sign_due:
             self._journal.show_life(STEP)
             self._sign_due = time.monotonic() + _SIGN_SECONDS

@@ -46,8 +46,9 @@ def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
         raise FenceNotProven(
             "Clients may still act on the source",
             first_few(still_open),
-            "List the ACL entries of these principals on the source, and find out which user or program adds rights or"
-            " removes DENY entries. Then start a new run.",
+            "The DENY entries of the fence were added, and do not cover these principals. List the ACL entries of these"
+            " principals on the source, and find out which user or program adds rights or removes DENY entries. Then"
+            " start a new run.",
         )
     return added_entries(procedure)
 
@@ -76,7 +77,8 @@ def fence_writes(procedure: Run, step: str, topics: Iterable[str]) -> WriteFence
     """Deny clients' writes to these topics of the source by ACL, and prove the denial on every broker of the source.
 
     Raises:
-        FenceNotProven: by the ACLs a client still has the right to write.
+        FenceNotProven: by the ACLs a client still has the right to write, or a broker leads no partition of the probe's
+            topic.
         DeadlinePassed: a broker did not refuse the probe's write within `fence_seconds`.
     """
     added = add_fence(procedure, step, FenceScope.writes([*topics, PROBE_TOPIC]))
@@ -89,6 +91,10 @@ def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
 
     Returns:
         The brokers' ids, sorted; None, without waiting, if the source has no probe or no authorizer.
+
+    Raises:
+        DeadlinePassed: a broker did not refuse the write within `fence_seconds`.
+        FenceNotProven: a broker leads no partition of the probe's topic.
     """
 
     def refused() -> list[int] | None:
@@ -131,7 +137,7 @@ def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
     """Return broker id -> a partition of the probe's topic that the broker leads; create the topic if it is missing.
 
     Raises:
-        FenceNotProven: a broker leads no partition, and so the fence cannot be proven on that broker.
+        FenceNotProven: a broker leads no partition of the topic, and so the fence cannot be proven on that broker.
     """
     brokers = sorted(broker.id for broker in cluster.brokers())
     if PROBE_TOPIC not in cluster.topics([PROBE_TOPIC]):

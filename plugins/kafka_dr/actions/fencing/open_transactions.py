@@ -116,7 +116,7 @@ class OpenTransactions:
         ]
 
     def _describe_by_log(self, spans: Mapping[TopicPartition, OffsetSpan]) -> list[OpenTransaction]:
-        """Return each partition's oldest open transaction, with start offset and timestamp of the first record.
+        """Return each partition's oldest open transaction: start offset, and its first record's timestamp or None.
 
         Args:
             spans: source partition -> offsets from its last stable offset to its log end.
@@ -139,7 +139,10 @@ class OpenTransactions:
         ]
 
     def _first_namings(self) -> dict[Key, tuple[float, OpenTransaction]]:
-        """Return transaction key -> time of its first description (seconds since 1970), and newest description."""
+        """Return (topic, partition, start offset) -> time of the first description, and the newest description.
+
+        Descriptions are what this step's journal entries state about a transaction; times are seconds since 1970.
+        """
         named: dict[Key, tuple[float, OpenTransaction]] = {}
         notes = self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)
         for entry, note in facts_of(notes, TransactionsOpen):
@@ -149,7 +152,7 @@ class OpenTransactions:
         return named
 
     def _still_open(self, waiting: Mapping[TopicPartition, int]) -> list[tuple[float, OpenTransaction]]:
-        """Return described transactions that are still open, each after the time of its first description.
+        """Return (time of first description in seconds since 1970, transaction) per described transaction still open.
 
         A transaction that began below its partition's last stable offset has ended.
         """
@@ -223,7 +226,7 @@ def _key(transaction: OpenTransaction) -> Key:
 
 
 def named_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
-    """Return every transaction that `step` described as open, in the order of the first descriptions."""
+    """Return every transaction that `step` described as open on the source, in the order of first descriptions."""
     return _unique(
         transaction
         for note in procedure.progress.facts(TransactionsOpen, step)
@@ -232,7 +235,7 @@ def named_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
 
 
 def aborted_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
-    """Return every transaction that `step` aborted or meant to abort, by the intents of `step` in the journal."""
+    """Return every transaction on the source that `step` aborted or meant to abort, by its intents in the journal."""
     return _unique(
         transaction
         for intent in procedure.progress.facts(TransactionsToAbort, step)

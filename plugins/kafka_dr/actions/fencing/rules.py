@@ -8,12 +8,12 @@ from kafka_dr.procedure.run import Run
 
 
 def source_rules(procedure: Run) -> AclRules:
-    """Read the source's current ACL entries; `authorizer` is False if the source has no authorizer."""
+    """Return the source's ACL entries, read now; none, and `authorizer` False, if the source has no authorizer."""
     return _rules(procedure, procedure.systems.source_acls, procedure.request.source)
 
 
 def target_rules(procedure: Run) -> AclRules:
-    """Read the target's current ACL entries; `authorizer` is False if the target has no authorizer."""
+    """Return the target's ACL entries, read now; none, and `authorizer` False, if the target has no authorizer."""
     return _rules(procedure, procedure.systems.target_acls, procedure.request.target)
 
 

@@ -96,7 +96,8 @@ _TRANSACTION_REMEDIES = (
 def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list[str]:
     """Return, as text, the newest record of each source partition that has records from its offset in `moving` on.
 
-    [] if no partition has such records. The end marker of a transaction moves a log end, too, but is no record.
+    [] if no partition has such records. The end marker of a transaction moves a log end, too, but is no record. If the
+    source does not answer, the text of each partition has its offset in `moving` and the reason.
 
     Args:
         moving: source partition -> an earlier log end, which the partition's log has passed.

@@ -46,7 +46,8 @@ def wait_until_empty(procedure: Run, step: str, groups: list[str]) -> None:
     """Wait until none of these groups has a member on the source.
 
     Raises:
-        DeadlinePassed: groups still have members; the error names these groups and says what to do.
+        DeadlinePassed: groups still have members after `drain_seconds` + `fence_seconds`; the error names these groups
+            and says what to do.
     """
     remaining: list[str] = []
 
@@ -83,8 +84,8 @@ def _remedy(remaining: list[str]) -> str:
 def commits_end(procedure: Run) -> dict[str, int]:
     """Return partition number (as text) of the source's topic __consumer_offsets -> log end.
 
-    While none of these log ends moves, no group's position changes. {} if the topic is not visible, as on some hosted
-    clusters.
+    While none of these log ends moves, no group's position changes. {} if the log ends cannot be read, or if the topic
+    is not visible, as on some hosted clusters.
     """
     try:
         topics = procedure.systems.source.topics([COMMITS_TOPIC], timeout=_COMMITS_SECONDS)
@@ -98,14 +99,14 @@ def commits_end(procedure: Run) -> dict[str, int]:
 
 
 def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since: Mapping[str, int]) -> str | None:
-    """Prove that the groups' positions on the source are unchanged; return the kind of proof, None if one changed.
+    """Return as text how the groups' positions on the source are proven to be unchanged; None if one has changed.
 
     If no partition of __consumer_offsets has records, its log ends are no proof, because the source must then store
     positions elsewhere.
 
     Args:
-        positions: the groups' earlier positions, as of `positions_frame`.
-        since: log ends of __consumer_offsets before `positions` were read, as of `commits_end`.
+        positions: the groups' earlier positions, one row per group, topic and partition.
+        since: partition number (as text) of the source's __consumer_offsets -> log end before `positions` were read.
     """
     if len(positions) > READ_AGAIN_UP_TO and any(since.values()) and commits_end(procedure) == since:
         return "no commit since drain_consumers"
@@ -118,7 +119,7 @@ def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since
 
 
 def positions_frame(procedure: Run, groups: list[str]) -> pd.DataFrame:
-    """Return these groups' positions on the plan's source topics; wait for transactions that commit positions.
+    """Return these groups' positions on the plan's topics of the source; wait for transactions that commit any.
 
     One row per group, topic and partition, sorted: group, topic, partition, position, position_at (time of reading, in
     milliseconds since 1970), policy (of the group).

@@ -1,4 +1,4 @@
-"""Groups that the group filter of a flow's checkpoint connector selects, and the positions of these groups."""
+"""Find the groups that the group filter of a flow's checkpoint connector selects, and read their positions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def held_in_scope(
 ) -> pd.DataFrame:
     """Return the positions on source topics in `scope` of all groups that the flow's group filter selects.
 
-    One row per position: group, topic, partition, position.
+    One row per position on the source, sorted: group, topic, partition, position.
 
     Args:
         groups: all groups of the source.
@@ -48,7 +48,10 @@ def held_in_scope(
 
 
 def groups_now(procedure: Run) -> list[str]:
-    """Return the plan's groups and all groups that a plan made now would have, without excluded groups; sorted."""
+    """Return the names of the plan's groups and of all groups that a plan made now would have, sorted.
+
+    Groups that the plan excludes are left out.
+    """
     worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
     positions = held_in_scope(
         procedure, group_views(procedure.systems.source), topics_with_positions(procedure), worker.config(name)

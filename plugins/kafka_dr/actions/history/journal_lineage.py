@@ -57,7 +57,7 @@ class LogGrowth(NamedTuple):
 
 
 def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) -> pd.DataFrame:
-    """Return one row per segment: topic, partition, segment (its number), `_OFFSETS` (null: open), two flags."""
+    """Return a row per segment: topic, partition, its number, four offsets (null: open), copied_back, drained."""
     rows = [(*tp, number, *segment) for tp, parts in sorted(segments.items()) for number, segment in enumerate(parts)]
     frame = pd.DataFrame(rows, columns=[*PARTITION_COLUMNS, "segment", *_OFFSETS, "copied_back", "drained"])
     return frame.astype(
@@ -76,7 +76,7 @@ def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) ->
 
 
 def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
-    """Return, for unknown segments, one open segment from both log ends on; () if its offsets are unknown."""
+    """Return one open segment from both log ends on, for unknown segments; () if its offsets are unknown."""
     # If the source's log end is unknown, the segment begins above all positions: if it began at the highest position,
     # that position would be translated to the target's log end, which may be too far.
     above_positions = None if log.furthest is None else log.furthest + 1
@@ -89,14 +89,14 @@ def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
 
 
 def recreated_by(journal: PairJournal, after: int, until: int | None) -> frozenset[str]:
-    """Return topics that prepare_topics created between two journal sequence numbers; None for `until`: up to now."""
+    """Return topics that prepare_topics created between two journal entries' numbers; `until` None: up to now."""
     intents = journal.facts(TopicsToCreate, Step.PREPARE_TOPICS, after, until)
     return frozenset(name for *_, intent in intents for name in intent.creates_topics)
 
 
 @dataclass(frozen=True)
 class ClientMove:
-    """One procedure that moved clients from its source to its target, by the journal; offsets by partition.
+    """One procedure that moved clients from cluster `source` to cluster `target` (aliases); offsets by partition.
 
     Attributes:
         planned: whether all records below the cut-off were proven to be on the target.
@@ -131,10 +131,10 @@ class ClientMove:
         opened: int,
         until: int | None,
     ) -> ClientMove:
-        """Read the receipts of the procedure `moved`, and what later procedures recorded about its logs.
+        """Return the client move of procedure `moved`, from its receipts and later procedures' journal entries.
 
         Args:
-            seeded: see the attribute.
+            seeded: value of the attribute `seeded`.
             before, opened, until: sequence numbers of the journal entries with which the previous, this and the next
                 client move opened their targets; `before` is 0 for the first move, `until` is None for the last.
         """
@@ -176,7 +176,7 @@ class ClientMove:
         return self.cut_off is not None and self.boundary is not None and (tp in self.cut_off) != (tp in self.boundary)
 
     def source_end(self, tp: TopicPartition) -> int | None:
-        """Return the source offset below which all records were mirrored; 0 without the partition; None if unknown."""
+        """Return the source offset below which all records were mirrored; 0 for a missing partition; None: unknown."""
         frontier = None if self.frontiers is None else self.frontiers.get(tp)
         if self.planned:
             cut_off = None if self.cut_off is None else self.cut_off.get(tp, 0)
@@ -223,7 +223,7 @@ def source_topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def searched_frontiers(moved: Run, journal: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:
-    """Return `ClientMove.frontiers`, from the last search for stranded records after the move; None if unknown."""
+    """Return partition -> (end of mirrored records, begin of copies) in the source's log; None if unknown."""
     searches = journal.facts(StrandedRecordsFound, Step.FIND_STRANDED_RECORDS, opened)
     frontiers = [(finder, found.frontier) for _, finder, found in searches if found.after == moved.id]
     if not frontiers:
@@ -233,7 +233,7 @@ def searched_frontiers(moved: Run, journal: PairJournal, opened: int) -> dict[To
 
 
 def recorded_ends(journal: PairJournal, opened: int, until: int | None) -> dict[TopicPartition, int]:
-    """Return `ClientMove.ends_after_move`, from log ends recorded between two journal entries; the oldest count."""
+    """Return source partition -> oldest log end recorded between two journal entries, by their sequence numbers."""
     notes = [
         (entry.sequence, offsets_in(writer, note.ends_before, "offset"), note.all_noted)
         for step in EndsNoted.steps

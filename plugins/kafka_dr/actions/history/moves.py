@@ -34,7 +34,7 @@ def completed_moves(procedure: Run) -> list[tuple[JournalEntry, Run]]:
 
 
 def last_move(procedure: Run) -> Run | None:
-    """Return the last of `completed_moves`; None if the journal has no client move."""
+    """Return the last other procedure of the pair that opened its target and was not rolled back, or None."""
     moves = completed_moves(procedure)
     return moves[-1][1] if moves else None
 
@@ -75,10 +75,10 @@ class PairJournal:
         ]
 
     def same_way(self, fact: type[F], step: Step, after: int | None = None) -> list[tuple[JournalEntry, Run, F]]:
-        """Return the result of `facts`, only of procedures with the given procedure's source and target.
+        """Return (journal entry, procedure that wrote it, fact), only of procedures with this source and target.
 
         Args:
-            after: sequence number of a journal entry, exclusive; None: that of the last client move.
+            after: sequence number of a journal entry, exclusive; None: that of the last client move, 0 without a move.
         """
         if after is None:
             moved = completed_moves(self._procedure)

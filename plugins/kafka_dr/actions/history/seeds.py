@@ -54,7 +54,7 @@ class SeededOffset(NamedTuple):
 
 
 def seeded_offsets(procedure: Run) -> dict[TopicPartition, SeededOffset]:
-    """Return source partition -> start offset, seeded by the last client move to the source or a failback after it.
+    """Return source partition -> start offset seeded by the last client move, or by a failback after that move.
 
     {} if the last client move did not go to the procedure's source.
     """
@@ -83,7 +83,9 @@ def seeded_by(failover: Run) -> dict[TopicPartition, int]:
 
 
 def prefixed_seeded_offsets(procedure: Run, last: Run) -> dict[TopicPartition, SeededOffset]:
-    """Return source partition -> start offset after stranded records, seeded by `last`, for prefixed naming.
+    """Return source partition -> start offset after stranded records, seeded by the failover `last`.
+
+    For prefixed naming.
 
     {} if the failover seeded no offset, or recorded no log ends before the flow ran.
     """

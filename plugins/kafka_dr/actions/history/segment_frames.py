@@ -50,7 +50,7 @@ def tell_unknown(procedure: Run, step: str, unknown: Mapping[str, str]) -> None:
     """Record in the journal the number of partitions with unknown older segments, and why, if there are any.
 
     Args:
-        unknown: as returned by `write_lineage`.
+        unknown: source partition (as text) -> why its older segments are unknown.
     """
     if unknown:
         why = dict(list(unknown.items())[:_NAMED])
@@ -78,7 +78,10 @@ def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartitio
 
 
 def valid_lineage(lineage: Lineage, log: LogGrowth) -> Lineage:
-    """Return the lineage; without segments if one, closed at the log ends, begins above its end."""
+    """Return the lineage unchanged, or without segments if a segment begins above its end.
+
+    An open segment ends at the current log ends.
+    """
     closed = [
         segment._replace(
             source_to=log.source_end if segment.source_to is None else segment.source_to,
@@ -102,5 +105,8 @@ def valid_lineage(lineage: Lineage, log: LogGrowth) -> Lineage:
 def segments_frame(
     lineages: Mapping[TopicPartition, Lineage], logs: Mapping[TopicPartition, LogGrowth]
 ) -> pd.DataFrame:
-    """Return one row per segment, oldest first, as of `segments_of`, with `ends_only` for unknown segments."""
+    """Return one row per segment, oldest first: topic, partition, segment (its number), four offsets, two flags.
+
+    For a partition with unknown segments, one open segment from both current log ends on.
+    """
     return segments_of({tp: lineage.segments or ends_only(logs[tp]) for tp, lineage in lineages.items()})

@@ -1,7 +1,8 @@
 """Write the input of the Spark job that lists lost records: last known state, log bounds, proofs.
 
-The *last known state* is what the flight recorder, Connect and the target have about a flow (`LastKnown`). *Proofs* are
-those of a planned failover that this run continues (`ProvenFacts`).
+The *last known state* is what the flight recorder, Connect and the target have about a flow (`LastKnown`). *Log bounds*
+are a partition's log start and log end. *Proofs* are those of a planned failover that this run continues
+(`ProvenFacts`).
 """
 
 from __future__ import annotations
@@ -134,15 +135,15 @@ def refuse_without_topics(procedure: Run, last_known: LastKnown) -> None:
             "Which topics the flow mirrors is unknown",
             "; ".join(last_known.missing) or "the target has no topic of the flow",
             f"Check that source and target are not swapped: by the params clients leave {procedure.request.source}. If"
-            f" they are right, list the topics of {procedure.request.target}, which must have the flow's copies, and"
-            " read in the recorder's log why no sample lists topics. Then start a new run.",
+            f" the params are right, list the topics of {procedure.request.target}, which must have the flow's copies,"
+            " and read in the recorder's log why no sample lists topics. Then start a new run.",
         )
 
 
 def last_seen(procedure: Run, last_known: LastKnown, source: SourceNow) -> SourceLastSeen:
-    """Return when the source last answered: the flight recorder, by a mirrored heartbeat, and this run.
+    """Return when the source last answered the flight recorder and this run, and its newest heartbeat's timestamp.
 
-    Times are milliseconds since 1970.
+    The heartbeat is the newest that was mirrored to the target. Times are milliseconds since 1970.
     """
     began = procedure.progress.began(Step.CONFIRM_SOURCE_LOST)
     return SourceLastSeen(
@@ -173,7 +174,10 @@ def last_ends(last_known: LastKnown) -> dict[TopicPartition, int]:
 def write_inputs(
     procedure: Run, folder: Path, last_known: LastKnown, source: SourceNow, proven: ProvenFacts
 ) -> dict[str, Any]:
-    """Write the job's input files, also of the early translation, to `folder`; return the content of job.json."""
+    """Write the assessment job's input files to `folder`; return the content of job.json.
+
+    If the source is not read, also write the input of the early translation, to a subfolder.
+    """
     bounds, positions = bounds_now(procedure, last_known, source, proven), with_movement(last_known)
     write_frame(folder, "bounds", bounds)
     write_frame(folder, "last_seen", last_seen_frame(last_known, source, proven))
@@ -217,7 +221,7 @@ def reading_seconds(last_known: LastKnown, source: SourceNow) -> int:
 
 
 def bounds_now(procedure: Run, last_known: LastKnown, source: SourceNow, proven: ProvenFacts) -> pd.DataFrame:
-    """Return log bounds as of `bounds_of`, one row per source partition.
+    """Return one row of log bounds per source partition, with the bounds of its target partition.
 
     Log bounds of the target are read now. Log bounds of the source are read now, or are the flight recorder's, or were
     proven by the continued run.
@@ -317,7 +321,7 @@ def _differ(first: str | None, second: str | None) -> bool:
 
 
 def existing_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return the target partitions, of those given, that exist on the target."""
+    """Return the given target partitions that exist on the target."""
     wanted = list(partitions)
     topics = procedure.systems.target.topics(sorted({tp.topic for tp in wanted}))
     return [tp for tp in wanted if tp.topic in topics and tp.partition in topics[tp.topic].partitions]

@@ -52,7 +52,7 @@ def plan_of(
         summary: figures of the loss assessment's job.
         loss: the lost records, one row per range of offsets of a source partition.
         ahead: positions on the source above the records that the target has.
-        continues: as of `takeover.plan_section`.
+        continues: the plan's section on the planned run that this run continues; None if it continues none.
     """
     confirmed = procedure.progress.require(SourceConfirmedLost)
     window = f"{count_of(confirmed.verdict.rounds, 'round')} in {confirmed.window_seconds:.0f} s"
@@ -97,7 +97,8 @@ def with_rereads(
     Args:
         figures: the assessment's figures for the plan's `rereads`; the largest bound is added to them.
         by_group: rows of group and bound: the most re-reads that the group can have at any translated position.
-        translated: rows of the early translation, which hold if the target's logs no longer grow; None without one.
+        translated: rows of the early translation, which hold if the target's logs no longer grow; None without an early
+            translation.
     """
     bounds = bounds_by_group(by_group)
     early_bounds = {} if translated is None else bounds_by_group(translated[translated["target_position"].notna()])
@@ -107,7 +108,7 @@ def with_rereads(
 
 
 def bounds_by_group(rows: pd.DataFrame) -> dict[str, int]:
-    """Return group -> the largest bound in its rows; groups with a row whose bound is unknown are left out."""
+    """Return group -> the largest bound of re-reads in its rows; groups with a row without a bound are left out."""
     largest = rows["bound"].groupby(rows["group"], sort=False).agg(lambda bounds: bounds.max(skipna=False))
     return {str(group): int(bound) for group, bound in largest.dropna().items()}
 

@@ -147,7 +147,11 @@ def archive_of(procedure: Run, recorder: Recorder) -> Archive:
 
 
 def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int]:
-    """Return source partition -> last replicated offset that Connect stores; {} if Connect does not answer."""
+    """Return source partition -> last replicated offset that Connect stores; {} if Connect does not answer.
+
+    Args:
+        missing: list to which the reason is added if Connect does not answer.
+    """
     flow = procedure.flow
     try:
         offsets = procedure.mirror_maker(flow).offsets(flow.connectors.source, _CONNECT_SECONDS).of(flow.source)
@@ -158,7 +162,11 @@ def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int
 
 
 def from_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
-    """Return the flow's offset syncs on the target; none if they are on the source or on an unknown cluster."""
+    """Return the flow's offset syncs on the target; no rows if the syncs are on the source or an unknown cluster.
+
+    Args:
+        missing: list to which a note is added if that cluster is unknown, or if records cannot be decoded.
+    """
     if syncs_location(procedure) is None:
         missing.append(
             "the cluster that holds MirrorMaker 2's offset syncs is unknown: the Connect worker does not answer, and"
@@ -221,7 +229,7 @@ def all_syncs(recorded: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
 
 
 def newer_checkpoints(procedure: Run, recorded: Recorded, checkpoints: pd.DataFrame) -> pd.DataFrame:
-    """Return the checkpoints written after the flight recorder last listed all groups; all if it never did.
+    """Return checkpoints written after the flight recorder last listed groups; all if it never listed any.
 
     An older checkpoint is left out, because its group may have been deleted, or deleted and created again: the
     compacted checkpoints topic still has the deleted group's last checkpoint.
@@ -232,7 +240,7 @@ def newer_checkpoints(procedure: Run, recorded: Recorded, checkpoints: pd.DataFr
 def all_positions(recorded: Recorded, checkpoints: pd.DataFrame, topics: Iterable[str]) -> pd.DataFrame:
     """Return positions on these source topics: the last recorded position; if there is none, the checkpoint's.
 
-    Rows as of `LastKnown.positions`.
+    Columns: group, topic, partition, position, position_at (milliseconds since 1970; 0 for a checkpoint's position).
     """
     both = pd.concat([recorded.positions, checkpoints.assign(position_at=0)], ignore_index=True).drop_duplicates(
         ["group", *PARTITION], keep="first"
@@ -260,7 +268,9 @@ def selected_topics(procedure: Run, target_topics: Mapping[str, TopicInfo]) -> s
 def topics_of_flow(
     procedure: Run, recorded: Recorded, spoken: Iterable[TopicPartition], missing: list[str]
 ) -> dict[str, tuple[str, int, str | None]]:
-    """Return the flow's topics, as of `LastKnown.topics`, without topics that were deleted on the source.
+    """Return source topic -> target topic, partition count, last recorded topic id or None, for the flow's topics.
+
+    Topics that were deleted on the source are left out.
 
     The topics are all recorded topics, and target topics that are copies by their prefix or by MirrorMaker 2's offsets.
     If the source was never recorded, they are also all target topics that the flow's topic filter selects, because an

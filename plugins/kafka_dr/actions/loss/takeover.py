@@ -159,13 +159,13 @@ class ProvenFacts:
     """Proofs of the continued planned run that this run uses; all empty if this run continues no planned run.
 
     Attributes:
-        procedure_id: of the planned run.
+        procedure_id: id of the planned run.
         topics: by its plan, source topic -> target topic, partition count, topic id.
         cut_off: source partition -> log end behind the fence; {} if logs may have grown beyond the cut-off.
         fenced_at: when the fence on the source was proven, ISO 8601 UTC.
         positions: the groups' positions on the source once the groups were fenced; None if the groups were not fenced.
         boundary: source partition -> target log end below which the target has all records below the cut-off.
-        missing: records that the planned run's translation did not find on the target, as of OffsetsTranslated.
+        missing: `holes` and `cut` -> ranges of records that the planned run's translation did not find on the target.
         active: groups that had members before drain_consumers.
         doubts: proofs that are not used, each with the reason.
     """

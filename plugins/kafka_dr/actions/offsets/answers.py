@@ -24,8 +24,9 @@ def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
         raise Contradiction(
             "The translation does not have exactly one row for every position",
             f"{len(asked)} positions, {len(rows)} rows; positions without a row: {missing}",
-            "The procedure returns to the source by itself. Read the log of the Airflow task translate_offsets; then"
-            " start a new run.",
+            "The procedure returns to the source by itself; the result of the Spark job was not used. Read the Spark"
+            " job's messages in the log of the Airflow task translate_offsets, and correct the cause that these"
+            " messages name; then start a new run.",
         )
 
 

@@ -12,7 +12,7 @@ from kafka_dr.vocabulary import Step
 
 
 def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, int]]:
-    """Return topic of `not_mirrored` -> log start of each of its partitions on the target.
+    """Return topic that clients will write to and that is not mirrored -> its partitions' log starts on the target.
 
     0 for the partitions of a topic that the target does not have. {} if all clients' topics are mirrored under their
     names.
@@ -35,9 +35,10 @@ def missing_topics(procedure: Run) -> dict[str, int]:
 
 
 def create_missing_topics(procedure: Run) -> None:
-    """Create on the target the topics of `missing_topics`, with as many partitions as the source's topics.
+    """Create the topics that clients will write to and that the target lacks, with the plan's partition counts.
 
-    Settings are those of `configs_of_clients_topics`, without settings that depend on the cluster.
+    Settings are those of the source's topic (if the source is declared lost, of the copy on the target), without
+    settings that depend on the cluster.
     """
     missing = missing_topics(procedure)
     if not missing:
@@ -70,7 +71,7 @@ def configs_of_clients_topics(procedure: Run, topics: list[str]) -> dict[str, Se
 
 
 def local_partitions(procedure: Run) -> list[TopicPartition]:
-    """Return the partitions that topics of `not_mirrored` have on the target."""
+    """Return the target's partitions of topics that clients will write to and that MirrorMaker 2 did not mirror."""
     topics = not_mirrored(procedure)
     infos = procedure.systems.target.topics(topics) if topics else {}
     return [TopicPartition(topic, p) for topic, info in sorted(infos.items()) for p in info.partitions]

@@ -52,19 +52,19 @@ class ToCommit:
 
 
 def positions_to_commit(procedure: Run) -> pd.DataFrame:
-    """Return the positions that commit_groups would write on the target now, as of `ToCommit.rows`."""
+    """Return the positions that commit_groups would write on the target now: group, topic, partition, position."""
     to_commit, receipt = ToCommit(procedure), snapshot_taken(procedure)
     held = held_positions(procedure, to_commit.groups) if receipt is None else procedure.artifacts.load(receipt)
     return to_commit.rows(held)
 
 
 def translation_of(procedure: Run) -> pd.DataFrame:
-    """Return the translation that translate_offsets saved: one row per group and source partition."""
+    """Return the translation that translate_offsets saved: one row per group and source partition with a position."""
     return procedure.artifacts.load(procedure.progress.require(OffsetsTranslated).translation)
 
 
 def translated_positions(procedure: Run) -> pd.DataFrame:
-    """Return the target positions of the translation, without positions of class `REFUSED`."""
+    """Return the translated positions (group, target topic, partition, position), without class `REFUSED`."""
     rows = translation_of(procedure)
     translated = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
     return translated[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
@@ -118,8 +118,8 @@ def with_resets_for_refused(
     group has not read. Such a position is set to the log start if it lies above the log start.
 
     Args:
-        wanted: as of `wanted_positions`.
-        refused: as of `refused_places`.
+        wanted: positions to commit on the target.
+        refused: group, target topic and partition of each position whose translation is `REFUSED`.
         held: the groups' positions on the target before the procedure's first commit.
     """
     stale = with_held_position(refused, held, "held").dropna(subset=["held"])

@@ -2,7 +2,8 @@
 
 Invariant: the same input gives the same rows. If the source is not read, only the target's logs can change after the
 assessment; if their log starts and log ends are unchanged, translate_offsets uses the rows of the early translation.
-Frames named `floors`, `pairs` and `syncs` are as of `recorder.history.Recorded`, `bounds` as of `bounds_of`.
+Frames of this module: `floors` (log ends of both clusters, one row per sample and partition), `pairs` (content pairs),
+`syncs` (offset syncs), `bounds` (log starts and log ends of both clusters, one row per source partition).
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def write_translation(
     """Write all input files of a translation without the source; return the content of job.json.
 
     Args:
-        flowed_back: as of `recorder.history.Recorded`.
+        flowed_back: whether the reverse flow may have mirrored records from the target to the source.
     """
     write_frame(folder, "positions", positions)
     write_frame(folder, "floors", contract_frame(floors, "source_end", "target_end", "sampled_at"))
@@ -80,7 +81,7 @@ def write_translation(
 
 
 def early_result(procedure: Run, assessment: Path) -> EarlyTranslation | None:
-    """Save the early translation; return its receipt and figures; None if the assessment job wrote no translation.
+    """Save the early translation to a file; return receipt and figures, or None if the job wrote no translation.
 
     Args:
         assessment: output folder of the assessment job.
@@ -104,8 +105,8 @@ def reuse_if_target_unchanged(
     """Return rows and summary of the early translation; None without one, or if a log of the target has changed.
 
     Args:
-        early: as of `early_result`.
-        bounds, positions: those of the loss assessment.
+        early: receipt and figures of the early translation; None without an early translation.
+        bounds, positions: the frames of the loss assessment.
     """
     if not early or not bounds_at_boundary(procedure, bounds).equals(bounds_as_assessed(bounds)):
         return None
@@ -165,7 +166,7 @@ def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame
 
     Args:
         pairs: content pairs.
-        floors: as of `recorder.history.Recorded`.
+        floors: log ends of both clusters, one row per sample and partition.
     """
     first_samples = floors.groupby(PARTITION)["target_end"].min().rename("recorded_from").reset_index()
     older_syncs = syncs.merge(first_samples, on=PARTITION, how="left")

@@ -163,7 +163,7 @@ def segments_of_copy(
 
 
 def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartition]) -> pd.DataFrame:
-    """Return log bounds of copy and original as of `bounds_of`, one row per copy; neither log grows any more."""
+    """Return log start and log end of each copy and its original, one row per copy; neither log grows any more."""
     copies, target_partitions = list(originals), list(originals.values())
     source, target = procedure.systems.source, procedure.systems.target
     configs = source.configs(sorted({tp.topic for tp in copies}))
@@ -181,13 +181,14 @@ def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartit
 
 
 def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame:
-    """Return the same as `bounds_of_copies` without reading the source: copies' log ends come from the journal.
+    """Return log start and log end of each copy and its original, one row per copy, without reading the source.
 
-    Log ends in the journal are still valid, because clients write to the originals only while they work on the target,
+    A copy's log start is 0; its log end comes from the journal, null if the journal has none. Log ends in the journal
+    are still valid, because clients write to the originals only while they work on the target,
     and so no record was copied after clients last left the target.
 
     Args:
-        topics: source topics; those that are no copies are left out.
+        topics: source topics; topics that are no copies are left out.
     """
     copies = copies_of_target(procedure, topics)
     if not copies:

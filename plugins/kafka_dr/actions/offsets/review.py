@@ -46,7 +46,7 @@ def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None
     or groups move that the plan does not name.
 
     Args:
-        more: as of `loss_beyond_approval`.
+        more: the partitions with more loss than was approved; empty if no partition has.
     """
     translated = procedure.progress.require(OffsetsTranslated)
     needs_review = (

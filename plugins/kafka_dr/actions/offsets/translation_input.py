@@ -15,7 +15,7 @@ from kafka_dr.procedure.run import Run
 
 
 def bounds_frame(procedure: Run) -> pd.DataFrame:
-    """Return the translation's `bounds`, as of `bounds_of`: one row per source partition that has a cut-off."""
+    """Return log starts and log ends on source and target, one row per source partition that has a cut-off."""
     cut_off, source, target = cut_off_of(procedure), procedure.systems.source, procedure.systems.target
     remote = remote_partitions(procedure, sorted(cut_off))
     topics, names = {tp.topic for tp in cut_off}, {tp.topic for tp in remote.values()}
@@ -34,7 +34,7 @@ def bounds_frame(procedure: Run) -> pd.DataFrame:
 
 
 def append_time_topics(procedure: Run, topics: set[str]) -> set[str]:
-    """Return source topics with LogAppendTime: records that the reverse flow copied to them got new timestamps.
+    """Return the given source topics with LogAppendTime, in which the reverse flow's copies got new timestamps.
 
     Empty if no procedure has moved clients yet, or if the two flows write to topics of different names.
     """
@@ -44,7 +44,7 @@ def append_time_topics(procedure: Run, topics: set[str]) -> set[str]:
 
 
 def open_to_clients(procedure: Run, topics: set[str]) -> set[str]:
-    """Return the target topics, of those given, that clients have the right to write to, by the target's ACLs.
+    """Return the given target topics that clients have the right to write to, by the target's ACLs.
 
     The logs of these topics may have records that were not mirrored.
     """

@@ -33,7 +33,8 @@ def arm_fence(procedure: Run, step: str, topics: Iterable[str]) -> WatchedSource
         raise ReadBackFailed(
             "The armed fence is not in the journal",
             procedure.id,
-            "The watcher would not fence the source. Read the log of the journal's database; then start a new run.",
+            "The watcher would not fence the source, because no fence is armed. Find out in the log of the journal's"
+            " database why the journal entry is missing; then start a new run.",
         )
     return armed
 

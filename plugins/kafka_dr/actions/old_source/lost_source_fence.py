@@ -82,13 +82,22 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
     raise DeadlinePassed(
         f"The source answered and was not fenced within {seconds:.0f} s",
         "the source stopped answering during the attempt, or answers too slowly",
-        "The procedure returns to the source by itself. Read the logs of the source's brokers, or have a fence hook"
-        " fence the source; then start a new run.",
+        "The procedure returns to the source by itself, and removes the ACL entries that it added. Find out in the logs"
+        " of the source's brokers why the source answers so slowly, or have a fence hook fence the source; then start a"
+        " new run.",
     )
 
 
 def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
-    """Do the same as `fence_by_acl`; for a source that was confirmed lost, retry an unproven fence for 5 s."""
+    """Fence a source that answers; for a source that was confirmed lost, retry an unproven fence for 5 s.
+
+    Returns:
+        The outcome, with the records that the source accepted after clients left; None if the source has no authorizer,
+        and so was not fenced.
+
+    Raises:
+        FenceNotProven: clients' writes still succeed, or no test could prove that they are refused.
+    """
     ends_at = time.monotonic() + (_COMING_BACK_SECONDS if is_source_lost(procedure) else 0.0)
     while True:
         try:
@@ -148,7 +157,7 @@ def fence_old_source(procedure: Run, step: str, topics: Iterable[str]) -> tuple[
 
 
 def topics_left(procedure: Run) -> list[str]:
-    """Return the topics that clients leave on a lost source, by the loss assessment, with or without a log end."""
+    """Return the topics that clients leave on the source, by the loss assessment, also those without a log end."""
     assessed = procedure.progress.done(DataLossAssessed)
     planned = {topic.topic for topic in assessed.planned.topics} if assessed else set()
     return sorted({tp.topic for tp in known_ends(procedure)} | planned)

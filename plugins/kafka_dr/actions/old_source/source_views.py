@@ -1,6 +1,7 @@
 """Observe whether the source answers, from three places: orchestrator, the target's Connect worker, application.
 
-Each place is a *view*; one observation from one view is a *look*; one look from each view is a *round*.
+Each place is a *view*; one observation from one view is a *look*; one look from each view is a *round*. A look's result
+is ANSWERS, REFUSES_WRITES, SLOW, GONE (no answer) or UNKNOWN (the view could not ask the source).
 
 Invariants
 1. A look raises no error of an outside system and never exceeds its time limit: a hanging call remains on a daemon
@@ -249,7 +250,7 @@ def _judge_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) ->
 
 
 def view_from_connect(procedure: Run, seconds: float) -> Look:
-    """Return the look from the target's Connect worker: whether a heartbeat is mirrored that is newer than the last.
+    """Return the look from the target's Connect worker: whether MirrorMaker 2 mirrors a newer heartbeat meanwhile.
 
     A newer heartbeat, by its own timestamp, proves that the source runs. A running connector proves nothing, because
     MirrorMaker 2's tasks continue to poll a source that does not answer. If no newer heartbeat arrives, the look is

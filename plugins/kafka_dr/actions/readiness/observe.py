@@ -31,9 +31,9 @@ def observe_pair(
     """Read the state of both clusters and of both flows, with two samples of the log ends.
 
     Args:
-        known_topic_ids: as of `topic_ids.known_topic_ids`.
+        known_topic_ids: source topic -> its id at the last readiness check.
         apart: seconds between the two samples; 0: take only one sample, which then counts as first and second.
-        held: groups' positions on the source that were read a moment ago, as of `held_in_scope`; None: read positions.
+        held: groups' positions on the source that were read a moment ago, one row each; None: read positions now.
     """
     with run_concurrently() as start:
         reverse_view = start(flow_view, procedure, procedure.reverse_flow) if procedure.reverse_flow else None
@@ -167,7 +167,11 @@ _SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 20.0, 0.5
 
 
 def observed_at_rest(procedure: Run, known_topic_ids: dict[str, str]) -> Observation:
-    """Return an observation of `observe_pair`; observe again, for up to 20 s, while Connect rebalances."""
+    """Return an observation of both clusters and both flows; while Connect rebalances, observe again for up to 20 s.
+
+    Args:
+        known_topic_ids: source topic -> its id at the last readiness check.
+    """
     ends_at = time.monotonic() + _SETTLED_SECONDS
     while is_settling(observation := observe_pair(procedure, known_topic_ids)) and time.monotonic() < ends_at:
         time.sleep(_LOOK_AGAIN_SECONDS)

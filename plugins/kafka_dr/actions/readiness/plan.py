@@ -127,7 +127,7 @@ def forecast_of(procedure: Run, observation: Observation, rows: pd.DataFrame) ->
     """Return the forecast of each group that would move, sorted by the group's name.
 
     Args:
-        rows: as of `compared_positions`.
+        rows: one row per position, with lag, expected translation class and MirrorMaker 2's re-reads.
     """
     codes, names = rank_names(rows["group"])
     by_group = rows.groupby(codes)

@@ -1,4 +1,4 @@
-"""Topic ids recorded by the last readiness check, and by failbacks that recreated topics after that check."""
+"""Read from the journal the topic ids at the last readiness check, and of topics that later failbacks recreated."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def refuse_loop(procedure: Run) -> None:
     flow = procedure.reverse_flow
     if flow is None or procedure.topology.naming.policy == "default":
         return
-    # The reverse flow's worker runs beside the source and may have died with it.
+    # The reverse flow's worker runs beside the source, and may not answer if the source does not.
     worker, limits = (
         procedure.mirror_maker(flow),
         {"timeout": _LOST_WORKER_SECONDS} if procedure.progress.without_source else {},
@@ -115,8 +115,8 @@ class ReverseCopies:
     Args:
         flow: the reverse flow, target -> source.
         before: source partition -> log end before the reverse flow ran.
-        since: target partition -> first offset to be copied; None: the log ends of `ends_at_opening`. If `since` is
-            given, a partition is not compared if its first new record may have been deleted or compacted since.
+        since: target partition -> first offset to be copied; None: the log ends before clients wrote on the target. If
+            `since` is given, a partition whose first new record may have been deleted or compacted is not compared.
     """
 
     def __init__(

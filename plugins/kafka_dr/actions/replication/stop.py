@@ -46,7 +46,7 @@ def parts_of(flow: Flow) -> tuple[str, ...]:
 def stop_flow(
     procedure: Run, step: str, flow: Flow, ask_seconds: float, stop_seconds: float, trusted: bool = True
 ) -> dict[str, str]:
-    """Ask all parts of a flow to stop, and wait; a part that is stopped already gets no request and no intent.
+    """Ask a flow's connectors (dedicated mode: its processes) to stop, and wait; stopped parts get no request.
 
     The answer of a Connect worker or stop hook does not prove that the flow writes no more; stable log ends of the
     flow's target do.
@@ -109,9 +109,10 @@ def _wait_for_states(worker: MirrorMaker, names: list[str], ask_seconds: float, 
 
 
 def stopping_since(procedure: Run, part: str) -> float | None:
-    """Return when this run asked a part (of `parts_of`) to stop, in seconds since 1970, by the journal.
+    """Return when this run asked a part to stop, in seconds since 1970, by the journal.
 
-    None if the run did not ask, or if the part was STOPPED after that.
+    A part is a connector, or in dedicated mode the flow `source->target`. None if the run did not ask, or if the part
+    was STOPPED after that.
     """
     entries = [
         entry

@@ -11,7 +11,12 @@ from kafka_dr.procedure.run import Run
 
 
 def scope_now(procedure: Run, topics: Iterable[str], **timeout: float) -> dict[str, str]:
-    """Return the result of `scope_of` for the configuration and version that the flow's Connect worker has now."""
+    """Return source topic that the flow replicates -> its name on the target, by the flow's Connect worker now.
+
+    Args:
+        topics: topics of the source to choose from.
+        timeout: of the requests to the worker, in seconds.
+    """
     worker = procedure.mirror_maker(procedure.flow)
     config = worker.config(procedure.flow.connectors.source, **timeout)
     return scope_of(procedure, topics, config, worker.worker(**timeout).version)
@@ -50,10 +55,10 @@ def copies_of_target(procedure: Run, topics: Iterable[str]) -> dict[str, str]:
 
 
 def existing_originals(copies: Mapping[str, str], there: Iterable[str]) -> dict[str, str]:
-    """Return those of the copies whose original exists on the target: copy on the source -> original.
+    """Return the given copies whose original exists on the target: copy on the source -> original.
 
     Args:
-        copies: as of `copies_of_target`.
+        copies: source topic that is a prefixed copy -> original, the target topic whose records it has.
         there: all topics of the target.
     """
     existing = set(there)
@@ -73,7 +78,7 @@ def remote_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> d
 
 
 def names_separate_directions(procedure: Run) -> bool:
-    """Whether the two flows of the pair write to topics of different names, so no start offset must be seeded."""
+    """Whether the two flows of the pair write to topics of different names, as under any naming but identity."""
     return procedure.topology.naming.policy != "identity"
 
 

@@ -129,7 +129,8 @@ def tell_foreign(topic: str, foreign: int, read: int, missing: list[str]) -> Non
         raise Contradiction(
             f"{topic} holds too many records that MirrorMaker 2 did not write",
             f"{foreign} of {read} records cannot be decoded; at most {_FOREIGN:.1%} are accepted",
-            f"Find out which client writes to {topic}, stop that client, and delete its records. Then start a new run.",
+            f"Find out which client writes to {topic}, and stop that client. Delete the records of that client from"
+            f" {topic}; then start a new run.",
         )
     if foreign:
         missing.append(
@@ -157,9 +158,14 @@ def checkpoints_with_origin(
 ) -> pd.DataFrame:
     """Return the source positions in the newest checkpoints: group, topic (of the source), partition, position.
 
-    Args, Raises: as of `syncs_on_target`, and:
+    Args:
+        missing: list to which a line with the number of undecodable records is added, if any record is undecodable;
+            None: such records are left out without a line.
         read_to: partition of the checkpoints topic -> first offset to read; the flight recorder has read the records
             below; None: read from the beginning.
+
+    Raises:
+        Contradiction: too many records cannot be decoded; not raised if `missing` is None.
     """
     checkpoints = _newest_checkpoints(procedure, missing, read_to or {})
     frame = position_rows((checkpoints.group, checkpoints.topic, checkpoints.partition, checkpoints.upstream))

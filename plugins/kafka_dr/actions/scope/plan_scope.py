@@ -1,4 +1,4 @@
-"""Topics, partitions and groups of the approved plan, and the cut-off and the boundary that steps saved."""
+"""Read the plan's topics, partitions and groups, and the cut-off and the boundary from the files of their steps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def boundary_of(procedure: Run) -> dict[TopicPartition, int]:
 
 
 def ends_left(procedure: Run) -> dict[TopicPartition, int]:
-    """Return target partition -> log end before any client writes there: the boundary, and the local ends.
+    """Return target partition -> log end before any client writes on the target: the boundary, and the local ends.
 
     Local ends, which commit_groups saves, are the log ends of topics that clients will write to on the target and that
     MirrorMaker 2 does not mirror.
@@ -51,7 +51,7 @@ def ends_left(procedure: Run) -> dict[TopicPartition, int]:
 
 
 def boundary_moved(procedure: Run) -> list[str]:
-    """Return, as text, the target partitions whose log ends differ from those of `ends_left`; [] if none does."""
+    """Return, as text, target partitions whose log ends differ from boundary or local ends; [] if none differs."""
     noted = ends_left(procedure)
     ends = procedure.systems.target.ends(list(noted))
     return [f"{tp}: {noted[tp]} -> {ends[tp]}" for tp in sorted(noted) if ends[tp] != noted[tp]]
@@ -72,7 +72,7 @@ def planned_groups(procedure: Run) -> list[str]:
 
 
 def excluded_groups(procedure: Run) -> Sequence[PlannedExclusion]:
-    """Return the excluded groups of the plan: they are fenced, but the procedure does not wait for their members."""
+    """Return the plan's excluded groups, which are fenced, but for whose members the procedure does not wait."""
     return procedure.progress.move().planned.excluded
 
 

@@ -1,4 +1,4 @@
-"""Committed positions as frames, for speed: a million positions may have to be read while clients are fenced."""
+"""Convert committed positions to pandas frames and back, fast, because clients wait while a million may be read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def positions_of(cluster: KafkaCluster, groups: Iterable[str], require_stable: b
 
 
 def position_rows(columns: Iterable[Sequence[Any]]) -> pd.DataFrame:
-    """Return a frame of four columns: group, topic, partition, position."""
+    """Return four columns (group, topic, partition, position), given in this order, as a frame."""
     return pd.DataFrame({name: np.array(column, TYPES[name]) for name, column in zip(COLUMNS, columns, strict=True)})
 
 

@@ -1,4 +1,4 @@
-"""Topic settings that matter for mirroring: compaction, timestamps, and settings that another cluster can have."""
+"""Read topic settings that matter for mirroring: compaction, timestamps, settings that another cluster can have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from kafka_dr.procedure.run import Run
 
 
 def timestamps_comparable(procedure: Run) -> dict[str, bool]:
-    """Return source topic of the plan -> whether copies have the same timestamps, as the target uses CreateTime."""
+    """Return source topic of the plan -> whether its copies have the same timestamps as the source's records.
+
+    True if the topic uses CreateTime on the target.
+    """
     topics = topics_of(procedure)
     names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
     append_time = append_time_in(procedure.systems.target.configs(list(names.values())))
@@ -44,7 +47,7 @@ _NOT_PORTABLE = ("replicas", "min.insync.replicas", "unclean.leader.election.ena
 
 
 def portable_configs(configs: Settings) -> dict[str, str]:
-    """Return settings that were set on the topic itself, without settings for the cluster (replicas and the like)."""
+    """Return name -> value of settings of the topic itself, without those about replicas and leader elections."""
     return {
         k: v
         for k, v in configs.items()
