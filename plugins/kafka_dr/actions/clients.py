@@ -43,7 +43,7 @@ def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[st
             "The target has DENY entries for clients that the plan does not list",
             first_few(unplanned),
             "The procedure returns to the source by itself. A new run lists these ACL entries in its plan, and removes"
-            " these ACL entries when it opens the target. If an entry must stay, start no new run.",
+            " these ACL entries when it opens the target. If one of these ACL entries must stay, start no new run.",
         )
     return denials
 

@@ -148,7 +148,7 @@ def close_run_with_bad_params(context: Any, error: BadInput) -> str:
     if journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
         return refused
     if journal.last(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL) is None:
-        # An evidence file without entries in this journal may be the file of a run that did act: never overwrite it.
+        # An evidence file whose run has no journal entries may be the file of a run that did act: never overwrite it.
         if (procedure.artifacts.folder / "evidence.json").exists():
             return refused
         journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL, 0, not_done(error).payload())

@@ -34,7 +34,7 @@ _NAMED = 10
 
 
 def undone_procedure(procedure: Run) -> Run:
-    """Return the procedure whose commit is to be undone: as param undo_procedure says, else the last with a commit.
+    """Return the procedure whose commit is to be undone: that in param undo_procedure, else the last that committed.
 
     Raises:
         NotReady: no procedure with this run's source and target (and with the id in undo_procedure) began to commit.
@@ -89,7 +89,7 @@ def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataF
     """Return one row per position on the target: group, topic, partition, before, wanted, now, action.
 
     `before` and `wanted` are the values before and after the undone procedure's commit, `now` is the current value;
-    null without a position. `action` is SAME, WRITE, DELETE, LEFT or SINCE.
+    null without a position. `action` is what the restore does with the position (`choose_actions`).
     """
     before, wanted = snapshot_of(undone).astype(TYPES), committed_by(undone)
     groups = sorted({*before["group"], *wanted["group"]})
@@ -107,6 +107,10 @@ def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataF
 
 def choose_actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
     """Return per row what the restore does with the position: SAME, WRITE, DELETE, LEFT or SINCE.
+
+    SAME: nothing, because the position has its old value. WRITE: write the old value. DELETE: delete the position with
+    its group. LEFT: nothing, because the position had no old value and its group stays. SINCE: nothing, because another
+    writer changed the position after the undone procedure.
 
     With `overwrites`, a position that another writer changed is treated like a position that the undone procedure
     committed.
@@ -255,7 +259,7 @@ def refuse_unlike(ledger: pd.DataFrame, doomed: list[str], after: pd.DataFrame, 
     """Raise ReadBackFailed unless all positions were read back as wanted, and all groups to delete are gone.
 
     Args:
-        ledger: as of `ledger_frame`.
+        ledger: one row per position to restore, with the columns wanted and read_back.
         doomed: groups to delete.
         after: positions on the target after the restore.
         refused: group that could not be deleted -> the broker's error.

@@ -64,7 +64,7 @@ def probe_refused_by(procedure: Run) -> dict[str, str]:
 
 
 def count_mirrored_records(procedure: Run, drain_answer: DrainHookAnswer) -> dict[str, Any]:
-    """Count the records that clients write on the source after the rollback, and those that are mirrored.
+    """Count the records that clients write on the source after the rollback, and the records that are mirrored.
 
     Args:
         drain_answer: the drain hook's answer; if producers run, wait up to 10 s for first records.

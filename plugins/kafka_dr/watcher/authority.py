@@ -20,13 +20,14 @@ class ArmedFenceAuthority:
     """The watcher's right to act for a procedure that has armed a fence; it does not need the procedure's lease.
 
     The watcher takes no epoch. In an open procedure a new epoch would supersede the running step. A closed procedure
-    holds no lease, and the journal refuses entries under its id once another procedure has the pair. The right to act
-    is the armed fence itself, which was approved and is read from the journal just before and just after each act. So
-    two watchers, or a watcher beside the procedure's own steps, at most do the same act twice.
+    holds no lease, and the journal refuses journal entries under its id once another procedure has the lease. The right
+    to act is the armed fence itself, which was approved and is read from the journal just before and just after each
+    act. So two watchers, or a watcher beside the procedure's steps, at most do the same act twice.
 
-    While the procedure is open, the watcher writes its entries under the procedure's id, so that they are in the
-    procedure's evidence. After the procedure was closed, the watcher writes under its own name and epoch 0: the journal
-    always accepts such entries, as no lease was ever held under that name. All entries name the procedure.
+    While the procedure is open, the watcher writes journal entries under the procedure's id, because the procedure's
+    evidence must have these entries. After the procedure was closed, the watcher writes under the name
+    `watch_old_source` and epoch 0: the journal always accepts such entries, because no lease is ever taken under that
+    name. All journal entries of the watcher name the procedure.
     """
 
     def __init__(self, journal: Journal, topology: Topology, pair: str, procedure_id: str) -> None:
@@ -49,7 +50,7 @@ class ArmedFenceAuthority:
         if watch is None or watch.state in (WatchState.DISARMED, WatchState.REOPENED):
             raise LeaseLost(
                 "The old source must not be fenced any more",
-                watch.state.value if watch else "never armed",
+                watch.state.value if watch else "no fence was armed",
                 "Do nothing: the watcher no longer acts on this source.",
             )
 

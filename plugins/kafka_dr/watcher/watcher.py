@@ -78,7 +78,7 @@ class Watcher:
         self._sign_due = self._flows_due = 0.0
 
     def look(self) -> None:
-        """Check every watched source in a thread of its own, so that a slow source delays no other source's fence."""
+        """Check every watched source once, each on its own thread: a slow source must not delay another's fence."""
         self._report("watching", self._check_all)
 
     def _check_all(self) -> str:

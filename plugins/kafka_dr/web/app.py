@@ -48,7 +48,9 @@ def one_run(request: Request, user: GetUserDep, dag_id: str, run_id: str) -> Res
     """Return the page of one DAG run's procedure; if the run has opened none, the page of each pair of clusters."""
     may_read = _readable_by(user)
     if not may_read(dag_id):
-        raise HTTPException(403, "You may not read this DAG's runs.")
+        raise HTTPException(
+            403, "You may not read the runs of this DAG: ask an administrator of Airflow for the right."
+        )
     return _page(request, lambda: _of_run(StatusReader.now(may_read), Identity(dag_id, run_id).procedure_id))
 
 
@@ -60,7 +62,7 @@ def evidence_page(user: GetUserDep, procedure_id: str) -> Response:
     except SwitchbackError as error:
         raise HTTPException(503, str(error)) from None
     if page is None:
-        raise HTTPException(404, "This machine has no evidence of that procedure, or you may not read it.")
+        raise HTTPException(404, "This machine has no evidence of that procedure, or you may not read its DAG's runs.")
     return FileResponse(
         page, media_type="text/html; charset=utf-8", headers={**_HEADERS, "Content-Security-Policy": _CONTENT_POLICY}
     )
@@ -90,7 +92,7 @@ def _of_run(reading: StatusReader, procedure_id: str) -> tuple[StatusReader, lis
 
 
 def _page(request: Request, read: Callable[[], tuple[StatusReader, list[ProcedureStatus], str]]) -> Response:
-    """Return the page with the procedures that `read` returns, or with the error because of which it returns none."""
+    """Return the page with the procedures that `read` returns; if `read` raises an error, 503 and the error's text."""
     try:
         reading, procedures, note = read()
         shown = [_with_links(request, reading, procedure) for procedure in procedures]

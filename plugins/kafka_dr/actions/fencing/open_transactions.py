@@ -98,7 +98,7 @@ class OpenTransactions:
             return []
         try:
             transactions = [transaction for tp in partitions for transaction in self._tool.open_on(tp)]
-            # Asked after `open_on`, so that it lists every transaction of a partition that is still open.
+            # Asked after `open_on`, because `known` then lists every transaction that is still open on a partition.
             by_producer: dict[int | None, KnownTransaction] = {
                 listed.producer_id: listed for listed in self._tool.known() if listed.open
             }

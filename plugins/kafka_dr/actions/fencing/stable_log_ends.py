@@ -30,7 +30,7 @@ def wait_for_stable_ends(
     """
     ends = StableLogEnds(procedure, step, partitions)
     deadlines = procedure.request.deadlines
-    # In `look`, arriving records and open transactions have earlier deadlines of their own; this one is their sum.
+    # `look` ends the wait earlier, after one of the two deadlines; the wait's deadline here is the sum of both.
     stable_ends = procedure.progress.wait(
         step, "Stable log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds
     )
@@ -77,7 +77,7 @@ class StableLogEnds:
                 _TRANSACTION_REMEDIES,
             )
         if moving:
-            raise NotYet(f"{len(moving)} partitions got transaction markers, but no records")
+            raise NotYet(f"{len(moving)} partitions of the source got transaction markers, but no records")
         return after
 
     def _not_yet(self, seconds: float, reason: str, observed: str, next_step: str) -> Exception:

@@ -48,7 +48,7 @@ _READ_SECONDS, _READ_A_SECOND = 30, 20_000
 
 
 class SourceNow:
-    """Current log starts, log ends and last stable offsets of the source, by partition; empty if it was not read."""
+    """The source's current log starts, log ends and last stable offsets, by partition; empty if it was not read."""
 
     def __init__(
         self, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], stable: dict[TopicPartition, int]
@@ -270,7 +270,7 @@ def recreated_since_sample(procedure: Run, last_known: LastKnown) -> set[str]:
 
 
 def without_other_logs(procedure: Run, last_known: LastKnown) -> LastKnown:
-    """Return the last known state without offsets of old logs of recreated topics; a note in `missing` names these.
+    """Return the last known state without offsets of old logs of recreated topics; `missing` names these topics.
 
     If a topic was recreated after the last sample, all its recorded offsets are left out. If the copy of a topic was
     recreated while the flight recorder ran, later samples describe the new copy, and only Connect's offsets are left

@@ -95,7 +95,7 @@ def with_rereads(
     """Return the plan with each group's bound of re-reads, as computed before MirrorMaker 2 is stopped.
 
     Args:
-        figures: the assessment's figures for the plan's `rereads`; the largest bound is added to them.
+        figures: the assessment's figures for the plan's `rereads`; the largest bound is added to these figures.
         by_group: rows of group and bound: the most re-reads that the group can have at any translated position.
         translated: rows of the early translation, which hold if the target's logs no longer grow; None without an early
             translation.

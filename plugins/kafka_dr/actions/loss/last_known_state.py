@@ -44,10 +44,10 @@ class LastKnown:
         replicated: source partition -> last replicated offset that Connect stores.
         heartbeat_at: source timestamp of the newest mirrored heartbeat in milliseconds since 1970; None without a
             heartbeat.
-        active: groups in `positions` that had members in their last sample.
+        active: groups in `positions` that had members in the last sample of groups.
         moving: groups that may have committed after their positions were sampled.
         missing: systems and facts that were not available, each with the reason.
-        gone: topics that were deleted on the source by the time of its last sample; these topics are not moved.
+        gone: topics that were deleted on the source before the source's last sample; these topics are not moved.
     """
 
     recorded: Recorded
@@ -273,8 +273,8 @@ def topics_of_flow(
     Topics that were deleted on the source are left out.
 
     The topics are all recorded topics, and target topics that are copies by their prefix or by MirrorMaker 2's offsets.
-    If the source was never recorded, they are also all target topics that the flow's topic filter selects, because an
-    empty copy has no offsets, but its producers move, too.
+    If the source was never recorded, the topics are also all target topics that the flow's topic filter selects,
+    because an empty copy has no offsets, but its producers move, too.
 
     Args:
         spoken: source partitions in Connect's offsets, offset syncs and checkpoints.

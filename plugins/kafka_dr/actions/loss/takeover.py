@@ -296,7 +296,7 @@ def _ends_by_source(
 def recheck_proven_facts(
     procedure: Run, proven: ProvenFacts, sampled_ends: Mapping[TopicPartition, int], lost: bool
 ) -> ProvenFacts:
-    """Return the proofs, without those that depend on the fence if later observations contradict the fence.
+    """Return the proofs, without the proofs that depend on the fence if later observations contradict the fence.
 
     Args:
         sampled_ends: source log ends in the flight recorder's last sample.

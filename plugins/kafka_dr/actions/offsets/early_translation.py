@@ -129,7 +129,7 @@ def bounds_at_boundary(procedure: Run, bounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def bounds_as_assessed(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the loss assessment's bounds as a translation uses them, with the target's log starts and ends then."""
+    """Return the assessment's bounds as a translation's input, with the target's log starts and log ends then."""
     return _with_target_offsets(bounds, *(_offsets_on_target(bounds, name) for name in ("boundary", "target_start")))
 
 

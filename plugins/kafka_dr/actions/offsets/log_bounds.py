@@ -39,7 +39,7 @@ def bounds_of(
         drained: source partitions whose records below the cut-off are all on the target.
         other_writer: target topics to which clients may write.
         restamped: source topics whose records have other timestamps on the source than on the target.
-        recreated: source topics that were recreated, so that recorded offsets belong to an older log.
+        recreated: source topics that were recreated; their recorded offsets belong to an older log.
     """
     topics, names = (
         pd.Series([tp.topic for tp in partitions], dtype=object) for partitions in (remote, remote.values())

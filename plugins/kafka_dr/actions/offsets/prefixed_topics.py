@@ -58,7 +58,7 @@ def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) ->
 
 
 def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
-    """Write the segments of prefixed topics of a source that does not answer; return `bounds` with these topics.
+    """Write the segments of prefixed topics of a source that does not answer; return `bounds` and `copies` as one.
 
     A prefixed topic, such as `standby.orders` on the source, is the copy of `orders` on the target.
 

@@ -1,1 +1,1 @@
-"""A source that is lost or that clients left: is it alive, is it fenced, which records did it accept."""
+"""Observe and fence a source that is lost or that clients left, and list the records that this source accepted."""

@@ -1,6 +1,6 @@
 """List the records that a source accepted after clients left, from the loss assessment's log ends on.
 
-The loss assessment's *known ends* are the log ends of the source that it recorded.
+The *known ends* are the source's log ends that the loss assessment recorded.
 """
 
 from __future__ import annotations

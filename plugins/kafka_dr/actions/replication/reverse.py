@@ -169,7 +169,7 @@ class ReverseCopies:
         return len(firsts)
 
     def _cleaned_partitions(self, partitions: list[TopicPartition]) -> set[TopicPartition]:
-        """Return the target partitions, of those given, whose first new record may be deleted or compacted by now."""
+        """Return the given target partitions whose first new record may be deleted or compacted by now."""
         if not self._may_be_cleaned:
             return set()
         cluster = self._procedure.systems.target

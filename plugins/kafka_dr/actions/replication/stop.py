@@ -81,7 +81,7 @@ def stop_flow(
 def _ask_connectors(
     procedure: Run, step: str, worker: MirrorMaker, names: list[str], running: list[str], seconds: float
 ) -> None:
-    """Ask the named connectors to stop; if this process lost the lease while asking, resume those in `running`."""
+    """Ask the named connectors to stop; if the lease was lost meanwhile, resume the connectors in `running`."""
     new = [name for name in names if stopping_since(procedure, name) is None]
     if new:
         record_fact(procedure.authority, step, ConnectorsToStop(stops_connectors=new))
@@ -149,7 +149,7 @@ def wait_for_stable_target_ends(
     Once MirrorMaker 2 is stopped, these log ends are the boundary.
 
     Args:
-        remote: target partitions to watch; None: those to which the plan's partitions are mirrored.
+        remote: target partitions to watch; None: the target partitions of the plan's partitions.
     """
     watched = sorted(remote_partitions(procedure, partitions_of_plan(procedure)).values()) if remote is None else remote
 

@@ -51,8 +51,9 @@ def _syncs_topic(procedure: Run, flow: Flow, location: str) -> tuple[str, str]:
 
 
 def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
-    """Return the flow's offset syncs, as of `offset_syncs_of`, if they are stored on the target; else no rows.
+    """Return the flow's offset syncs, one row each, if MirrorMaker 2 stores them on the target; else no rows.
 
+    Columns: topic (of the source), partition, upstream (source offset), downstream (target offset), sequence.
     If MirrorMaker 2 stores the flow's offset syncs on the source, a target topic of the same name is not read, because
     it has the offset syncs of the opposite flow.
 
@@ -69,8 +70,9 @@ def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
 
 
 def syncs_of_the_other_flow(procedure: Run) -> pd.DataFrame:
-    """Return the offset syncs of the flow target -> source, as of `offset_syncs_of`; `upstream` is a target offset.
+    """Return the offset syncs of the flow target -> source, one row each.
 
+    Columns: topic (of the target), partition, upstream (target offset), downstream (source offset), sequence.
     No rows if the pair has no such flow, if the cluster of its offset syncs is unknown or is a source that is declared
     lost, if the topic does not exist, or if the flow source -> target stores its own offset syncs in the same topic.
     """

@@ -21,7 +21,7 @@ def timestamps_comparable(procedure: Run) -> dict[str, bool]:
 
 
 def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Return the compacted topics among these topics.
+    """Return the compacted topics in `configs`.
 
     Args:
         configs: topic -> settings.
@@ -30,7 +30,7 @@ def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
 
 
 def append_time_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Return the topics among these topics that use LogAppendTime: records copied to them get new timestamps.
+    """Return the topics with LogAppendTime in `configs`, whose brokers replace the timestamps of copied records.
 
     Args:
         configs: topic -> settings.
@@ -47,7 +47,7 @@ _NOT_PORTABLE = ("replicas", "min.insync.replicas", "unclean.leader.election.ena
 
 
 def portable_configs(configs: Settings) -> dict[str, str]:
-    """Return name -> value of settings of the topic itself, without those about replicas and leader elections."""
+    """Return name -> value of the topic's own settings, without settings about replicas and leader elections."""
     return {
         k: v
         for k, v in configs.items()
