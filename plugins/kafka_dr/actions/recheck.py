@@ -82,8 +82,9 @@ def source_still_fenced(procedure: Run) -> None:
         raise FenceNotProven(
             "The source may accept writes again",
             f"brokers did not refuse the probe's write with an authorization error: {let_in}",
-            "The procedure returns to the source by itself. List the ACL entries of the topic __switchback_probe on the"
-            " source, and read the logs of these brokers; then start a new run.",
+            "The procedure returns to the source by itself. If a broker accepted the write, find out which user or"
+            " program removed the DENY entry of the topic __switchback_probe from the source; if a broker gave another"
+            " error, correct that error. Then start a new run.",
         )
 
 
@@ -101,7 +102,8 @@ def source_ends_are_cut_off(procedure: Run) -> None:
             "Log ends of the source lie before the cut-off",
             first_few(shrunk),
             "The procedure returns to the source by itself. Find out whether a topic was recreated or its log was"
-            " truncated; then start a new run.",
+            " truncated, for example by an unclean leader election, and correct the cause; then start a new run, with"
+            " acknowledge_recreated_topics if a topic was recreated.",
         )
     written = newest_records(procedure, {tp: cut_off[tp] for tp in cut_off if ends[tp] > cut_off[tp]})
     if written:
@@ -139,8 +141,8 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
         raise FenceNotProven(
             "Committed positions on the source changed after drain_consumers",
             f"drain_consumers saved {len(frozen)} positions",
-            "The procedure returns to the source by itself. Find out which client committed positions of these groups;"
-            " then start a new run.",
+            "The procedure returns to the source by itself. Find out which client committed positions of these groups,"
+            " and stop that client; then start a new run.",
         )
     return proof
 

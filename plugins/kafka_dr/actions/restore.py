@@ -34,7 +34,9 @@ _NAMED = 10
 
 
 def undone_procedure(procedure: Run) -> Run:
-    """Return the procedure whose commit is to be undone: that in param undo_procedure, else the last that committed.
+    """Return the procedure whose commit of positions is to be undone.
+
+    That is the procedure that param undo_procedure names; without this param, the last procedure that began to commit.
 
     Raises:
         NotReady: no procedure with this run's source and target (and with the id in undo_procedure) began to commit.
@@ -206,7 +208,7 @@ class RemainingRestore:
     """What a planned restore still has to write and delete on the target.
 
     Attributes:
-        wanted: positions that must be on the target at the end, where they are read back.
+        wanted: positions that must be on the target at the end, and are read back then.
         todo: rows of `wanted` that are not committed yet.
         doomed: groups to delete that still exist on the target.
         since: group -> number of positions that another writer changed after the plan was made; the restore does not
@@ -218,7 +220,7 @@ class RemainingRestore:
 
     @classmethod
     def of(cls, rows: pd.DataFrame, held: pd.DataFrame, overwrites: bool) -> RemainingRestore:
-        """Compare the plan's rows with the positions that the groups have on the target now (`held`).
+        """Return what remains of the plan's `rows`, by the positions that the groups have on the target now (`held`).
 
         With `overwrites`, positions that another writer changed are restored, too.
         """

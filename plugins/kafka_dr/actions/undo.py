@@ -160,8 +160,8 @@ def resume_replication(procedure: Run, names: list[str]) -> dict[str, Any]:
 
     If the source is declared lost, in a failback, or in dedicated mode, connectors may be impossible to resume: the
     field `replication_left_stopped` then has the reason, and no error is raised. A run that only listed the
-    records of a source that clients have left resumes nothing: the flow would copy stranded records into topics in
-    which clients work.
+    records of a source that clients have left resumes nothing, because the flow would copy stranded records into
+    topics in which clients work.
     """
     # In a failback the returned cluster, which has no clients, may fail again: the rollback must not depend on it.
     flows_back = procedure.progress.began(Step.FENCE_RETURNED_CLUSTER) is not None

@@ -39,7 +39,7 @@ class NewestRecords(NamedTuple):
 
 
 class SourceSearch(NamedTuple):
-    """A search of one source partition for the target record `newest`: from each of `starts` in turn, up to `end`."""
+    """A search of a source partition for the target record `newest`: from each source offset in `starts` to `end`."""
 
     newest: NewestRecords
     end: int
@@ -65,7 +65,7 @@ class Pairing:
         self._queued.update(changed)
 
     def write(self, rows: RecorderRows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
-        """Search the queued partitions and write the pairs; return [], or a note that names partitions without pair.
+        """Search the queued partitions for content pairs; return [], or a note that names partitions without pair.
 
         Args:
             rows: the sample's rows, to which one row per content pair is added.

@@ -61,7 +61,7 @@ class Groups:
         return WHOLE if whole else CHANGED
 
     def _read_commit_ends(self, source: Side) -> dict[int, int]:
-        """Return the source's log ends of __consumer_offsets by partition; {} if the source refuses to list them.
+        """Return partition of the source's __consumer_offsets -> log end; {} if the source refuses the request.
 
         A group is read only if its partition of __consumer_offsets has grown; with {} every group is read.
         """

@@ -45,7 +45,8 @@ class Recorded:
             above target_end. Samples up to the reverse flow's last activity are left out: the reverse flow may write
             copies of target records below target_end to the source.
         syncs: MirrorMaker 2's offset syncs in the order written: topic, partition, upstream, downstream, sequence.
-        pairs: content pairs: topic, partition, upstream, downstream, source_end, records, sampled_at.
+        pairs: content pairs: topic, partition, upstream, downstream, source_end, records (their number on the source
+            between upstream and source_end), sampled_at.
         positions: one row per group and partition: group, topic, partition, position, position_at (when the position
             was last confirmed).
         groups: one row per existing group: group, members (their number), state.
@@ -140,9 +141,9 @@ def _positions_below_samples(recorded: Recorded) -> pd.DataFrame:
 
 
 def _still_below_samples(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFrame:
-    """Return the positions that also lie below all source ends of an older hour; all of them if the hour has none.
+    """Return the positions that also lie below all source log ends of an older hour; all if the hour has none.
 
-    A partition that an hour with source ends lacks did not exist yet: its position is left out.
+    A partition that an hour with source log ends lacks did not exist yet, and its position is left out.
     """
     samples = hour.filter(pc.is_valid(hour["source_end"]))
     oldest = samples.group_by(PARTITION).aggregate([("source_end", "min")]).to_pandas()

@@ -57,7 +57,7 @@ class Recording:
             self._ended.wait(due - time.monotonic())
 
     def sample(self, now: datetime) -> None:
-        """Take and store a sample; an hour's first sample has all states and then merges and deletes older files."""
+        """Take and store a sample; an hour's first sample has all states; older files are then merged or deleted."""
         hour = now.replace(minute=0, second=0, microsecond=0)
         whole, self._hour = hour != self._hour, hour
         rows = self._look(whole)

@@ -32,7 +32,7 @@ STOP_SECONDS = 20.0
 
 
 def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
-    """Check once whether a source with an armed fence answers, and if so fence it; return the result as text.
+    """Check once whether a source with an armed fence answers; if so, fence the source; return the result as text.
 
     Raises:
         SwitchbackError: the source answers, but could not be fenced; the watcher tries again a second later.
@@ -123,8 +123,8 @@ def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
     """Stop the flow from the old source, and the flow to it unless topic prefixes (default naming) prevent a circle.
 
     Args:
-        answers: whether the source answers; if not, only the flow from the source is stopped, and only if the
-            procedure's own step has begun to stop that flow.
+        answers: whether the source answers; if not, only the flow from the source is stopped, and only if
+            stop_mirror_maker of the procedure has begun.
 
     Returns:
         State by connector, or by flow in dedicated mode; for a flow that could not be stopped, the reason.

@@ -33,11 +33,11 @@ class MoveAuthority(ArmedFenceAuthority):
         self._move = move
 
     def hold(self) -> None:
-        """Raise LeaseLost if clients were moved again: then the other flow would have to be stopped."""
+        """Raise LeaseLost if clients were moved again, because the other flow would then have to be stopped."""
         if last_move(self._journal, self._pair.split("+")) != self._move:
             raise LeaseLost(
                 "Clients were moved while both flows were checked",
-                "another procedure has begun open_target, or the last one has returned to its source",
+                "another procedure has begun open_target, or the last procedure has returned to its source",
                 "Do nothing: the watcher checks both flows again, by the new direction.",
             )
 
@@ -52,7 +52,7 @@ def last_move(journal: Journal, clusters: Iterable[str]) -> LatestMove | None:
 
 
 def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any) -> tuple[Run, LatestMove | None]:
-    """Make a run under which a flow between `flow`'s clusters can be stopped, in the direction of their last move.
+    """Return a run under which a flow between `flow`'s clusters can be stopped, in the direction of their last move.
 
     Returns:
         The run, and the last client move; if clients never moved, a run in the direction of `flow`, and None.

@@ -56,7 +56,7 @@ def watch_sources(tell: Callable[[str], object]) -> None:
 
 
 class Watcher:
-    """Checks old sources and circling flows; which are checked, and how, follows from journal and topology alone."""
+    """Checks old sources, and flows that copy in a circle; journal and topology alone state which to check."""
 
     def __init__(
         self,

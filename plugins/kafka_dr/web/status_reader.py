@@ -29,7 +29,7 @@ class StatusReader:
 
     @classmethod
     def now(cls, may_read: Callable[[str], bool]) -> StatusReader:
-        """Return a reader for the topology file that the environment variable names, read now."""
+        """Return a reader for the topology file that the environment's KAFKA_DR_TOPOLOGY names, read now."""
         topology = load_topology()
         return cls(topology, Journal(Connections().journal_url(topology.journal.connection)), may_read)
 

@@ -110,7 +110,7 @@ def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
 
 
 def added_entries(procedure: Run) -> list[AclEntry]:
-    """Return the ACL entries that this procedure, or the watcher for it, added or meant to add on the source."""
+    """Return the ACL entries that this procedure, or the watcher on its behalf, intended to add on the source."""
     return list(added_acl_entries(procedure.progress.entries(Entry.INTENT), procedure.request.source))
 
 

@@ -49,7 +49,7 @@ def lift_fence_hook(procedure: Run) -> FenceHookAnswer | None:
         raise ReadBackFailed(
             "The fence hook still reports the source as fenced",
             answer.by,
-            "The hook may still keep clients from the source. Read the log of the fence hook's server, or lift the"
-            " hook's fence on the source manually; then clear return_to_source.",
+            "The hook may still keep clients from the source. Correct the cause that the log of the fence hook's server"
+            " states, or lift the hook's fence on the source manually; then clear return_to_source.",
         )
     return FenceHookAnswer(**vars(answer))

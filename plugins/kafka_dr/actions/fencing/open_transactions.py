@@ -56,7 +56,7 @@ class OpenTransactions:
         self._reports: list[str] = []
 
     def look(self, waiting: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> str:
-        """Describe open transactions in the journal; abort transactions that are open for END_AFTER_SECONDS.
+        """Describe open transactions in the journal; abort transactions still open 5 s after their first description.
 
         Transactions are aborted only if the plan has `abort_open_transactions`.
 

@@ -76,7 +76,7 @@ def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) ->
 
 
 def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
-    """Return one open segment from both log ends on, for unknown segments; () if its offsets are unknown."""
+    """Return one open segment from both log ends on; () if its offsets are unknown."""
     # If the source's log end is unknown, the segment begins above all positions: if it began at the highest position,
     # that position would be translated to the target's log end, which may be too far.
     above_positions = None if log.furthest is None else log.furthest + 1
@@ -89,7 +89,7 @@ def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
 
 
 def recreated_by(journal: PairJournal, after: int, until: int | None) -> frozenset[str]:
-    """Return topics that prepare_topics created between two journal entries' numbers; `until` None: up to now."""
+    """Return topics that prepare_topics created between journal entries `after` and `until` (None: up to now)."""
     intents = journal.facts(TopicsToCreate, Step.PREPARE_TOPICS, after, until)
     return frozenset(name for *_, intent in intents for name in intent.creates_topics)
 

@@ -40,9 +40,9 @@ def last_move(procedure: Run) -> Run | None:
 
 
 def target_opened_before(procedure: Run) -> Run | None:
-    """Return the last client move if it led to this procedure's target; else None.
+    """Return the last procedure that moved clients, if it moved them to this procedure's target; else None.
 
-    The journal does not record moves without Switchback: clients may have left the target by such a move.
+    The journal does not record moves without Switchback, and clients may have left the target by such a move.
     """
     last = last_move(procedure)
     return last if last is not None and last.request.target == procedure.request.target else None

@@ -85,9 +85,7 @@ def seeded_by(failover: Run) -> dict[TopicPartition, int]:
 def prefixed_seeded_offsets(procedure: Run, last: Run) -> dict[TopicPartition, SeededOffset]:
     """Return source partition -> start offset after stranded records, seeded by the failover `last`.
 
-    For prefixed naming.
-
-    {} if the failover seeded no offset, or recorded no log ends before the flow ran.
+    For prefixed naming. {} if the failover seeded no offset, or recorded no log ends before the flow ran.
     """
     replicated, noted = seeded_by(last), last.progress.facts(EndsNoted, Step.START_REVERSE_REPLICATION)
     if not replicated or not noted:

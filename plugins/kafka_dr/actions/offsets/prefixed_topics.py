@@ -63,8 +63,8 @@ def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies:
     A prefixed topic, such as `standby.orders` on the source, is the copy of `orders` on the target.
 
     Args:
-        copies: the result of `bounds_of_lost_copies`, with log ends from the journal; a topic without a recorded log
-            end gets neither cut-off nor segments.
+        copies: log bounds of the prefixed topics, one row per partition, with log ends from the journal; a partition
+            without a recorded log end gets neither cut-off nor segments.
     """
     if not len(copies):
         return bounds
@@ -142,9 +142,10 @@ def segments_of_copy(
 ) -> tuple[CopiedSegment, ...]:
     """Return a copy's segments around stranded records left in place, then an open segment from both log ends on.
 
-    Return only the open segment if the journal does not say up to which offset the original was copied.
+    Return only the open segment if the journal does not state up to which offset the original was copied.
 
     Args:
+        history: all client moves; None: the journal has no client move.
         end: log end of the copy.
         original_end: log end of the original.
     """
@@ -184,8 +185,8 @@ def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame
     """Return log start and log end of each copy and its original, one row per copy, without reading the source.
 
     A copy's log start is 0; its log end comes from the journal, null if the journal has none. Log ends in the journal
-    are still valid, because clients write to the originals only while they work on the target,
-    and so no record was copied after clients last left the target.
+    are still valid, because clients write to the originals only while clients work on the target, and so no record was
+    copied after clients last left the target.
 
     Args:
         topics: source topics; topics that are no copies are left out.

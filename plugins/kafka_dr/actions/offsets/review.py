@@ -13,7 +13,7 @@ from kafka_dr.vocabulary import Step
 
 
 def require_reviewed(procedure: Run) -> None:
-    """Require a valid approval of the plan and, if `digest_to_review` returns a digest, of that digest, too.
+    """Require a valid approval of the plan and, if translation or loss need an approval, of their digest, too.
 
     Airflow is asked for the approvals, because the gate's outcome in the journal is no proof of an approval.
 

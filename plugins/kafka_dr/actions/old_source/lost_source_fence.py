@@ -96,7 +96,7 @@ def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval:
         and so was not fenced.
 
     Raises:
-        FenceNotProven: clients' writes still succeed, or no test could prove that they are refused.
+        FenceNotProven, DeadlinePassed: clients' writes still succeed, or no test could prove that they are refused.
     """
     ends_at = time.monotonic() + (_COMING_BACK_SECONDS if is_source_lost(procedure) else 0.0)
     while True:
@@ -112,7 +112,10 @@ def fence_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: App
     """Fence a source that answers, and list the records that the source accepted after clients left.
 
     Returns:
-        The outcome with both; None if the source has no authorizer, and so was not fenced.
+        The outcome, with the fence and these records; None if the source has no authorizer, and so was not fenced.
+
+    Raises:
+        FenceNotProven, DeadlinePassed: clients' writes still succeed, or no test could prove that they are refused.
     """
     fence, fenced_topics = fence_old_source(procedure, step, topics)
     if not fence.authorizer:

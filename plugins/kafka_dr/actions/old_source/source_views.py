@@ -108,7 +108,7 @@ def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[
     """Run `see` for at most `seconds` and return its last report as a look; an error counts as UNKNOWN.
 
     Args:
-        at_first: the report that counts if `see` makes none.
+        at_first: the report that counts if `see` makes no report.
         see: observes the source, and calls the function that it gets with each report.
     """
     reports, began, at = [at_first], time.monotonic(), datetime.now(UTC).isoformat()

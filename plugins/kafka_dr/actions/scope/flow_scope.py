@@ -11,7 +11,7 @@ from kafka_dr.procedure.run import Run
 
 
 def scope_now(procedure: Run, topics: Iterable[str], **timeout: float) -> dict[str, str]:
-    """Return source topic that the flow replicates -> its name on the target, by the flow's Connect worker now.
+    """Return source topic that the flow replicates -> its name on the target, by the connector's configuration now.
 
     Args:
         topics: topics of the source to choose from.

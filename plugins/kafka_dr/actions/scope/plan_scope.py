@@ -25,7 +25,7 @@ def topics_of(procedure: Run) -> list[str]:
 
 
 def topics_with_positions(procedure: Run) -> set[str]:
-    """Return the source topics whose positions are translated: the plan's, and prefixed copies of target topics."""
+    """Return the source topics whose positions are translated: the plan's topics and copies of target topics."""
     return {*topics_of(procedure), *procedure.progress.move().planned.copies}
 
 
@@ -58,7 +58,7 @@ def boundary_moved(procedure: Run) -> list[str]:
 
 
 def groups_of(procedure: Run) -> list[str]:
-    """Return the groups that move: the plan's and, once drain_consumers is done, also groups created after the plan.
+    """Return the plan's groups and, once drain_consumers is done, also the groups created after the plan.
 
     Groups that the plan excludes are left out.
     """
