@@ -1,4 +1,4 @@
-"""Check earlier proofs again before the next act: people may decide slowly, and processes may be killed."""
+"""Check earlier proofs again before the next act, because people decide slowly and processes may be killed."""
 
 from __future__ import annotations
 

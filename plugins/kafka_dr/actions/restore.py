@@ -6,7 +6,7 @@ Invariants
 1. Only groups without members are touched, and in these groups only positions that are as the undone procedure left
    them, unless the operator chose to overwrite.
 2. Every written position was approved under one digest; positions that another writer changed are left alone and named.
-3. A position that already has its old value is done: a second try, or a second process, writes the remaining ones.
+3. A position that already has its old value is done: a second try, or a second process, writes the other positions.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def close_target(procedure: Run, denials: list[AclEntry]) -> None:
             f"Clients may be able to write on {procedure.request.target}. Find out which user or program removes these"
             " DENY entries from the target; then clear return_to_source.",
         )
-    # Brokers apply an ACL within moments; records that they accepted before that are in the log after this wait.
+    # Brokers apply an ACL within moments; records that a broker accepted before that are in the log after this wait.
     time.sleep(procedure.request.deadlines.stable_seconds)
     moved = boundary_moved(procedure)
     if moved:

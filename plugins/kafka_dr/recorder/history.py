@@ -5,7 +5,7 @@ for a position at or above the source log end can be derived; a *whole listing* 
 positions, not only changes.
 
 Invariants
-1. Of a recreated topic only the rows after its recreation count: earlier rows describe another log.
+1. Of a recreated topic only the rows after its recreation count, because earlier rows describe another log.
 2. Rows of a topic that had been deleted on the source when the source last answered do not count.
 3. Of groups and positions only rows from the last whole listing on count: a group or position that the listing lacks
    was deleted, or belongs to an earlier group of the same name.

@@ -1,4 +1,4 @@
-"""Watches old sources that could not be fenced: fences each once it answers, and lists writes it has accepted.
+"""Watches old sources that could not be fenced: fences each once it answers, and lists its accepted writes.
 
 An old source is the cluster that clients left in an unplanned failover. A look checks all old sources once. The watcher
 also stops one of two flows that copy the same topics in a circle, however these flows were started.

@@ -1,1 +1,1 @@
-"""Fences: refuse clients' writes and reads, and prove the refusal."""
+"""Fence the source: refuse clients' writes and groups' reads, and prove the refusal."""

@@ -34,7 +34,7 @@ def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
     if not rules.authorizer:
         return []
     missing = fence_entries(rules, scope, exempt)
-    # The probe's entries last: brokers apply metadata in order, so a broker that refuses the probe refuses all clients.
+    # The probe's ACL entries last, because brokers apply metadata in order: one that refuses the probe refuses clients.
     missing.sort(key=lambda entry: entry.name == PROBE_TOPIC)
     if missing:
         intent = AclEntriesToAdd(cluster=procedure.request.source, adds_acl_entries=missing)

@@ -1,1 +1,1 @@
-"""Consumer groups: which groups move, and the proof that no consumer of these groups commits."""
+"""Find the consumer groups that move, and prove that no consumer of these groups commits on the source."""

@@ -6,8 +6,8 @@ no flow mirrors these records of the returned cluster.
 Invariants
 1. Offsets of a client move come from its own receipts, and from the search for stranded records of a later failback.
 2. If a receipt is missing or contradicts another receipt, its offsets and all older segments are unknown.
-3. Without a client move there are no segments: each target log is one copy. `History.lineage` is for identity naming;
-   if the two flows write to different names, only stranded records left in place divide a log into segments.
+3. Without a client move there are no segments, because each target log is one copy. `History.lineage` is for identity
+   naming; if the two flows write to different names, only stranded records left in place divide a log into segments.
 """
 
 from __future__ import annotations

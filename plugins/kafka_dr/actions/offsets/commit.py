@@ -149,8 +149,8 @@ def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], 
     ]
     remote = remote_partitions(procedure, {tp for _, tp in places})
     starts = procedure.systems.target.starts(list(remote.values()))
-    # Topics of the target itself have no boundary. A group that reads their prefixed copies on the source gets their
-    # current log ends instead, which do not move.
+    # Topics of the target itself have no boundary. A group that reads prefixed copies of these topics on the source
+    # gets the topics' current log ends instead, which do not move.
     by_policy = {
         "earliest": starts,
         "boundary": procedure.systems.target.ends(list(remote.values())) | boundary_of(procedure),

@@ -25,7 +25,7 @@ T = TypeVar("T")
 #: How long a source has to answer, in seconds. A source that was confirmed lost has only one second: if the source is
 #: back but slow, the watcher fences it.
 ANSWER_SECONDS, LOST_ANSWER_SECONDS = 5.0, 1.0
-#: How long, and at which interval, to try again if a fence cannot be proven, in seconds: brokers that have just
+#: How long, and at which interval, to try again if a fence cannot be proven, in seconds, because brokers that have just
 #: restarted lead no partition.
 _COMING_BACK_SECONDS, _LOOK_AGAIN_SECONDS = 5.0, 0.5
 
