@@ -75,7 +75,9 @@ class PairJournal:
         ]
 
     def same_way(self, fact: type[F], step: Step, after: int | None = None) -> list[tuple[JournalEntry, Run, F]]:
-        """Return (journal entry, procedure that wrote it, fact), only of procedures with this source and target.
+        """Return facts of one class that `step` of procedures with the given procedure's source and target wrote.
+
+        As (journal entry, procedure that wrote it, fact), oldest first.
 
         Args:
             after: sequence number of a journal entry, exclusive; None: that of the last client move, 0 without a move.

@@ -89,7 +89,7 @@ _UNKNOWN_PROCEDURE = (
 
 
 def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str] | None:
-    """Return why the earlier run cannot be continued, and what to do; None if it can. `holder` holds the lease."""
+    """Return (why the earlier run cannot be continued, what to do); None if it can. `holder` has the lease, or None."""
     earlier_request, request = earlier.request, procedure.request
     if (earlier.identity.dag_id, earlier_request.source, earlier_request.target) != (
         PLANNED_FAILOVER.dag_id,

@@ -53,9 +53,9 @@ def _syncs_topic(procedure: Run, flow: Flow, location: str) -> tuple[str, str]:
 def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
     """Return the flow's offset syncs, one row each, if MirrorMaker 2 stores them on the target; else no rows.
 
-    Columns: topic (of the source), partition, upstream (source offset), downstream (target offset), sequence.
-    If MirrorMaker 2 stores the flow's offset syncs on the source, a target topic of the same name is not read, because
-    it has the offset syncs of the opposite flow.
+    Columns: topic (of the source), partition, upstream (source offset), downstream (target offset), sequence (order of
+    writing). If MirrorMaker 2 stores the flow's offset syncs on the source, a target topic of the same name is not
+    read, because that topic has the offset syncs of the opposite flow.
 
     Args:
         missing: list to which a line with the number of undecodable records is added, if any record is undecodable.
