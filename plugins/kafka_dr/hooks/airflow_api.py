@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.site.endpoint import HttpAnswer, JsonEndpoint
+from kafka_dr.hooks.json_endpoint import HttpAnswer, JsonEndpoint
 
 _PAGE = 100
 #: Ways to trigger a run for which Airflow authenticates the user; Airflow's command line takes any name from the

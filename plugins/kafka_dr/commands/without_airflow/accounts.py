@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kafka_dr.errors import BadInput, HookUnavailable, Refusal
-from kafka_dr.hooks.site.endpoint import HttpAnswer, JsonEndpoint
+from kafka_dr.hooks.json_endpoint import HttpAnswer, JsonEndpoint
 
 _SECONDS = 60.0
 _FORBIDDEN = (401, 403, 422)

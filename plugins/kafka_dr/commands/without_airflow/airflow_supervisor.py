@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.site.endpoint import JsonEndpoint
+from kafka_dr.hooks.json_endpoint import JsonEndpoint
 
 #: The line that a successful start prints last.
 READY = "its API"

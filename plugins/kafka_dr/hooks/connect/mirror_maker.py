@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponenti
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, NotReady, ReadBackFailed
-from kafka_dr.hooks.site.endpoint import HttpAnswer, JsonEndpoint
+from kafka_dr.hooks.json_endpoint import HttpAnswer, JsonEndpoint
 
 _SECRET_WORDS = ("password", "jaas", "secret", "token", "credential", "private", "ssl.keystore.key", "basic.auth")
 _READ_SECONDS = 10.0

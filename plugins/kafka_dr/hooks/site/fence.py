@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.site.endpoint import JsonEndpoint
+from kafka_dr.hooks.json_endpoint import JsonEndpoint
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from typing import Any
 
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, HookUnavailable, ReadBackFailed
+from kafka_dr.hooks.json_endpoint import JsonEndpoint
 from kafka_dr.hooks.redaction import one_line
-from kafka_dr.hooks.site.endpoint import JsonEndpoint
 from kafka_dr.hooks.whole_file import write_whole
 
 _VALID_RECORD = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.site.endpoint import JsonEndpoint
+from kafka_dr.hooks.json_endpoint import JsonEndpoint
 
 
 class StopHook:

@@ -9,7 +9,7 @@ import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, NotReady, ReadBackFailed
 from kafka_dr.hooks.connect.mirror_maker import ConnectorOffsets, MirrorMaker
-from kafka_dr.hooks.site.endpoint import HttpAnswer
+from kafka_dr.hooks.json_endpoint import HttpAnswer
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
 NAME = "flow-source"

@@ -6,8 +6,8 @@ import time
 
 import pytest
 from kafka_dr.errors import BadInput, HookUnavailable
+from kafka_dr.hooks.json_endpoint import JsonEndpoint, checked_url, one_line
 from kafka_dr.hooks.site.drain import ApplicationDrain, DrainState
-from kafka_dr.hooks.site.endpoint import JsonEndpoint, checked_url, one_line
 
 RUNNING = {"producers": {"running": 2}, "consumers": {"running": 1}, "drained_for": None, "detail": {"hosts": ["a"]}}
 STOPPED = {"producers": {"running": 0}, "consumers": {"running": 0}, "drained_for": "p1", "detail": None}
@@ -142,7 +142,7 @@ def test_a_refused_connection_was_not_sent_but_a_broken_one_may_have_been(server
 
 def test_an_oversized_answer_is_given_up(server, reply, monkeypatch) -> None:
     """An answer beyond the size limit is not read to its end."""
-    monkeypatch.setattr("kafka_dr.hooks.site.endpoint._BODY_LIMIT", 1000)
+    monkeypatch.setattr("kafka_dr.hooks.json_endpoint._BODY_LIMIT", 1000)
     server.answer = lambda request: reply(200, {"x": "y" * 200_000})
     assert "larger than" in JsonEndpoint(server.url, "x").attempt("GET", "/").text
 

@@ -14,8 +14,8 @@ from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
+from kafka_dr.hooks.link_local import GuardedAdapter, is_link_local
 from kafka_dr.hooks.redaction import HIDDEN, one_line
-from kafka_dr.hooks.site.link_local import GuardedAdapter, is_link_local
 
 _BODY_LIMIT = 64 * 1024 * 1024
 _SHOWN_LIMIT = 20_000

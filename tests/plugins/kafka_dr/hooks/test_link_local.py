@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from kafka_dr.errors import BadInput
-from kafka_dr.hooks.site import link_local
-from kafka_dr.hooks.site.endpoint import JsonEndpoint, checked_url
-from kafka_dr.hooks.site.link_local import is_link_local
+from kafka_dr.hooks import link_local
+from kafka_dr.hooks.json_endpoint import JsonEndpoint, checked_url
+from kafka_dr.hooks.link_local import is_link_local
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.site.endpoint import JsonEndpoint
+from kafka_dr.hooks.json_endpoint import JsonEndpoint
 
 PASSWORD = "pa5s/w0rd&more"
 BASIC = base64.b64encode(f"app:{PASSWORD}".encode()).decode()
