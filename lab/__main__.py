@@ -16,7 +16,7 @@ from lab.rehearsal.run import run_dag
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
+    """Run the command in `arguments` (None: the process's arguments); return the exit code, 1 after a LabError."""
     options = _parser().parse_args(arguments)
     try:
         code: int = options.act(options)

@@ -1,7 +1,7 @@
-"""The lab's base exception; its text is one sentence, for a process that failed with the last lines of its logs."""
+"""Base exception of the lab; its text is a sentence and, after a process has ended, the last lines of its logs."""
 
 from __future__ import annotations
 
 
 class LabError(Exception):
-    """The lab failed; the text says what was observed and what to do."""
+    """Raised by the lab's functions; the text says what was observed and, if the code knows it, what to do."""

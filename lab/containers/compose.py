@@ -47,7 +47,7 @@ class Stack:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Stack:
-        """Return a new stack with free ports and the folder's name, and write the stack's file into the folder."""
+        """Return a new stack with free ports, named like the folder; write the folder's compose.json; start nothing."""
         ports, settings_folder = free_ports(list(PUBLISHED)), folder / "settings"
         settings_folder.mkdir(exist_ok=True)
         published = {setting: str(ports[name]) for name, (setting, _) in PUBLISHED.items()}
@@ -88,7 +88,10 @@ class Stack:
         self._compose("up", "--wait", seconds=READY_SECONDS, shown=True)
         unhealthy = [f"{name} is {state}" for name, state in self.states().items() if state not in ("healthy", "ended")]
         if unhealthy:
-            raise LabError(f"the stack is up, but {'; '.join(unhealthy)}; read the logs of these services")
+            raise LabError(
+                f"the stack is up, but {'; '.join(unhealthy)}; read the logs of these services with: docker compose"
+                f" --project-name {self.project} logs"
+            )
 
     def states(self) -> dict[str, str]:
         """Return, for each service with a container, `healthy`, `ended` (with success) or Docker's own state."""
@@ -132,7 +135,7 @@ class Stack:
                 raise
 
     def keep_logs(self, folder: Path) -> None:
-        """Write the logs of every service (jobs included) and of Airflow's tasks into a folder."""
+        """Write the logs of every service (jobs included) and of Airflow's tasks into a folder of the host."""
         folder.mkdir(parents=True, exist_ok=True)
         for service in self._compose("config", "--services").split():
             text = self._compose("logs", "--no-color", "--no-log-prefix", "--timestamps", service)
@@ -159,12 +162,12 @@ class ContainerLab(Lab):
         self.stack = stack
 
     def adopt(self) -> None:
-        """Copy the record that secrets-init created, with the addresses that the host uses."""
+        """Copy the lab's record (settings and secrets) from the containers, and replace its addresses by the host's."""
         inside = LabRecord(**json.loads(self.stack.read_file(KEEPER, Lab(ROOT).record_path)))
         self.save(replace(inside, hosts={}, ports=inside.ports | inside.published, published={}, project=str(PROJECT)))
 
     def collected(self, folder: Path) -> Path:
-        """Copy a folder's files out of the containers to the same folder on the host; return this folder."""
+        """Copy a folder's files from the containers to the same path below the host's lab folder; return `folder`."""
         self.stack.copy_out(KEEPER, ROOT / folder.relative_to(self.root), folder)
         return folder
 
@@ -203,7 +206,10 @@ def _run(command: list[str], environment: Mapping[str, str], seconds: float, sho
     try:
         output, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise LabError(f"{' '.join(command)} had not ended after {seconds:.0f} s") from None
+        raise LabError(
+            f"{' '.join(command)} had not ended after {seconds:.0f} s, and was killed; check with `docker ps` which"
+            " containers were started"
+        ) from None
     finally:
         if process.poll() is None:
             with suppress(ProcessLookupError):

@@ -27,7 +27,7 @@ CLIENT_PRINCIPALS = ("producer", "consumer")
 
 
 def prepare_folders(lab: Lab, settings: Mapping[str, str]) -> None:
-    """Write all files that the other containers read.
+    """Write all files that the other containers read, and create folders, passwords and keys that do not exist yet.
 
     Args:
         settings: NAMING, ISOLATION, DEMO_TOPICS, DEMO_GROUPS and the published ports, from docker-compose.yaml.
@@ -117,7 +117,7 @@ def groups_of(settings: Mapping[str, str]) -> list[str]:
 
 
 def main() -> int:
-    """Write the stack's files; return the exit code."""
+    """Write the stack's files from the environment's settings; return the exit code: 0, or 1 after a LabError."""
     try:
         prepare_folders(Lab(ROOT), os.environ)
     except LabError as error:

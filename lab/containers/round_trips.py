@@ -1,4 +1,4 @@
-"""Run round trips on the lab in containers; the rehearsal and the checker run on the host."""
+"""Run round trips (failover and failback) on the lab in containers; rehearsal and checker run on the host."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _CLIENTS = "demo-clients"
 
 
 class ServiceClients:
-    """The demo application in its container; its clients are set over HTTP.
+    """Controls the demo application's clients, which run in the container of the service demo-clients, over HTTP.
 
     Args:
         lab: the lab with the service demo-clients.
-        folder: folder for the copies of the clients' event logs.
+        folder: folder on the host for copies of the clients' event logs.
     """
 
     def __init__(self, lab: ContainerLab, folder: Path) -> None:
         self._lab, self._folder = lab, folder
 
     def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
-        """Replace the running clients by one producer and one consumer per group."""
+        """Replace the running clients by one producer of the topics and one consumer of the topics per group."""
         self._employ(topics, groups)
 
     def collect(self) -> None:
-        """Copy the clients' event logs so far."""
+        """Copy the event logs, as far as the clients have written them, from the container to the host's folder."""
         inside = ROOT / "clients" / "logs" / self._folder.name
         self._lab.stack.copy_out(_CLIENTS, inside, self._folder)
 
     def stop(self) -> None:
-        """Stop every client, and copy the event logs; a container that does not answer runs no client."""
+        """Stop every client, and copy the event logs; a container that does not answer is assumed to run no client."""
         with suppress(requests.RequestException):
             self._employ((), ())
         self.collect()
@@ -55,35 +55,44 @@ class ServiceClients:
             session.trust_env = False
             answer = session.put(f"{self._lab.drain_url}/clients", json=document, timeout=REQUEST_SECONDS)
         if not answer.ok:
-            raise LabError(f"{_CLIENTS} refused {document}: {answer.status_code} {answer.text[:300]}")
+            raise LabError(
+                f"{_CLIENTS} refused {document}: {answer.status_code} {answer.text[:300]}; correct these names of"
+                f" topics and groups, or read the log of {_CLIENTS}"
+            )
 
 
 class ContainerRoundTrips(RoundTrips):
-    """Round trips whose sites are containers, killed and started again."""
+    """Runs round trips on brokers and Connect workers in containers, which are killed and started again."""
 
     lab: ContainerLab
 
     def open_lab(self, state: Path) -> Lab:
-        """Return the lab of the folder's stack.
+        """Return the lab in the containers of the stack that the folder `state` names in its file compose.json.
 
         Raises:
-            LabError: the folder has no stack.
+            LabError: the folder has no compose.json.
         """
         stack = Stack.of(state)
         if stack is None:
-            raise LabError(f"{state} has no compose.json, so it belongs to no stack of containers")
+            raise LabError(
+                f"{state} has no compose.json, so the folder belongs to no stack of containers; start a stack with:"
+                " make compose-demo"
+            )
         return ContainerLab(state, stack)
 
     def make_application(self) -> Clients:
-        """Return the service demo-clients; its log folder has the name of the folder of the rehearsal's clients."""
+        """Return the control of the service demo-clients, which copies event logs to this rehearsal's client folder."""
         return ServiceClients(self.lab, self._client_folder)
 
     def kill(self, *names: str) -> None:
-        """Kill containers with -9; killed containers do not run until `start_again`."""
+        """Kill with -9 the containers of these processes (such as `broker-primary`); Docker does not restart them."""
         self.lab.stack.kill(*(SERVICES[name] for name in names))
 
     def start_again(self, name: str) -> None:
-        """Start a container and wait until it is healthy; a broker must also answer on its published port."""
+        """Start the killed container of a process (`broker-ALIAS`, `connect-ALIAS`), and wait until it is healthy.
+
+        A broker must also answer on its published port.
+        """
         self.lab.stack.start(SERVICES[name])
         kind, _, alias = name.partition("-")
         if kind == "broker":

@@ -1,4 +1,7 @@
-"""The other init jobs: `python -m lab.containers.set_up JOB`; at every start each job creates what is missing."""
+"""The init jobs kafka-init, connectors-init and stack-init: `python -m lab.containers.set_up JOB`.
+
+Compose runs each job at every start of the stack; a job creates only what is missing.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ REQUEST_SECONDS = 30
 
 
 def set_up_kafka(lab: Lab, progress: ProgressLines) -> None:
-    """kafka-init: create ACL entries and the initial fence on both clusters, and the demo's topics on the primary."""
+    """kafka-init: create both clusters' ACL entries, which fence the standby, and the demo's topics on the primary."""
     for alias in ALIASES:
         grant_rights(lab, alias)
     progress.say("rights are granted; the standby is fenced")
@@ -32,16 +35,16 @@ def set_up_kafka(lab: Lab, progress: ProgressLines) -> None:
 
 
 def create_connectors(lab: Lab, progress: ProgressLines) -> None:
-    """connectors-init: create MirrorMaker 2's connectors, and send a test record from the primary to the standby."""
+    """connectors-init: create both flows' connectors; write a test record on the primary and read it on the standby."""
     for worker in ALIASES:
         lab.once(f"flow-{worker}", lambda worker=worker: create_flow(lab, worker))  # type: ignore[misc]
     progress.say("MirrorMaker 2: primary->standby runs, standby->primary is STOPPED")
-    # Only once: later a test record could disturb a procedure that has moved clients.
+    # Only once per stack: after a procedure has moved clients, a test record could disturb the procedure.
     lab.once("replication-proof", lambda: progress.say(prove_replication(lab)))
 
 
 def await_readiness(lab: Lab, progress: ProgressLines) -> None:
-    """stack-init: wait until every component is healthy, every DAG file is parsed, and a task has run."""
+    """stack-init: wait until all Airflow components are healthy, every DAG file is parsed, and one task has run."""
     wait_for_airflow(lab, progress, lambda: None)
     progress.say("a failover can be triggered")
 
@@ -64,7 +67,7 @@ def _create_topics(lab: Lab, names: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one job; return the exit code."""
+    """Run the init job that `arguments` name; return the exit code: 0, or 1 after a LabError, which is printed."""
     (job,) = arguments
     try:
         JOBS[job](Lab(ROOT), ProgressLines())

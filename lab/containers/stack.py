@@ -1,4 +1,4 @@
-"""Addresses of the stack of docker-compose.yaml: hosts and ports inside, published ports on the host."""
+"""Addresses of the stack of docker-compose.yaml: host names and ports in the containers, and published ports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lab.errors import LabError
 
 #: The lab's folder in every container.
 ROOT = Path("/var/lib/switchback")
-#: Services by name of the lab's process.
+#: Service of docker-compose.yaml, by name of the lab's process.
 SERVICES = {
     "broker-primary": "kafka-primary",
     "broker-standby": "kafka-standby",
@@ -54,7 +54,7 @@ PUBLISHED = {
 
 
 def published_ports(settings: Mapping[str, str]) -> dict[str, int]:
-    """Return the published ports by service, from settings or, if not set, with their defaults.
+    """Return the ports published on the host, by name in PUBLISHED; an absent setting has its default there.
 
     Raises:
         LabError: a setting is not a port number.
