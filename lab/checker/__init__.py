@@ -1,4 +1,7 @@
-"""Independent checker: compare the clusters with the records that clients wrote; imports none of the product."""
+"""Checker of client moves: compares both clusters with what clients wrote; imports no code of the product.
+
+A client move is one failover or failback that moved clients from one cluster to the other.
+"""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ class Owed(NamedTuple):
     Args:
         period: number of the period in which the record was written.
         cluster: alias of the cluster that acknowledged the record.
+        record: the record as its producer logged it.
         in_place: the record's offset is still valid on that cluster, because the topic was not recreated since.
     """
 
@@ -26,7 +27,10 @@ class Owed(NamedTuple):
 
 
 def origin_of(cluster: str, place: tuple[str, int], offset: int) -> str:
-    """Return a record's origin, `cluster/topic/partition/offset`, as the header of a replay of the record has it."""
+    """Return a record's origin, `cluster/topic/partition/offset`, as the header of a replay of this record names it.
+
+    A replay is a stranded record that the product wrote again on the cluster that clients use.
+    """
     return f"{cluster}/{place[0]}/{place[1]}/{offset}"
 
 
@@ -38,7 +42,7 @@ def unaccounted_records(
     exported: set[int],
     elsewhere: Iterable[int],
 ) -> list[Owed]:
-    """Return the acknowledged records that are neither in the cluster's logs nor in an export nor in quarantine.
+    """Return the acknowledged records that are neither in the logs of cluster `here` nor in an export or quarantine.
 
     A record that is still at its offset, replayed or exported accounts for itself only; another copy in the logs
     accounts for any one record of equal content.
@@ -71,7 +75,7 @@ def unaccounted_records(
 
 
 def stale_keys(owed: Sequence[Owed], log: Sequence[Held], exported: set[int]) -> list[Owed]:
-    """Return, per key, the latest acknowledged, not exported record, if it is not the key's latest in the log.
+    """Return, per key, the latest acknowledged record that no export lists, if the log's latest record is another.
 
     A key is left out if a later, exported record is the key's latest in the log, or if the key's latest acknowledged
     record is a tombstone and the log has no record of the key.
@@ -105,7 +109,7 @@ def _find_stale(owed: Sequence[Owed], indexes: Sequence[int], latest: Held | Non
 
 
 def twice_replayed(log: Iterable[Held]) -> dict[str, int]:
-    """Return, by origin, the number of replays in a log; only origins with more than one."""
+    """Return, by origin, the number of replays in a log; only origins with more than one replay."""
     return {
         origin: count
         for origin, count in Counter(record.origin for record in log if record.origin is not None).items()

@@ -120,7 +120,18 @@ def uncalled_positions(
     local: Callable[[Place], Place] | None = None,
     before: Positions | None = None,
 ) -> list[Finding]:
-    """Return a finding per target position without a source position; arguments as for `absent_positions`."""
+    """Return a finding per target position on a partition for which the group has no source position.
+
+    Position 0 on a local topic is allowed.
+
+    Args:
+        group: the group's id.
+        source: the group's committed positions on the source.
+        target: the group's committed positions on the target before any consumer started on the target.
+        to_mirrored: maps a source partition to its mirrored partition on the target.
+        local: maps a source partition to the target partition that clients write; None if this is the mirrored one.
+        before: the group's positions on the target before the client move, which are allowed if unchanged.
+    """
     expected, before = set(map(to_mirrored, source)), before or {}
     local_topics = {local(place)[0] for place in source} if local else set()
     return [
@@ -147,7 +158,7 @@ def misplaced_positions(
     known: int | None = None,
     bound: int | None = 0,
 ) -> list[Finding]:
-    """Return findings where a target position skips records or makes the group read records again.
+    """Return findings if a target position skips records, causes too many re-reads, or is below the log start.
 
     Args:
         group: the group's id.
@@ -197,7 +208,7 @@ def _read_again(alignment: Alignment, position: int, target_position: int, bound
 def consumed_findings(
     consumption: Consumption, live: Log, target: Log, bound: int
 ) -> tuple[list[Finding], dict[str, int]]:
-    """Return findings if a group did not consume every record of one partition, or read too many records again.
+    """Return findings if a group did not consume every record of one partition, or re-read more than the bound.
 
     Args:
         consumption: the offsets that the group consumed on both clusters.
@@ -236,7 +247,7 @@ def consumed_findings(
 
 
 def unread_new_records(group: str, at: Place, new: Log, consumed: Iterable[int], reached: int) -> list[Finding]:
-    """Return a finding per record in `new` (written on the target) that the group passed without consuming it.
+    """Return a finding per record in `new` below the group's target position that the group did not consume.
 
     Args:
         group: the group's id.

@@ -59,12 +59,12 @@ class ClientLogs:
 
     @classmethod
     def read(cls, folder: Path) -> ClientLogs:
-        """Read all event logs of a folder; the incomplete last line of a killed client is skipped."""
+        """Return the content of all event logs in a folder, without the incomplete last line of a killed client."""
         return cls.of(events_in(folder))
 
     @classmethod
     def of(cls, events: Sequence[dict[str, Any]]) -> ClientLogs:
-        """Return the events of all clients by kind, cluster and group; each client's events must be in order."""
+        """Return logs made from the events of all clients; the events of each client must be in order."""
         logs = cls()
         for event in sorted((event for event in events if event["event"] == "started"), key=lambda event: event["at"]):
             positions = {

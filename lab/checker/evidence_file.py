@@ -127,10 +127,15 @@ def lost_story_findings(
     approver: str | None = None,
     folder: Path = Path(),
 ) -> list[Finding]:
-    """Return findings on the evidence of a completed unplanned failover; other arguments as for `story_findings`.
+    """Return findings on the evidence of a completed unplanned failover.
 
     Args:
-        starter: user who started the run, whose own answer is no approval.
+        evidence: the evidence document; `shape_findings` must have found nothing.
+        source: alias of the lost cluster.
+        target: alias of the cluster that clients moved to.
+        starter: user who started the run; an answer of this user is no approval.
+        approver: user who must have answered the gates; None for any user except the starter.
+        folder: the evidence's folder; paths in the evidence may be relative to this folder.
     """
     findings = _mismatch_findings(
         evidence, {"outcome": "completed", "dag_id": "unplanned_failover", "source": source, "target": target}
@@ -220,7 +225,7 @@ def offset_findings(
 
     Args:
         name: the evidence field, `cut_off` or `boundary`.
-        claimed: the field's offsets.
+        claimed: the field's offsets, by (topic, partition).
         ends: the cluster's log ends, of the partitions to compare.
     """
     return [
@@ -253,7 +258,13 @@ def boundary_findings(
 
 
 def count_findings(evidence: Mapping[str, Any], positions: int, rereads: int) -> list[Finding]:
-    """Return findings if the evidence has fewer positions than were checked, or too low a bound of re-reads."""
+    """Return findings if the evidence has fewer positions than were checked, or too low a bound of re-reads.
+
+    Args:
+        evidence: the evidence document.
+        positions: number of checked positions, each of one group on one partition.
+        rereads: the most records that one checked position reads again.
+    """
     findings = []
     if sum(evidence["classes"].values()) < positions:
         findings.append(

@@ -11,7 +11,17 @@ EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Finding:
-    """One violation, with everything needed to reproduce it."""
+    """One violation.
+
+    Args:
+        check: the kind of violation, such as `missing` or `skipped`.
+        text: what was observed and what was expected.
+        group: the group's id; None if the violation concerns no group.
+        topic: the topic by its name on the cluster that the text names; None if no topic is concerned.
+        partition: the partition; None if no single partition is concerned.
+        offset: an offset or position on this partition; None if no single offset is concerned.
+        record: the record's id, which its producer wrote into the record; None if the id is unknown.
+    """
 
     check: str
     text: str
@@ -32,14 +42,14 @@ class Finding:
 
 @dataclass
 class CheckResult:
-    """The result of a check: all findings and all figures; the check has passed if there is no finding."""
+    """The result of a check: all findings (violations), and figures (counts by name)."""
 
     findings: list[Finding] = field(default_factory=list)
     figures: Counter[str] = field(default_factory=Counter)
 
     @property
     def passed(self) -> bool:
-        """Whether the check has no findings."""
+        """Whether the check has passed, that is, has no findings."""
         return not self.findings
 
     def add(self, findings: list[Finding], **figures: int) -> None:
@@ -48,7 +58,7 @@ class CheckResult:
         self.figures.update(figures)
 
     def document(self) -> dict[str, Any]:
-        """Return findings and figures as plain data for a JSON file."""
+        """Return `passed`, `figures` and `findings` as plain data for a JSON file."""
         return {
             "passed": self.passed,
             "figures": dict(self.figures),
@@ -56,7 +66,7 @@ class CheckResult:
         }
 
     def lines(self, limit: int = 50) -> list[str]:
-        """Return the findings as lines: at most `limit` per check, and at the end the count of the others per check."""
+        """Return the findings as lines: at most `limit` per check, and then the count of omitted findings per check."""
         per_check: Counter[str] = Counter()
         shown = []
         for finding in self.findings:

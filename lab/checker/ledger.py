@@ -1,6 +1,7 @@
-"""The ledger: all records that clients wrote to two clusters, by period, as logged by the writing clients.
+"""The checker's ledger: all records that clients wrote to two clusters, as logged by these clients.
 
-A period is the time between two client moves.
+This ledger is not the evidence's file `ledger-*.parquet`. A period is the time between two client moves (failovers or
+failbacks); in a period clients write to one cluster. A place is (topic, partition), a log is (cluster's alias, place).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Names:
         return self._written_on(topic)[1]
 
     def written_on(self, log: Log) -> tuple[str, ...]:
-        """Return the aliases of the clusters on which clients wrote the records that belong in a log."""
+        """Return the aliases of the clusters on which clients write the records of a log, mirrored records included."""
         alias, (topic, _) = log
         return self.aliases if self.policy == "identity" else (self._written_on(topic)[0] or alias,)
 
@@ -82,7 +83,8 @@ class Period:
     Args:
         cluster: alias of the cluster that clients wrote to.
         begun_at: start of the period, in milliseconds since 1970.
-        records: every record that the cluster acknowledged or aborted in the period, by place and offset.
+        records: every record that the cluster acknowledged in the period, also in aborted transactions, by place and
+            offset.
         clients: event logs of the demo clients on this cluster.
         acknowledged: acknowledgements that load and demo clients got, with times, by place and offset; none for the
             records of the seeded workload.
@@ -105,20 +107,25 @@ class Period:
         return [acknowledgement for acknowledgement in self.acknowledged.values() if acknowledgement not in by_clients]
 
     def committed(self, place: Place) -> list[TruthRecord]:
-        """Return a partition's committed records, in offset order; no procedure may lose such a record."""
+        """Return a partition's committed records, in offset order, without aborted and deleted records."""
         return [record for record in self.written(place) if record.state == COMMITTED]
 
 
 class Ledger:
-    """All records that clients wrote, and the results of the checks of earlier client moves.
+    """Stores all records that clients wrote, by period, and what checks of earlier client moves recorded.
+
+    Args:
+        cluster: alias of the cluster that clients write to in the first period.
+        names: names of topics on both clusters.
+        begun_at: start of the first period, in milliseconds since 1970.
 
     Attributes:
         periods: all periods in order; clients write on the two clusters in turn.
         topics: the applications' topics, by the name under which clients write them.
         stranded: by log, offsets of the stranded records.
         due: by log, the offsets in `stranded` of acknowledged records, which must be in the next export.
-        seen_to: by log, its end after clients had left its cluster.
-        opened: by log, its end before clients last moved to its cluster.
+        seen_to: by log, the log end after clients had left the log's cluster.
+        opened: by log, the boundary of the last client move to the log's cluster.
         repeats: by log, offsets of MirrorMaker 2's repeats that an earlier check already counted.
         repeated: by log whose topic was recreated as a copy, the count of each content in the original log.
         since: by recreated log, the number of the first period whose offsets are valid in the log.
@@ -150,7 +157,7 @@ class Ledger:
         return self.periods[-1]
 
     def turn(self, cluster: str, at: int) -> None:
-        """Begin a period at `at` (milliseconds since 1970), in which clients write on `cluster`."""
+        """Add a period that starts at `at` (milliseconds since 1970), in which clients write on `cluster`."""
         self.periods.append(Period(cluster, at))
 
     def take_truth(self, truth: GroundTruth) -> None:
@@ -190,7 +197,7 @@ class Ledger:
                 yield from ((number, period.cluster, record) for record in period.written(place))
 
     def client_records(self, log: Log, until: int | None = None) -> list[TruthRecord]:
-        """Return the records that clients wrote to this log (no mirrored records) after it was last recreated.
+        """Return the records that clients wrote to this log (none mirrored) since its topic was last recreated.
 
         Args:
             until: number of the last period to include; None for all periods.

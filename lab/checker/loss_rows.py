@@ -1,4 +1,4 @@
-"""Compute which records of an unreadable source reached the target, and whether the loss list has all others.
+"""Compute which records of an unreadable source reached the target, and whether loss rows list all others.
 
 MirrorMaker 2 mirrors a partition in order and skips no record. So if n records have the same content and the target
 has m < n copies, the first m records may have been mirrored (copies may be repeats); the first certainly was.
@@ -17,7 +17,7 @@ Place = tuple[str, int]
 
 
 class LossRow(NamedTuple):
-    """One row of the evidence's loss list: the range of source offsets of one partition that may be lost.
+    """One row of the evidence's field `loss`: the range of source offsets of one partition that may be lost.
 
     Args:
         from_offset: the first offset that may be lost.
@@ -30,16 +30,16 @@ class LossRow(NamedTuple):
     possible_to: int | None
 
     def may_lack(self, offset: int) -> bool:
-        """Whether the record at a source offset may be lost by this row."""
+        """Whether this row lists the record at a source offset as possibly (or certainly) lost."""
         return self.from_offset <= offset and (self.possible_to is None or offset < self.possible_to)
 
     def surely_lacks(self, offset: int) -> bool:
-        """Whether the record at a source offset is certainly lost by this row."""
+        """Whether this row lists the record at a source offset as certainly lost."""
         return self.certain_to is not None and self.from_offset <= offset < self.certain_to
 
 
 def loss_rows(listed: Iterable[Mapping[str, Any]]) -> dict[Place, list[LossRow]]:
-    """Return loss rows of the evidence by source partition."""
+    """Return the loss rows `listed` in an evidence document, by (topic, partition) on the source."""
     rows: dict[Place, list[LossRow]] = defaultdict(list)
     for row in listed:
         certain, possible = (None if row[name] is None else int(row[name]) for name in ("certain_to", "possible_to"))
@@ -78,7 +78,7 @@ def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
 
 
 def unconfirmed_records(history: Sequence[TruthRecord], target: Log) -> list[TruthRecord]:
-    """Return the target's records without an acknowledgement: the source was lost before it answered the producer.
+    """Return the target's records whose acknowledgement never reached the producer, because the source was lost.
 
     On the source these records fill gaps between acknowledged offsets. On the target they follow the copy of the record
     before the gap; their source offset is counted from this record.
@@ -118,7 +118,7 @@ def _source_offset(
 def unlisted_records(
     acknowledged: Iterable[TruthRecord], mirrored: set[int], rows: Sequence[LossRow]
 ) -> list[TruthRecord]:
-    """Return the acknowledged records that are neither in `mirrored` nor in a loss row."""
+    """Return the acknowledged records whose source offset is neither in `mirrored` nor in a loss row."""
     return [
         record
         for record in acknowledged
@@ -175,5 +175,5 @@ def compare_stranded(
 
 
 def acknowledged_of(history: Iterable[TruthRecord]) -> list[TruthRecord]:
-    """Return the committed records of a history, without aborted records."""
+    """Return the committed records of `history`, without aborted and deleted records."""
     return [record for record in history if record.state == COMMITTED]

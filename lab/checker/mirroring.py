@@ -17,7 +17,7 @@ Origins = Mapping[int, Sequence[tuple[int, str]]]
 
 
 class Mirroring(NamedTuple):
-    """Offsets of a log's records by kind; an extra record is one more than clients wrote of this content.
+    """Offsets of one log's records by kind; a record is extra if the log has more of its content than clients wrote.
 
     Args:
         copied: the first copy of each record that clients wrote on the other cluster.
@@ -37,7 +37,7 @@ class Mirroring(NamedTuple):
 
 
 def origins_of(written: Iterable[tuple[int, str, TruthRecord]]) -> dict[int, list[tuple[int, str]]]:
-    """Return by content digest the period and the cluster of every record that clients wrote with this content."""
+    """Return, by content digest, (period, cluster) of every record that clients wrote with this content."""
     origins: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for period, cluster, record in written:
         origins[record.digest].append((period, cluster))

@@ -1,4 +1,4 @@
-"""Compare two runs after the same loss of a source: the run with less recorded data must not claim more.
+"""Compare two unplanned failovers of the same lost source: the run with less recorded data must not claim more.
 
 The run with more recorded data is called the fuller run.
 """

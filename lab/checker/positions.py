@@ -1,7 +1,7 @@
-"""Compute the right target position of a group from the contents of both logs.
+"""Compute a group's exact target position from the contents of one partition's source log and target log.
 
 Records of equal content are paired from the ends of both logs: the last copy on the target with the last record on the
-source, and so on. So a record with an id of its own is paired with its last copy, and byte-identical records by their
+source, and so on. So a record of unique content is paired with its last copy, and byte-identical records by their
 number counted from the end.
 """
 
@@ -17,10 +17,10 @@ Log = Sequence[tuple[int, int]]
 
 
 class Standing(NamedTuple):
-    """The comparison of one group's target position with the exact position.
+    """How one group's target position on one partition compares with the exact target position.
 
     Args:
-        expected: the exact target position.
+        expected: the exact target position: the highest at which the group skips no unread record.
         skipped: source offsets of unread records that the group would not get from its target position on.
         rereads: number of records that the group would read again from its target position.
     """
@@ -66,14 +66,14 @@ class Alignment:
         return self._limits[bisect_left(self._live_offsets, position)]
 
     def standing(self, position: int, target_position: int) -> Standing:
-        """Return the comparison of a target position with the exact target position for a source position."""
+        """Compare a group's target position with the exact target position for the group's source position."""
         expected = self.exact_position(position)
         return Standing(
             expected, self._skipped(position, target_position), self._rereads(position, target_position, expected)
         )
 
     def consumed_again(self, position: int, target_position: int) -> int:
-        """Return how many records below a source position a group would read again from a target position on.
+        """Return how many records below source offset `position` a group would get again from `target_position` on.
 
         MirrorMaker 2's repeats of records that the group has not read do not count as re-reads.
         """

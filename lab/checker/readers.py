@@ -31,7 +31,7 @@ class NothingRead(RuntimeError):
 
 
 class ClusterReader:
-    """Reads logs, log ends, groups and positions of one cluster as `admin`; tries writes as `producer`."""
+    """Reads logs, log ends, groups and positions of one cluster as user `admin`; tries writes as user `producer`."""
 
     def __init__(self, alias: str, status: Mapping[str, Any]) -> None:
         properties = status["clusters"][alias]["client_properties"]
@@ -46,20 +46,20 @@ class ClusterReader:
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
     def starts(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Return the log start offset of each partition."""
+        """Return the log start offset of each partition, by (topic, partition)."""
         return self._offsets(places, OffsetSpec.earliest())
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Return the log end (high watermark) of each partition."""
+        """Return the log end (high watermark) of each partition, by (topic, partition)."""
         return self._offsets(places, OffsetSpec.latest())
 
     def read(self, places: Iterable[Place], isolation: str, keyed: Iterable[str] = ()) -> dict[Place, list[Held]]:
-        """Return all records of whole logs.
+        """Return all records of each partition, from log start to log end, by (topic, partition).
 
         Args:
             places: topic partitions that exist.
             isolation: `read_uncommitted` or `read_committed`.
-            keyed: topics for whose records the digest of the key is computed; it is 0 for all other topics.
+            keyed: topics for whose records the digest of the key is computed; the digest is 0 for all other topics.
 
         Raises:
             NothingRead: a log could not be read to its end.
@@ -85,14 +85,16 @@ class ClusterReader:
         return logs
 
     def groups(self) -> list[str]:
-        """Return the ids of all groups, including those for which only an admin client committed."""
+        """Return the ids of all groups of the cluster, including groups for which only an admin client committed."""
         result = self._admin.list_consumer_groups(request_timeout=REQUEST_SECONDS).result()
         if result.errors:
-            raise NothingRead(f"groups of {self.alias} could not be listed: {result.errors[0]}")
+            raise NothingRead(
+                f"groups of {self.alias} could not be listed: {result.errors[0]}; read the broker's log of {self.alias}"
+            )
         return sorted(group.group_id for group in result.valid)
 
     def positions(self, groups: Iterable[str]) -> dict[str, dict[Place, int]]:
-        """Return the committed positions of the given groups, by partition."""
+        """Return committed positions by group and (topic, partition); {} for a group without positions."""
         # Kafka takes one group per request: all requests are sent before the first answer is awaited.
         pending: dict[str, Future[Any]] = {}
         for group in groups:
@@ -141,7 +143,7 @@ class ClusterReader:
             elif time.monotonic() - last_message_at > SILENCE_SECONDS:
                 raise NothingRead(
                     f"{self.alias} sent no record for {SILENCE_SECONDS:g} s before the ends of these partitions were"
-                    f" reached: {sorted(open_logs)[:5]}"
+                    f" reached: {sorted(open_logs)[:5]}; read the broker's log of {self.alias}"
                 )
             for message in messages:
                 if message.error() is None:

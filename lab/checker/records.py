@@ -1,4 +1,7 @@
-"""Find missing, repeated, foreign and changed records, by comparing acknowledged records with a cluster's logs."""
+"""Find missing, repeated, foreign and changed records, by comparing acknowledged records with a cluster's logs.
+
+A replay is a stranded record that the product wrote again; its header `switchback.origin` names the stranded record.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,10 @@ class Held(NamedTuple):
     """One record as a consumer read it from a cluster.
 
     Args:
+        offset: the record's offset on this cluster.
+        digest: digest of key, value and headers (`content_digest`).
+        key: digest of the key alone; 0 if the reader was not asked for the keys of this topic.
+        tombstone: the record's value is null.
         origin: for a replay of a stranded record, the cluster, topic, partition and offset to which a client wrote the
             record, from the replay's header; else None.
         original: for a replay, the digest of the content without the headers that the replay added; else None.
@@ -27,7 +34,7 @@ class Held(NamedTuple):
 
 
 def offset_contents(log: Iterable[Held]) -> list[tuple[int, int]]:
-    """Return (offset, content digest) of a log's records."""
+    """Return (offset, content digest) of each of a log's records, in the same order."""
     return [(record.offset, record.digest) for record in log]
 
 
@@ -53,9 +60,9 @@ def missing_records(acknowledged: Sequence[TruthRecord], target: Iterable[int]) 
 
 
 def stale_keys(acknowledged: Sequence[TruthRecord], target: Sequence[Held]) -> list[TruthRecord]:
-    """Return, per key of a compacted topic, the latest acknowledged record unless it is the latest on the target.
+    """Return, per key of a compacted topic, the latest acknowledged record if it is not the target's latest.
 
-    A key whose latest record is a tombstone may be absent from the target.
+    A key whose latest acknowledged record is a tombstone is not returned if the target has no record of the key.
     """
     # In both mappings later records overwrite earlier ones: the latest record of each key remains.
     target_latest = {target_record.key: target_record for target_record in target}
@@ -69,7 +76,9 @@ def stale_keys(acknowledged: Sequence[TruthRecord], target: Sequence[Held]) -> l
 
 
 def count_repeats(known: Iterable[int], target: Iterable[int]) -> int:
-    """Count the target's copies beyond the number of source records of equal content.
+    """Return how many more copies the target has than the source has records of equal content.
+
+    Contents that were never on the source are not counted.
 
     Args:
         known: content digests of all records that were ever on the source.
@@ -93,7 +102,7 @@ def foreign_records(known: Iterable[int], target: Sequence[Held]) -> list[Held]:
 
 
 def aborted_visible(records: Sequence[TruthRecord], target: Iterable[int]) -> int:
-    """Count the target's records with the content of a record that was written in an aborted transaction."""
+    """Return the number of target records with the content of a record written in an aborted transaction."""
     aborted = {record.digest for record in records if record.state == ABORTED}
     return sum(1 for digest in target if digest in aborted)
 

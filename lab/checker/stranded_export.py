@@ -1,4 +1,4 @@
-"""Reads the product's exports of stranded records."""
+"""Read an export of stranded records: Parquet files in the folders `stranded`, `older` and `uncommitted`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Place = tuple[str, int]
 
 
 class Export(NamedTuple):
-    """One export, by partition of the returned cluster (`Place`): content digests by offset.
+    """One export, by (topic, partition) of the returned cluster: content digests by offset.
 
     Args:
         stranded: records that were never replicated, except records of uncommitted transactions.

@@ -47,10 +47,12 @@ class PositionClaim(NamedTuple):
     """One row of the file of positions: what the product claims about a group's position on one partition.
 
     Args:
-        position: the group's source position, as last recorded.
+        position: the group's source position, as last recorded by the product.
         recorded_at: when the position was recorded, in milliseconds since 1970; 0 if unknown.
+        target_topic: the topic's name on the target; None if the product names none.
         target_position: the committed target position; None if refused.
         kind: the translation class.
+        exact: the product states that the group neither skips nor re-reads a record.
         bound: the maximum number of re-reads; None if the product states no maximum.
     """
 
@@ -70,7 +72,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def position_claims(rows: Iterable[Row]) -> dict[str, dict[tuple[str, int], PositionClaim]]:
-    """Return the rows as claims, by group and source partition."""
+    """Return the rows as claims, by group and by (topic, partition) on the source."""
     claims: dict[str, dict[tuple[str, int], PositionClaim]] = defaultdict(dict)
     for row in rows:
         values = (
@@ -82,7 +84,13 @@ def position_claims(rows: Iterable[Row]) -> dict[str, dict[tuple[str, int], Posi
 
 
 def agreement_findings(evidence: Mapping[str, Any], rows: Sequence[Row], path: Path) -> list[Finding]:
-    """Return a finding for every figure of the evidence that contradicts the file of positions."""
+    """Return findings if figures of the evidence contradict the file of positions, or rows contradict themselves.
+
+    Args:
+        evidence: the evidence document.
+        rows: the file's rows.
+        path: the file, whose SHA-256 the evidence states.
+    """
     figures = figures_of(evidence, "translate_offsets")
     receipt, bounds = (
         figures.get("translation") or {},

@@ -1,4 +1,4 @@
-"""Check of an unplanned failover: compares clients' acknowledgements with the target and the evidence."""
+"""Check an unplanned failover: compare what clients logged with the target and with the evidence."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class UnplannedCheck:
         self._most_again = Counter[str]()
 
     def check(self, writes: bool = True) -> CheckResult:
-        """Run every check that does not read the source; return all findings and figures.
+        """Run every check that does not read the source; return all findings (violations) and figures (counts).
 
         Args:
-            writes: also produce one record to every topic of the target, after all other checks.
+            writes: after all other checks, also produce one record to every topic of the target.
         """
         self.verdict.add(shape := evidence_file.shape_findings(self.trip.evidence, evidence_file.LOST_FIELDS))
         self._check_topics()
@@ -119,7 +119,7 @@ class UnplannedCheck:
         return [Finding(check, text, None, *at, record.offset) for check, text, record in foreign]
 
     def _present_offsets(self, place: Place, acknowledged: list[TruthRecord]) -> set[int]:
-        """Return the source offsets of records that may be on the target; if compacted, all but stale keys' latest."""
+        """Return the source offsets of records that may be on the target; if compacted, all but `stale_keys`."""
         if place[0] not in self.seen.compacted:
             return self.seen.at_most_mirrored[place]
         stale = {record.offset for record in stale_keys(acknowledged, self.seen.mirrored(place))}
@@ -176,7 +176,7 @@ class UnplannedCheck:
             self._check_stand(group, place, stands[place], rows.get(place), on_target.get(self.seen.there(place)))
 
     def _may_be_unknown(self, stand: Stand) -> bool:
-        """Whether a position may be unrecorded: no recorder ran, or the first commit was just before the loss."""
+        """Whether the position may be in no sample: no recorder ran, or the first commit was just before the loss."""
         died_at = self.trip.died_at
         return not self.trip.recorded or (
             died_at is not None and stand.first_at is not None and stand.first_at > died_at - RECENT_MS
@@ -234,7 +234,7 @@ class UnplannedCheck:
         ]
 
     def _approved_beyond_interval(self) -> list[Finding]:
-        """Return a finding per group without consumers with more approved re-reads than one interval mirrors."""
+        """Return a finding per idle group with more approved re-reads than were mirrored in a sampling interval."""
         maxima, clients, source = self.trip.mirrored_in_interval, self.seen.before.clients, self.trip.source
         busy = {group for cluster, group in clients.committed if cluster == source} | {*clients.started_on(source)}
         if not maxima:
@@ -349,7 +349,7 @@ class UnplannedCheck:
     # Checks after the source has returned.
 
     def check_returned(self, stranded_folder: Path) -> CheckResult:
-        """Compare the list of stranded records with the returned source; return all findings and figures.
+        """Compare a list of stranded records with the returned source's logs; return all findings and figures.
 
         Args:
             stranded_folder: folder of the list, `stranded/*.parquet`; and optionally of `loss.parquet`, loss rows that

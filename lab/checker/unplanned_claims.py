@@ -1,4 +1,4 @@
-"""Compares the claims in an unplanned failover's evidence with the ground truth."""
+"""Compare the claims in an unplanned failover's evidence with what clients logged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from lab.workload.ground_truth import Acknowledgement
 def contradicting_claims(
     group: str, place: Place, at: Place, stand: Stand, claim: PositionClaim, target_position: int | None
 ) -> list[Finding]:
-    """Return findings if a group's row in the file of positions contradicts its commits or its target position."""
+    """Return findings if a group's row in the file of positions contradicts its commits or its target position.
+
+    Args:
+        group: the group's id.
+        place: topic and partition on the source.
+        at: topic and partition on the target to which `place` is mirrored.
+        stand: the group's source position when the source was lost.
+        claim: the row.
+        target_position: the group's position on the target before any consumer started there; None if absent.
+    """
     findings = []
     if claim.position > stand.at_most:
         findings.append(
@@ -45,7 +54,10 @@ def contradicting_claims(
 
 
 def unlisted_loss(evidence: Mapping[str, Any]) -> list[Finding]:
-    """Return a finding per loss row of the approved plan that the evidence has neither as is nor as `approved`."""
+    """Return a finding per loss row of the approved plan that is no loss row of the evidence.
+
+    A row that has grown since the approval has the approved values in its field `approved`; these are compared.
+    """
     plan, names = evidence["plan"], ("topic", "partition", "from_offset", "certain_to", "possible_to")
     loss = [row | (row.get("approved") or {}) for row in evidence["loss"]]
     approved, listed = (
@@ -56,7 +68,12 @@ def unlisted_loss(evidence: Mapping[str, Any]) -> list[Finding]:
 
 
 def beyond_approved(evidence: Mapping[str, Any], rereads: Mapping[str, int]) -> list[Finding]:
-    """Return a finding per group that re-reads more records of one partition than the approved plan announces."""
+    """Return a finding per group that re-reads more records of one partition than the approved plan announces.
+
+    Args:
+        evidence: the evidence document, with the approved plan.
+        rereads: by group, the most records that the group re-reads of one partition.
+    """
     bounds = approved_bounds(evidence)
     return [
         Finding(
@@ -78,7 +95,7 @@ def approved_bounds(evidence: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def records_per_second(acknowledgements: Sequence[Acknowledgement]) -> int:
-    """Return acknowledged records per second, from first to last acknowledgement; 0 if all have the same time."""
+    """Return the records acknowledged per second, from first to last acknowledgement; 0 if both have the same time."""
     times = [acknowledgement.at for acknowledgement in acknowledgements]
     milliseconds = max(times, default=0) - min(times, default=0)
     return len(acknowledgements) * 1000 // milliseconds if milliseconds else 0

@@ -1,4 +1,8 @@
-"""Inputs of the check of an unplanned failover, without reading the source: acknowledgements, and the target."""
+"""Read what the check of an unplanned failover compares: acknowledgements, the target, and the evidence.
+
+A place is (topic, partition). The checker's ledger (`lab.checker.ledger`) has all records that clients
+wrote; it is not the evidence's file `ledger-*.parquet`.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ class Stand(NamedTuple):
     """A group's position on one source partition when the source was lost.
 
     Args:
-        position: the position of the last confirmed commit.
+        position: the position of the last confirmed commit, of the workload or a consumer; 0 without such a commit.
         at_most: the highest position in any commit request, confirmed or not, because the source may have committed
             this position without an answer.
         first_at: time of the first commit, in milliseconds since 1970; None if the workload committed for the group
@@ -45,12 +49,16 @@ class Stand(NamedTuple):
     at: int | None = None
 
     def known_as(self, recorded: int | None) -> int:
-        """Return `recorded` if an unconfirmed commit explains it (`position` to `at_most`), else `position`."""
+        """Return the source position to compare with: `recorded` if from `position` to `at_most`, else `position`.
+
+        Args:
+            recorded: the source position in the file of positions; None if the file has none.
+        """
         return max(self.position, recorded) if recorded is not None and recorded <= self.at_most else self.position
 
 
 class UnplannedObserved:
-    """What can be observed of both clusters while the source is lost.
+    """Reads the target, the evidence and the clients' logs of one unplanned failover, each at the first use.
 
     Keys are source partitions unless stated otherwise. Only `source_logs` reads the source, which must have returned.
     """
@@ -62,7 +70,7 @@ class UnplannedObserved:
         status: Mapping[str, Any],
         eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
     ) -> None:
-        """Store ledger, client move and status document; `eyes(alias, status)` returns a cluster's reader."""
+        """Store the checker's ledger, the client move and the lab's status; `eyes(alias, status)` returns a reader."""
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.before, self.after = ledger.periods[trip.number : trip.number + 2]
         self._eyes, self._status = eyes, status
@@ -75,7 +83,7 @@ class UnplannedObserved:
 
     @cached_property
     def places(self) -> list[Place]:
-        """All partitions of the applications' topics on the source."""
+        """All partitions of the applications' topics on the source, as (topic, partition)."""
         return [(name, p) for name, topic in sorted(self.ledger.topics.items()) for p in range(topic.partitions)]
 
     @cached_property
@@ -86,7 +94,7 @@ class UnplannedObserved:
 
     @cached_property
     def target_logs(self) -> dict[Place, list[Held]]:
-        """Logs of the target, by target partition: mirrored topics and, under default naming, local topics."""
+        """Records of the target's logs, by target partition: of mirrored and, under default naming, of local topics."""
         names = [name for topic in self.ledger.topics for name in self.names.names_on(self.trip.target, topic)]
         existing = self.target.partitions()
         places = [(name, p) for name in sorted(names) if name in existing for p in range(existing[name])]
@@ -126,7 +134,7 @@ class UnplannedObserved:
 
     @cached_property
     def loss(self) -> dict[Place, list[LossRow]]:
-        """The evidence's loss rows; {} if absent or malformed."""
+        """The evidence's loss rows, by source partition; {} if the evidence's loss is absent or malformed."""
         try:
             return loss_rows(self.trip.evidence["loss"])
         except (KeyError, TypeError, ValueError):
@@ -134,7 +142,7 @@ class UnplannedObserved:
 
     @cached_property
     def unconfirmed(self) -> dict[Place, list[TruthRecord]]:
-        """Records on the target without an acknowledgement; [] for topics without any acknowledgement."""
+        """Records on the target that no producer logged as acknowledged; [] for topics without any acknowledgement."""
         written = {topic for (topic, _), _ in self.before.acknowledged}
         return {
             place: unconfirmed_records(self.history[place], offset_contents(self.mirrored(place)))
@@ -155,12 +163,12 @@ class UnplannedObserved:
 
     @cached_property
     def at_most_mirrored(self) -> dict[Place, set[int]]:
-        """Source offsets of the records that may have been mirrored."""
+        """Source offsets of the records that may have been mirrored to the target below the boundary."""
         return {place: mirrored_at_most(self.known[place], self._mirrored_digests(place)) for place in self.places}
 
     @cached_property
     def surely_mirrored(self) -> dict[Place, set[int]]:
-        """Source offsets of the records that were certainly mirrored."""
+        """Source offsets of the records that were certainly mirrored to the target below the boundary."""
         return {place: surely_mirrored(self.known[place], self._mirrored_digests(place)) for place in self.places}
 
     @cached_property
@@ -194,7 +202,7 @@ class UnplannedObserved:
         }
 
     def taken_since(self, at: Place) -> int:
-        """Return how many offsets were mirrored to a target partition after assess_data_loss."""
+        """Return the growth of a target partition, in offsets, from assess_data_loss to the boundary; 0 if unknown."""
         end = self.boundary.get(at, 0)
         return end - self.assessed_ends.get(at, end)
 
@@ -205,7 +213,10 @@ class UnplannedObserved:
 
     @cached_property
     def stands(self) -> dict[str, dict[Place, Stand]]:
-        """Each group's positions when the source was lost, by source partition, from the workload and from commits."""
+        """Each group's positions when the source was lost, by group and source partition.
+
+        These positions come from the workload's ground truth and from the clients' logged commits.
+        """
         stands: dict[str, dict[Place, Stand]] = {}
         for group, positions in self.trip.placed.items():
             stands[group] = {place: Stand(offset, offset) for place, offset in positions.items()}
