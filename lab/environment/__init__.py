@@ -1,1 +1,1 @@
-"""Start and stop a lab: clusters, Connect workers, Airflow and Spark as local processes."""
+"""Start and stop a lab: two Kafka clusters, Connect workers, Airflow and Spark as local processes."""

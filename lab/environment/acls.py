@@ -1,4 +1,4 @@
-"""ACL entries of the two clusters, among them DENY entries with which a new standby refuses producers' writes."""
+"""ACL entries of the two clusters, among them DENY entries by which a new standby refuses producers' writes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WILDCARD_RIGHTS: dict[str, dict[ResourceType, tuple[str, ...]]] = {
 
 
 def client_rights() -> Iterator[AclBinding]:
-    """Yield the ALLOW entries of all principals except super users, which are the same on both clusters."""
+    """Yield the ALLOW ACL entries of all principals except super users; both clusters have the same ALLOW entries."""
     for principal, resources in _WILDCARD_RIGHTS.items():
         for resource, operations in resources.items():
             name = CLUSTER_NAME if resource is _CLUSTER else "*"
@@ -53,7 +53,7 @@ def client_rights() -> Iterator[AclBinding]:
 
 
 def standing_fence(alias: str, policy: str) -> list[AclBinding]:
-    """Return the DENY entries that a cluster has before any procedure has run.
+    """Return the DENY ACL entries that a cluster has before any procedure has run; [] if the cluster has none.
 
     The standby refuses all writes of the user `producer` until a failover's `open_target`. Under default naming both
     clusters refuse this user's writes to mirrored topics (prefix: the other cluster's alias), also after a failover.

@@ -1,4 +1,4 @@
-"""Client of Airflow's REST API, which sends requests as one of the lab's users."""
+"""Client of the REST API of the lab's Airflow; it sends requests as one of the lab's users."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RequestRefused(LabError):
     """Airflow answered a request with an error; ``status`` is the HTTP status."""
 
     def __init__(self, text: str, status: int) -> None:
-        """Store the HTTP status, because callers handle some refusals themselves."""
+        """Store the error's text and the HTTP status; callers handle some statuses, such as 409, themselves."""
         super().__init__(text)
         self.status = status
 
@@ -65,7 +65,7 @@ class AirflowClient:
         return cls(airflow["url"], user, airflow["users"][user]["password"])
 
     def trigger(self, dag_id: str, conf: Json) -> str:
-        """Start a run of a DAG with the params `conf`; return the run's id."""
+        """Start a run of a DAG with the params `conf`; return the run's id, and do not wait for the run."""
         return self._start(
             dag_id, {"dag_run_id": f"manual__{datetime.now(UTC).isoformat()}", "logical_date": None, "conf": conf}
         )
@@ -84,15 +84,15 @@ class AirflowClient:
         return str(started["dag_run_id"])
 
     def run(self, dag_id: str, run_id: str) -> Json:
-        """Return one run of a DAG as the API describes it."""
+        """Return one run of a DAG as the API's JSON object, with `state`."""
         return self._call("GET", _run_path(dag_id, run_id))
 
     def tasks(self, dag_id: str, run_id: str) -> list[Json]:
-        """Return all task instances of a run."""
+        """Return all task instances of a run as the API's JSON objects."""
         return self._all(f"{_run_path(dag_id, run_id)}/taskInstances", "task_instances")
 
     def open_gates(self, dag_id: str, run_id: str) -> list[Json]:
-        """Return the gates of a run that wait for an answer now."""
+        """Return the gates of a run that wait for an answer now, as the API's `hitlDetails` objects."""
         return self._all(
             f"{_run_path(dag_id, run_id)}/hitlDetails",
             "hitl_details",
@@ -100,7 +100,15 @@ class AirflowClient:
         )
 
     def answer(self, dag_id: str, run_id: str, task: Json, option: str, values: Json) -> Json:
-        """Answer a gate with one of its options and values for its form; return Airflow's record of the answer."""
+        """Answer a gate with one of its options and values for its form; return the answer as Airflow stored it.
+
+        Args:
+            dag_id: the DAG's id.
+            run_id: the run's id.
+            task: the gate's task instance, as in `open_gates`.
+            option: one of the gate's options.
+            values: values by name of the form's field.
+        """
         index = task["map_index"] if task.get("map_index") is not None else -1
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task['task_id'])}/{index}/hitlDetails"
         return self._call("PATCH", path, {"chosen_options": [option], "params_input": values})
@@ -110,7 +118,7 @@ class AirflowClient:
         return {dag["dag_id"] for dag in self._all("/dags", "dags")}
 
     def dag_files(self) -> set[tuple[str, str]]:
-        """Return bundle and file of every DAG that Airflow has parsed."""
+        """Return (DAG bundle, path in the bundle) of every DAG that Airflow has parsed."""
         return {(dag["bundle_name"], dag["relative_fileloc"]) for dag in self._all("/dags", "dags")}
 
     def import_errors(self) -> dict[str, str]:
@@ -126,7 +134,7 @@ class AirflowClient:
             if not page[key] or len(rows) >= page["total_entries"]:
                 return rows
 
-    # SQLite has one writer at a time. A write with this error as answer may have been made: a retry then gets a 409.
+    # SQLite has one writer at a time. A write that is answered with this error may have been done: a retry gets a 409.
     @retry(retry=retry_if_exception(_database_is_busy), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
     def _call(self, method: str, path: str, body: Json | None = None, query: Json | None = None) -> Json:
         answer = self._send(method, path, body, query)
@@ -159,8 +167,8 @@ class AirflowClient:
         answer = self._session.post(f"{self._url}/auth/token", json=login, timeout=REQUEST_SECONDS)
         if not answer.ok:
             raise LabError(
-                f"Airflow issued no token to {self._user}: {answer.status_code}; compare the password with the output"
-                " of: python -m lab status"
+                f"Airflow issued no token to {self._user}: {answer.status_code}; compare the user's password with the"
+                " output of: python -m lab status"
             )
         self._session.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
 

@@ -35,7 +35,7 @@ WARM_UP = "lab_warm_up"
 
 
 def start_airflow(lab: Lab, progress: ProgressLines) -> None:
-    """Start Airflow's components that are not running; if the lab has no database, first copy a migrated template."""
+    """Start Airflow's components that are not running; a lab without database first gets an empty, migrated one."""
     lab.airflow_home.mkdir(parents=True, exist_ok=True)
     if not passwords_path(lab).exists():
         write_passwords(lab)
@@ -148,7 +148,10 @@ def _migrate(template: Path) -> None:
         command = [sys.executable, "-m", "airflow", "db", "migrate"]
         done = subprocess.run(command, env=env, cwd=temporary, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise LabError(f"airflow db migrate failed: {(done.stdout + done.stderr)[-2000:]}")
+            raise LabError(
+                "airflow db migrate failed for a new, empty database; remove the cause, then start the lab again:"
+                f" {(done.stdout + done.stderr)[-2000:]}"
+            )
         _copy_database(temporary / "airflow.db", temporary / "template.db")
         (temporary / "template.db").rename(template)
     finally:

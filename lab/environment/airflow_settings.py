@@ -1,4 +1,4 @@
-"""Airflow's settings and connections as environment variables; none is on a command line or in the database."""
+"""The lab's Airflow settings and connections as environment variables; no database or command line has them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SQLITE_SECONDS = 60  # how long a writer waits for another writer; the default, 
 
 
 def airflow_environment(lab: Lab) -> dict[str, str]:
-    """Return an Airflow process's environment: the lab's variables, and inherited variables that set no Airflow."""
+    """Return the environment of the lab's Airflow processes: the lab's variables and unrelated inherited variables."""
     foreign = ("AIRFLOW", "KAFKA_DR", "PYTHONPATH", "SPARK_")
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     return inherited | own_environment(lab)
@@ -53,7 +53,7 @@ def write_environment(lab: Lab) -> None:
 
 
 def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
-    """Return every connection that the topology names, by connection id, with its secrets."""
+    """Return every connection that the topology names, by connection id, as Airflow's JSON with its secrets."""
     kafka = {
         f"kafka_{alias}{suffix}": {"conn_type": "kafka", "extra": lab.client_properties(alias, principal)}
         for alias in ALIASES

@@ -58,7 +58,8 @@ def up(
         progress: prints progress lines; None: to the standard output.
 
     Raises:
-        LabError: a process did not start (the text has the last lines of its logs), or the lab has other settings.
+        LabError: a process did not start (the text has the last lines of its logs), the existing lab has other
+            settings, or the folder has files of the lab's names that no lab created.
     """
     lab, progress = Lab(state), progress or ProgressLines()
     with exclusive_lock(lab.root):
@@ -74,7 +75,7 @@ def up(
 
 
 def _jobs_of(lab: Lab, progress: ProgressLines) -> list[Callable[[], None]]:
-    """Return the functions that start the lab's parts; they can run in parallel."""
+    """Return the functions that start the lab's parts; these functions can run in parallel."""
     record = lab.load()
     parts: list[Callable[[], None]] = [lambda: _start_kafka(lab, progress)]
     if record.airflow:

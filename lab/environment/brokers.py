@@ -1,4 +1,4 @@
-"""Configure, format and start the two clusters, each a single KRaft node."""
+"""Configure, format and start the two clusters, each of a single KRaft node (broker and controller)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_MESSAGE = 10 * 1024 * 1024
 
 
 def start_broker(lab: Lab, alias: str) -> bool:
-    """Start a cluster's broker unless it runs, and wait until it answers; return whether it was started."""
+    """Start a cluster's broker unless it runs, and wait until it answers; return True if it did not run."""
     name = f"broker-{alias}"
     if started := lab.processes.pid(name) is None:
         write_broker_settings(lab, alias)
@@ -36,7 +36,10 @@ def start_broker(lab: Lab, alias: str) -> bool:
 
 
 def admin_client(lab: Lab, alias: str) -> AdminClient:
-    """Return an admin client as superuser; keep a reference to it until all its calls have their results."""
+    """Return an admin client of a cluster as the super user `admin`.
+
+    Keep a reference to the client until all its calls have their results.
+    """
     settings = {
         "log_level": 0,
         "socket.timeout.ms": 10_000,
@@ -52,18 +55,18 @@ def scram_login(name: str, password: str) -> str:
 
 
 def write_broker_settings(lab: Lab, alias: str) -> None:
-    """Write the server.properties of a cluster's node."""
+    """Write the properties file of a cluster's broker."""
     write_private(_properties_path(lab, alias), properties_text(_properties(lab, alias)))
 
 
 def broker_command(lab: Lab, alias: str) -> list[str]:
-    """Return the command that runs a cluster's node."""
+    """Write the Java argument file of a cluster's broker; return the command that runs the broker."""
     heap = os.environ.get("SWITCHBACK_BROKER_HEAP", "512m")
     return java_command(lab, f"broker-{alias}", heap, "kafka.Kafka", str(_properties_path(lab, alias)))
 
 
 def format_command(lab: Lab, alias: str) -> list[str]:
-    """Return the command that formats a node's storage and creates its SCRAM users."""
+    """Write a Java argument file; return the command that formats a broker's storage and creates its SCRAM users."""
     record = lab.load()
     users = [f"SCRAM-SHA-512=[name={name},password={record.passwords[name]}]" for name in PRINCIPALS]
     arguments = ["format", "-t", record.cluster_ids[alias], "-c", str(_properties_path(lab, alias))]

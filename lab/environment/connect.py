@@ -35,7 +35,7 @@ def connector_name(source: str, target: str, kind: str) -> str:
 
 
 def start_worker(lab: Lab, alias: str) -> bool:
-    """Start a cluster's Connect worker unless it runs, and wait until it answers; return whether it was started."""
+    """Start a cluster's Connect worker unless it runs, and wait for its REST API; return True if it did not run."""
     name = f"connect-{alias}"
     if started := lab.processes.pid(name) is None:
         write_worker_settings(lab, alias)
@@ -56,7 +56,7 @@ def write_worker_settings(lab: Lab, alias: str) -> None:
 
 
 def worker_command(lab: Lab, alias: str) -> list[str]:
-    """Return the command that runs a cluster's Connect worker."""
+    """Write the Java argument file of a cluster's Connect worker; return the command that runs the worker."""
     heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
     return java_command(lab, f"connect-{alias}", heap, main, str(_properties_path(lab, alias)))
@@ -88,7 +88,7 @@ def flow_is_stopped(lab: Lab, worker: str) -> bool:
 
 
 def call_worker(lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
-    """Send one request to a cluster's Connect worker, never through a proxy; return the answer."""
+    """Send one request to a cluster's Connect worker, never through a proxy; return the answer of any status."""
     with requests.Session() as session:
         session.trust_env = False
         return session.request(method, f"{lab.connect_url(alias)}{path}", json=body, timeout=10)
@@ -101,7 +101,7 @@ def _created(lab: Lab, worker: str, body: dict[str, Any]) -> bool:
 
 
 def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str, str]:
-    """Return a connector's configuration; for the login it refers to a file that the worker reads."""
+    """Return a connector's configuration; in place of the login it has a reference to a file that the worker reads."""
     record = lab.load()
     return {
         "connector.class": KINDS[kind],
@@ -121,7 +121,12 @@ def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str,
 
 
 def settings_of(lab: Lab, kind: str) -> dict[str, str]:
-    """Return the settings of a kind of connector that are the same in a Connect worker and in dedicated mode."""
+    """Return those settings of a kind of connector that are the same in a Connect worker and in dedicated mode.
+
+    Args:
+        lab: the lab.
+        kind: `source`, `checkpoint` or `heartbeat`.
+    """
     lab_settings: dict[str, Callable[[], dict[str, str]]] = {
         "checkpoint": _checkpoint_intervals,
         "source": lambda: {"source.consumer.isolation.level": lab.load().isolation},
@@ -203,7 +208,7 @@ def _worker_properties(lab: Lab, alias: str) -> dict[str, object]:
 
 
 def login_provider(lab: Lab) -> dict[str, object]:
-    """Return the worker settings that let configurations refer to the login's file."""
+    """Return the Connect worker settings by which configurations can refer to the file with MirrorMaker 2's login."""
     return {
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
@@ -212,7 +217,7 @@ def login_provider(lab: Lab) -> dict[str, object]:
 
 
 def write_login(lab: Lab) -> None:
-    """Write MirrorMaker 2's login to a file of mode 0600."""
+    """Write MirrorMaker 2's login on both clusters to a file of mode 0600."""
     write_private(_secrets_path(lab), properties_text({"login": scram_login("mm2", lab.load().passwords["mm2"])}))
 
 

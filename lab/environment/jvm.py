@@ -21,12 +21,15 @@ def java_program() -> str:
 
 
 def java_command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> list[str]:
-    """Write a Java program's argument file; return the command that starts the program with it.
+    """Write a Java program's argument file; return the command that starts the program with this file.
 
     Args:
         name: name of the process, also of its argument file and its log file.
         heap: value of Java's option -Xmx, such as ``512m``.
         main: name of the class with the main method.
+
+    Raises:
+        LabError: the jars are not installed.
     """
     jars = ready_jars()
     if jars is None:

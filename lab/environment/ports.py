@@ -1,4 +1,4 @@
-"""Reserve free ports below the ephemeral range; labs that start at the same time get different ports."""
+"""Reserve free TCP ports below the ephemeral range; labs that start at the same time get different ports."""
 
 from __future__ import annotations
 

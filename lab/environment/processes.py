@@ -87,7 +87,7 @@ class ProcessTable:
         return self._logs / f"{name}.out"
 
     def must_live(self, *names: str) -> None:
-        """Check that the processes of these names are running.
+        """Refuse to continue if a process of these names is not running.
 
         Raises:
             LabError: a process has ended; the text has the last lines of its logs.
@@ -97,7 +97,7 @@ class ProcessTable:
                 raise LabError(f"{name} has ended; the last lines of its logs:\n{self.tail(name)}")
 
     def tail(self, name: str) -> str:
-        """Return the last lines of each of a process's output and log files."""
+        """Return the last 25 lines of each of a process's output and log files, as one text."""
         texts = [path.read_text(errors="replace") for path in sorted(self._logs.glob(f"{name}.*")) if path.is_file()]
         return "\n".join(line for text in texts for line in text.splitlines()[-TAIL_LINES:])
 
@@ -135,7 +135,8 @@ class ProcessTable:
             elapsed = time.monotonic() - start
             if elapsed > deadline:
                 raise LabError(
-                    f"processes still run after SIGKILL: {sorted(remaining)}; list these processes with: ps -fp <pid>"
+                    f"processes still run after SIGKILL: {sorted(remaining)}; list these processes with: ps -fp <pid>,"
+                    " then repeat: python -m lab down"
                 )
             if elapsed >= grace:
                 for sighting in remaining.values():

@@ -1,4 +1,4 @@
-"""Print progress lines with times; wait for a condition until success, the end of a process, or a deadline."""
+"""Print progress lines with times; wait until a condition holds, a process has ended, or a deadline passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last check of `up`: write a record on the primary and read it on the standby."""
+"""The last check of `up`: write a test record on the primary and read this record on the standby."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ PROOF_SECONDS = 120.0
 
 
 def prove_replication(lab: Lab) -> str:
-    """Write a record on the primary as `producer` and wait for it on the standby; return one line on the result."""
+    """Write a record on the primary as user `producer`, and wait until the standby has it; return one line of text.
+
+    The line states the seconds that replication took, or that the primary refused the record.
+
+    Raises:
+        LabError: the standby did not have the topic or the record in time.
+    """
     _ensure_topic(lab)
     start, token = time.monotonic(), uuid.uuid4().hex.encode()
     refusal = _write(lab, token)

@@ -23,7 +23,7 @@ def master_url(lab: Lab) -> str:
 
 
 def start_spark(lab: Lab, progress: ProgressLines) -> None:
-    """Start Spark's master and workers unless they run, and wait until the master has registered all workers."""
+    """Start those of Spark's master and workers that do not run; wait until the master has registered all workers."""
     record = lab.load()
     page = record.ports["spark_page"]
     arguments = ["--host", "127.0.0.1", "--port", str(record.ports["spark_master"]), "--webui-port", str(page)]

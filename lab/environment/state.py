@@ -32,6 +32,16 @@ class LabRecord:
     """A lab's settings and secrets, created once and stored in a file of mode 0600 until `down`.
 
     Args:
+        policy: naming of mirrored topics, `identity` or `default`.
+        isolation: isolation level at which MirrorMaker 2 reads.
+        ports: port of a service, by the service's name in the lab (a cluster's alias names its broker).
+        passwords: passwords by user: Kafka principals, `airflow_USER`, `database_NAME`.
+        airflow_secrets: Airflow's keys: `fernet`, `jwt`, `api`.
+        cluster_ids: Kafka cluster ids, by alias.
+        project: the checkout that created the lab.
+        airflow: the lab has Airflow.
+        spark_workers: number of workers of the standalone Spark cluster; 0: Spark runs inside the task.
+        dedicated: MirrorMaker 2 runs in dedicated mode for primary->standby.
         hosts: host of a service, by its name in `ports`; services that are not listed are on 127.0.0.1.
         published: in the record used inside of containers: ports published on 127.0.0.1, by service; else empty.
     """
@@ -54,7 +64,7 @@ class LabRecord:
         return f"{self.hosts.get(name, LOOPBACK)}:{self.ports[name]}"
 
     def runs_dedicated(self, worker: str) -> bool:
-        """Whether a cluster has no Connect worker, because MirrorMaker 2 runs in dedicated mode instead."""
+        """Whether the cluster `worker` has no Connect worker, because MirrorMaker 2 runs in dedicated mode instead."""
         return self.dedicated and worker == "standby"
 
 
@@ -98,7 +108,7 @@ class Lab:
         write_private(self.record_path, json.dumps(asdict(record), indent=2))
 
     def once(self, step: str, act: Callable[[], object]) -> None:
-        """Run a set-up step unless it has run in this lab before, because a procedure may have changed its result."""
+        """Run a set-up step unless it has run in this lab before; a second run could undo what a procedure changed."""
         marker = self.home / "provisioned" / step
         if not marker.exists():
             act()
@@ -106,11 +116,11 @@ class Lab:
             marker.touch()
 
     def collected(self, folder: Path) -> Path:
-        """Return a folder that has the current files of `folder`; a lab in containers first copies them out."""
+        """Return a local folder with the current files of `folder`; a lab in containers first copies these files."""
         return folder
 
     def bootstrap_servers(self, alias: str) -> str:
-        """Return a cluster's bootstrap servers."""
+        """Return a cluster's bootstrap servers, "host:port"."""
         return self.load().address(alias)
 
     def connect_url(self, alias: str) -> str:
@@ -143,7 +153,10 @@ class Lab:
         }
 
     def status(self) -> dict[str, Any]:
-        """Return the status document, as `python -m lab status` prints it; without a lab it has no clusters."""
+        """Return the status document, as `python -m lab status` prints it; `clusters` is {} if there is no lab.
+
+        The document has addresses, users, passwords and paths; `airflow` is None if the lab runs no Airflow.
+        """
         if not self.exists():
             return {"clusters": {}, "airflow": None, "topology": None, "evidence": str(self.evidence)}
         record = self.load()

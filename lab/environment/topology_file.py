@@ -28,7 +28,7 @@ def write_routing(lab: Lab) -> None:
 
 
 def topology_settings(lab: Lab) -> dict[str, Any]:
-    """Return the topology's content, in the form in which the product reads it."""
+    """Return the content of the topology file, in the form in which the product reads it."""
     return {
         "clusters": {alias: _cluster(alias) for alias in ALIASES},
         "naming": NAMING[lab.load().policy],
@@ -48,7 +48,7 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
 
 
 def _routing(lab: Lab) -> dict[str, str]:
-    """Return the routing settings: a file, or for a lab in containers the application's HTTP hook."""
+    """Return the topology's routing settings: a file, or for a lab in containers the application's HTTP hook."""
     if lab.load().published:
         return {"kind": "http", "connection": "client_routing"}
     return {"kind": "file", "path": str(lab.routing)}

@@ -1,1 +1,1 @@
-"""Run procedures on a lab, from the workload to the checker's result."""
+"""Run failovers and failbacks on a lab, from the workload to the checker's result."""

@@ -38,7 +38,10 @@ FIGURES = (
 
 
 def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[CheckResult, dict[str, Any]]:
-    """Run one seed on a new lab; return the checker's result, and the evidence ({} if an exception ended the run)."""
+    """Run the planned failover of one seed on a new lab; return the check's result and the evidence document.
+
+    The lab is removed. If an exception ended the run, the result has it as a finding, and the document is {}.
+    """
     state = Path(tempfile.mkdtemp(prefix=f"switchback-seed-{seed}-"))
     try:
         up(state, policy=options.policy, isolation=options.isolation)
@@ -57,7 +60,7 @@ def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[CheckResult, 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run all seeds and print a table; return the exit code: 0 if all seeds passed, else 1."""
+    """Run the planned failovers of all seeds and print a table; return 0 if every check passed, else 1."""
     options = _options(arguments)
     console = make_console()
     table = Table(title=f"planned_failover, {options.policy} naming, {options.rate:,} records/s", title_justify="left")

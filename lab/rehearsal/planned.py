@@ -1,4 +1,7 @@
-"""Run one planned failover on a lab, from the workload to the check; for demos, tests and `many_seeds`."""
+"""Run one planned failover on a lab, from the workload to the check; for demos, tests and `many_seeds`.
+
+The load is a set of producers that ignore the drain hook and the routing record; clients are the demo application.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ RESTART_SECONDS = 90.0
 
 
 class Rehearsal:
-    """A workload, its clients and load, one planned failover, and the checker.
+    """Creates a workload, starts clients and load, runs one planned failover, and checks the result.
 
     Attributes:
         dag_id: the procedure that `run` runs.
@@ -82,11 +85,11 @@ class Rehearsal:
         self.load = Load(self.status, folder / f"load-{seed}", rate, seed, load_topics) if rate else None
 
     def open_lab(self, state: Path) -> Lab:
-        """Return the lab whose folder is `state`; subclasses return labs of other kinds."""
+        """Return the lab whose folder is `state`; a subclass returns a lab in containers."""
         return Lab(state)
 
     def make_application(self) -> Clients:
-        """Return the demo application of this rehearsal, not started yet."""
+        """Return the control of this rehearsal's demo application, which is not started yet."""
         return OwnProcess(self.lab, self._client_folder, self.folder / "clients.log")
 
     @property
@@ -101,7 +104,7 @@ class Rehearsal:
         return policy
 
     def seed_topics(self) -> GroundTruth:
-        """Create topics, records and groups on the source; wait for the topics on the target; return the truth."""
+        """Create topics, records and groups on the source; wait for mirrored topics; return the ground truth."""
         if self.load:
             self.load.create_topics()
         self.truth.take_in(Workload(self.seed, self.status, scale=self._scale, groups=self._groups).create())
@@ -124,7 +127,7 @@ class Rehearsal:
 
     @property
     def idle_groups(self) -> list[str]:
-        """The workload's groups for which the demo application runs no consumer, sorted."""
+        """Ids of the workload's groups for which the demo application runs no consumer, sorted."""
         return sorted(set(self.truth.positions) - set(self._client_groups))
 
     def start_clients(self) -> None:
@@ -138,14 +141,17 @@ class Rehearsal:
             )
 
     def start_load(self, seconds: float = 5.0) -> None:
-        """Start the load; after `seconds` commit positions of three groups on its topics, while the load runs on."""
+        """Start the load on the source; after `seconds` commit positions of three new groups on the load's topics."""
         if self.load:
             self.load.start()
             time.sleep(seconds)
             self.load.place_groups(self.truth, 3, self._rng)
 
     def restart_mirror_maker(self, seconds: float = 4.0) -> None:
-        """Kill MirrorMaker 2 with -9 and start MirrorMaker 2 again, so that under load the target has repeats."""
+        """Kill the target's Connect worker with -9 and start it again; under load the target then has repeats.
+
+        Return `seconds` after records are mirrored again.
+        """
         self.crashed = True
         self.kill(f"connect-{self.target}")
         self.start_again(f"connect-{self.target}")
@@ -153,7 +159,10 @@ class Rehearsal:
         before = mirrored()
         # Connect may still report the states from before the kill: only newly mirrored records prove that it runs.
         if not wait_for(lambda: mirrored() > before, RESTART_SECONDS):
-            raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart")
+            raise TimeoutError(
+                f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart; read the log of"
+                f" connect-{self.target}"
+            )
         time.sleep(seconds)
 
     def kill(self, *names: str) -> None:
@@ -171,7 +180,7 @@ class Rehearsal:
         {"broker": start_broker, "connect": start_worker}[kind](self.lab, alias)
 
     def await_state(self, state: str, seconds: float = 0.0) -> None:
-        """Wait until the source connector and all its tasks have been in a state for `seconds` without a break."""
+        """Wait until MirrorMaker 2's source connector and its tasks have been RUNNING or PAUSED for `seconds`."""
         since = time.monotonic()
 
         def reached() -> bool:
@@ -184,7 +193,7 @@ class Rehearsal:
         if not wait_for(reached, RESTART_SECONDS):
             raise TimeoutError(
                 f"the source connector {self.source}->{self.target} or one of its tasks is not {state} after"
-                f" {RESTART_SECONDS:.0f} s"
+                f" {RESTART_SECONDS:.0f} s; read the log of connect-{self.target}"
             )
 
     def _is_in_state(self, state: str) -> bool:
@@ -210,7 +219,7 @@ class Rehearsal:
         )
 
     def settle(self) -> list[Finding]:
-        """Wait for the clients' work on the target, stop load and clients; return a finding if clients are idle."""
+        """Wait until all clients work on the target, then stop load and clients; return a finding if a client is idle."""
         findings = []
         if self._application and not self._clients_work(self.target):
             findings = [Finding("clients", f"did not all work on {self.target} within {CLIENT_SECONDS:.0f} s")]
@@ -258,7 +267,7 @@ class Rehearsal:
         return verdict
 
     def stop(self) -> None:
-        """Stop load and clients; may be called again."""
+        """Stop load and clients; do nothing if load and clients are stopped."""
         if self.load:
             self.load.stop()
         if self._application:
@@ -266,7 +275,7 @@ class Rehearsal:
             self._application = None
 
     def evidence(self) -> tuple[Path, dict[str, Any]]:
-        """Return the newest evidence folder, and the evidence document in it.
+        """Return the newest evidence folder, and the document in its evidence.json.
 
         Raises:
             FileNotFoundError: no procedure has written evidence.
@@ -278,21 +287,21 @@ class Rehearsal:
         return files[-1].parent, json.loads(files[-1].read_text(encoding="utf-8"))
 
     def check(self, evidence: Mapping[str, Any], approver: str | None) -> CheckResult:
-        """Save the truth, run the check with test writes on the clusters, and return the checker's result.
+        """Save the ground truth, check the client move, and return the check's result.
 
-        Load and clients must be stopped.
+        The check ends with test writes on the clusters. Load and clients must be stopped.
         """
         self.truth.save(self.folder / f"truth-{self.seed}.json")
         with without_garbage_collection():
             return self.checker_for(evidence, approver).check(writes=True)
 
     def checker_for(self, evidence: Mapping[str, Any], approver: str | None) -> RoundTripCheck | UnplannedCheck:
-        """Return the check of this rehearsal's client move, to be run when load and clients are stopped."""
+        """Return the check of this rehearsal's client move; load and clients must be stopped before the check runs."""
         trip = self._trip(evidence, approver, self.idle_groups, crashed=self.crashed)
         return RoundTripCheck(RoundTripObserved(self.make_ledger(), trip, self.status))
 
     def make_ledger(self) -> Ledger:
-        """Return the ledger (`lab.checker.ledger`) of all records written so far, with one move to the target."""
+        """Return the checker's ledger (`lab.checker.ledger`) of all records so far, with one move to the target."""
         ledger = Ledger(self.source, Names(ALIASES, self.policy))
         ledger.take_truth(self.truth)
         if self.load:
@@ -312,7 +321,7 @@ class Rehearsal:
         return Trip(0, self.dag_id, *aliases, evidence, folder, placed=placed, approver=approver, **facts)
 
     def mirrored_counter(self) -> Callable[[], int]:
-        """Return a function that counts the offsets mirrored so far: of the load, or without load of the workload."""
+        """Return a function that returns the sum of the target's log ends now, of the load's (else workload's) topics."""
         topics = (
             self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
         )
@@ -361,7 +370,7 @@ def rehearsal_under_load(state: Path, folder: Path, seed: int, rate: int, **work
 
 
 def wait_for(holds: Callable[[], bool], seconds: float) -> bool:
-    """Wait until a condition holds, at most `seconds`; return False if the time passed first."""
+    """Wait until `holds` returns True, at most `seconds`; return False if the time passed first."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""`run_dag`: trigger a DAG, answer its gates on request, print each step as it ends, and report the outcome."""
+"""`run_dag`: start a run of a DAG, answer its gates on request, print each ended task, and report the outcome."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_dag(
     timeout: float = 1800.0,
     wait: bool = True,
 ) -> int:
-    """Run one DAG as the user ``operator``; the last line printed has outcome, failing step and reason.
+    """Run one DAG as the user ``operator``; print each ended task, and at last outcome, failing step and reason.
 
     Args:
         lab: a running lab with Airflow.
@@ -58,7 +58,7 @@ def run_dag(
 
 
 def procedure_id(dag_id: str, run_id: str) -> str:
-    """Return a run's procedure id, which is also the name of its evidence folder."""
+    """Return the procedure id of a run: `DAG_ID-RUN_ID`, also the name of the procedure's evidence folder."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", f"{dag_id}-{run_id}")
 
 
@@ -130,14 +130,14 @@ class _RunFollower:
 
 
 def proposed_values(form: dict[str, Any]) -> dict[str, Any]:
-    """Return the proposed values of a gate's form; in Airflow a field is a bare value or a param with a value."""
+    """Return the proposed values of a gate's form, by field; in Airflow a field is a bare value or has a `value`."""
     return {
         name: field["value"] if isinstance(field, dict) and "value" in field else field for name, field in form.items()
     }
 
 
 def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str) -> tuple[str, str, str]:
-    """Return outcome, failing step and reason: from the evidence, or from the run's state if it has none."""
+    """Return outcome, failing step and reason: from the evidence, or from the run's state if there is no evidence."""
     if run_state == "timeout":
         return "failed", "", "the run had not ended at the timeout and still continues; follow the run in Airflow"
     evidence = lab.collected(lab.evidence / procedure_id(dag_id, run_id)) / "evidence.json"

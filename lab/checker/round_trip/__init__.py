@@ -1,1 +1,1 @@
-"""Check of one of several client moves, by comparing the records of both clusters with what clients wrote."""
+"""Check one client move (failover or failback) of a round trip: compare both clusters with what clients wrote."""

@@ -1,4 +1,8 @@
-"""Base of the checks of one client move."""
+"""Base class of the checks of one client move (failover or failback).
+
+The checker's ledger (`lab.checker.ledger`) has all records that clients wrote. A place is (topic, partition), a log is
+(cluster's alias, place).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,9 @@ from lab.checker.round_trip.observed import RoundTripObserved
 
 
 class TripChecks:
-    """Base of the checks of one client move, with the clusters' state, the ledger, and the result for findings.
+    """Stores what every check of one client move uses: both clusters' state, the checker's ledger, and the result.
 
-    The ledger (`lab.checker.ledger`) has all records that clients wrote. A log is one partition on one cluster.
+    Source and target are the clusters that clients left and moved to.
     """
 
     def __init__(self, observed: RoundTripObserved) -> None:
@@ -29,7 +33,7 @@ class TripChecks:
         return self.trip.target in self.names.written_on(log)
 
     def _is_recreated(self, log: Log) -> bool:
-        """Whether this failback recreates the topic of a log on the returned cluster.
+        """Whether the failback to check deleted and recreated the log's topic on the returned cluster.
 
         True in mode `recreate` for logs to which the flow back mirrors.
         """

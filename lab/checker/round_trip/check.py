@@ -1,4 +1,4 @@
-"""Check one of several client moves, by comparing the records of both clusters with what clients wrote.
+"""Check one client move (failover or failback): compare the records of both clusters with what clients wrote.
 
 The check passes if every acknowledged record is on the target, in an export or in quarantine; no record was mirrored
 twice or back to the cluster on which clients wrote it; every group has the right position; the export of stranded
@@ -20,13 +20,15 @@ from lab.checker.round_trip.stranded import StrandedChecks
 
 
 class RoundTripCheck(StoryChecks, StrandedChecks, CopyChecks, RecordChecks, PositionChecks, ClientChecks):
-    """Checks one finished client move; load and clients must be stopped, and both clusters must answer."""
+    """Checks one completed client move; load and clients must be stopped, and both clusters must answer."""
 
     def check(self, writes: bool = False) -> CheckResult:
-        """Run every check; return all findings and figures.
+        """Run every check; return all findings (violations) and figures (counts).
+
+        What the check of the next client move needs is stored in the checker's ledger.
 
         Args:
-            writes: also produce one record to every topic on both clusters, after all other checks.
+            writes: after all other checks, also produce one record to every topic on both clusters.
         """
         shape = evidence_file.shape_findings(
             self.trip.evidence, evidence_file.LOST_FIELDS if self.trip.lost else evidence_file.FIELDS

@@ -1,4 +1,4 @@
-"""Checks of one client move: clients, writes on both clusters, and the flow from target to source."""
+"""Check the clients of one client move, writes on both clusters, and the flow from target to source."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ClientChecks(TripChecks):
         self.verdict.add(findings, **figures)
 
     def _check_new_records(self, group: str, at: Place, reached: int) -> None:
-        """Check that a group consumed all records that clients wrote on the target below the group's position."""
+        """Check that a group consumed all records that clients wrote on the target below `reached`, its position."""
         consumed = self.ledger.periods[self.trip.number + 1].clients.consumed.get((self.trip.target, group), {})
         new = [
             (record.offset, record.digest)
@@ -80,7 +80,7 @@ class ClientChecks(TripChecks):
         self.verdict.add(findings, new_records_consumed=sum(offset < reached for offset, _ in new))
 
     def _check_flow_on(self) -> None:
-        """Check that the flow from target to source copied all later records or, unless `flows_on`, none."""
+        """Check that the flow from target to source mirrored all records written since or, unless `flows_on`, none."""
         period = self.trip.number + 1
         for place in self.ledger.periods[period].records:
             counterpart = self.names.counterpart((self.trip.target, place))

@@ -1,4 +1,4 @@
-"""Checks of one client move: topics, and the mirrored records in the logs of both clusters."""
+"""Check the topics of both clusters after one client move, and the mirrored records in all logs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class CopyChecks(TripChecks):
         self.verdict.add([Finding("log changed", text, None, *log[1], offset) for offset in changed])
 
     def _foreign_findings(self, log: Log, counterpart: Log) -> list[Finding]:
-        """Return findings on target records that were never on the source, or on the wrong side of the boundary."""
+        """Return findings on target records that were never on the source, or are on the wrong side of the boundary."""
         source_digests = {record.digest for record in self.seen.logs[log]} | {
             record.digest for _, _, record in self.ledger.written(log)
         }

@@ -1,4 +1,8 @@
-"""Inputs of the check of one client move: the ledger (what clients wrote), and every log of both clusters."""
+"""Read what the check of one client move compares: every log of both clusters, and what clients wrote.
+
+The checker's ledger (`lab.checker.ledger`) has all records that clients wrote. A place is (topic, partition), a log is
+(cluster's alias, place).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ class Trip:
         dag_id: the procedure.
         source: alias of the cluster that clients left.
         target: alias of the cluster that clients moved to.
-        evidence: the product's evidence document.
+        evidence: the procedure's evidence document.
         folder: the evidence's folder.
         before: by group, the positions on the target just before the run.
         placed: by group, the source positions that the workload committed; for a planned failover only of groups
@@ -77,7 +81,7 @@ class Trip:
 
     @property
     def lost(self) -> bool:
-        """Whether the procedure could not read the source, that is, was an unplanned failover."""
+        """Whether the procedure was an unplanned failover, which cannot read the source."""
         return self.dag_id == UNPLANNED
 
     def decision(self, topic: str) -> str:
@@ -98,7 +102,7 @@ class RoundTripObserved:
         status: Mapping[str, Any],
         eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
     ) -> None:
-        """Store ledger, client move and readers; `eyes(alias, status)` returns a cluster's reader."""
+        """Store the checker's ledger, the client move and a reader per cluster, which `eyes(alias, status)` returns."""
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.readers = {alias: eyes(alias, status) for alias in ledger.names.aliases}
         self.probed: set[Log] = set()
@@ -107,7 +111,7 @@ class RoundTripObserved:
 
     @cached_property
     def partitions(self) -> dict[str, dict[str, int]]:
-        """Partition counts of the applications' topics that exist, by cluster and by name on that cluster."""
+        """Partition counts of the applications' topics that exist, by cluster alias and by name on that cluster."""
         counts = {}
         for alias, reader in self.readers.items():
             existing = reader.partitions()
@@ -121,7 +125,7 @@ class RoundTripObserved:
 
     @cached_property
     def logs(self) -> dict[Log, list[Held]]:
-        """Every log of both clusters as a read_uncommitted consumer gets it, without the checker's own records."""
+        """All records of both clusters, by log, as a read_uncommitted consumer gets them, except the checker's."""
         compacted = {topic for topic, properties in self.ledger.topics.items() if properties.compacted}
         return {
             log: records
@@ -131,7 +135,10 @@ class RoundTripObserved:
 
     @cached_property
     def committed(self) -> dict[Log, list[Held]]:
-        """Every log as a read_committed consumer gets it; only logs with transactions are read a second time."""
+        """All records of both clusters, by log, as a read_committed consumer gets them.
+
+        Only logs of transactional topics and logs with replays are read a second time.
+        """
         with_transactions = [
             log
             for log, records in self.logs.items()
@@ -150,7 +157,7 @@ class RoundTripObserved:
 
     @cached_property
     def quarantined(self) -> dict[Place, list[int]]:
-        """Digests of the quarantined records' original contents, by application topic and partition.
+        """Digests of the original contents of records in quarantine topics, by application topic and partition.
 
         Quarantine topics are mirrored, too: a record and its mirrored copy count as one.
         """
@@ -180,7 +187,7 @@ class RoundTripObserved:
 
     @cached_property
     def boundary(self) -> dict[Place, int]:
-        """Boundary by target partition: the evidence's, else the first offset that clients wrote."""
+        """Boundary by target partition: the evidence's, else the first offset that clients wrote, else the log end."""
         claimed = self.claimed("boundary")
         return {
             place: claimed.get(place, self._first_new((alias, place)))
@@ -200,7 +207,10 @@ class RoundTripObserved:
         return [log for log in self.logs if log[0] == alias]
 
     def mirroring(self, log: Log) -> Mirroring:
-        """Return a log's records by kind (cached); call only after recreated logs were recorded in the ledger."""
+        """Return the offsets of a log's records by kind (cached).
+
+        Recreated topics must be in the checker's ledger before the first call.
+        """
         if log not in self._mirrorings:
             without_replays = [(record.offset, record.digest) for record in self.logs[log] if record.origin is None]
             self._mirrorings[log] = mirroring_of(
@@ -222,7 +232,7 @@ class RoundTripObserved:
         return [record for record in self.ledger.common(log, self.logs[log]) if record.offset < self.boundary[log[1]]]
 
     def aborted(self, log: Log) -> set[int]:
-        """Return the digests of a log's contents that clients wrote in aborted transactions only."""
+        """Return the digests of the contents that clients wrote to a log only in aborted transactions."""
         written = [record for _, _, record in self.ledger.written(log)]
         return {record.digest for record in written if record.state == ABORTED} - {
             record.digest for record in written if record.state != ABORTED
@@ -240,7 +250,7 @@ class RoundTripObserved:
         return len(set(written)) < len(written)
 
     def ambiguous(self, log: Log) -> bool:
-        """Whether a log's copies cannot be attributed to records: contents recur, and either log has repeats.
+        """Whether a source log's copies cannot be attributed to records: contents recur, and a log has repeats.
 
         Never True for a first move that is planned, because the source is mirrored in full and both logs are paired
         from their ends.
@@ -287,7 +297,7 @@ class RoundTripObserved:
         return Alignment(live, known_log, target, self.boundary[counterpart[1]])
 
     def _first_reverse_mirrored(self, log: Log) -> int | None:
-        """Return the source offset of the first record copied from the target after the move; None without a copy."""
+        """Return the source offset of the first record mirrored from the target after the move; None if none was."""
         periods = [(number, record.digest) for number, _, record in self.ledger.written(log)]
         old_digests = {digest for number, digest in periods if number <= self.trip.number}
         new_digests = {digest for number, digest in periods if number > self.trip.number} - old_digests

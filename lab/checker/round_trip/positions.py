@@ -1,4 +1,4 @@
-"""Checks of the groups' positions on the target."""
+"""Check the groups' positions on both clusters after one client move."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PositionChecks(TripChecks):
                 )
 
     def _may_be_absent(self, group: str, place: Place, claim: PositionClaim | None) -> bool:
-        """Whether the target need not have a position: refused, or first committed just before the source was lost."""
+        """Whether the target can lack the position: refused, or first committed just before the source was lost."""
         if claim is not None:
             return claim.target_position is None
         commit = self.ledger.periods[self.trip.number].clients.committed.get((self.trip.source, group), {}).get(place)

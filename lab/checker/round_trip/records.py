@@ -1,4 +1,4 @@
-"""Checks of acknowledged records, and of replays of stranded records."""
+"""Check acknowledged records, and replays: stranded records that a failback wrote again on the new primary."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RecordChecks(TripChecks):
 
     def _unaccounted_records(self, owed: list[Owed], place: Place, exported: set[int]) -> list[Owed]:
         target = self.trip.target
-        # Of a lost source's records with equal content, those not mirrored are the last ones: mirroring is in order.
+        # Of a lost source's records with equal content, the last ones were not mirrored: mirroring is in order.
         not_mirrored = self._not_mirrored_offsets(place) if self.trip.lost else set()
         lost_with_source = [due for due in owed if due.period == self.trip.number and due.record.offset in not_mirrored]
         exported, owed = _without(owed, lost_with_source, exported)
@@ -122,7 +122,10 @@ class RecordChecks(TripChecks):
             self._check_replayed()
 
     def _check_replayed(self) -> None:
-        """Check that each exported record with the decision `replay` has a replay on the cluster that clients left."""
+        """Check that each exported record with the decision `replay` has a replay on the cluster that clients left.
+
+        For a compacted topic a later record of the same key counts, too.
+        """
         source, period = self.trip.source, self.trip.number - 1
         replays = {
             replay.origin
@@ -150,7 +153,7 @@ class RecordChecks(TripChecks):
         )
 
     def _is_overwritten(self, place: Place, offset: int) -> bool:
-        """Whether a later record on either cluster has the key of a compacted topic's stranded record."""
+        """Whether clients wrote a later record with the key of this stranded record; False if not compacted."""
         if not self._compacted(place):
             return False
         stranded_record = self.ledger.periods[self.trip.number - 1].records[place][offset]
@@ -161,7 +164,7 @@ class RecordChecks(TripChecks):
 
 
 def _without(owed: list[Owed], removed: list[Owed], exported: set[int]) -> tuple[set[int], list[Owed]]:
-    """Return the indexes of exported records among the rest of `owed`, and this rest, which lacks `removed`."""
+    """Return `exported` as indexes into the rest of `owed`, and this rest: `owed` without the records in `removed`."""
     removed_ids = set(map(id, removed))
     rest = [(index, due) for index, due in enumerate(owed) if id(due) not in removed_ids]
     return {number for number, (index, _) in enumerate(rest) if index in exported}, [due for _, due in rest]

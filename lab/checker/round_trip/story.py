@@ -1,4 +1,4 @@
-"""Checks of the evidence of one client move: the document itself, and cut-off and boundary."""
+"""Check the evidence of one client move: the document itself, and its cut-off and boundary."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StoryChecks(TripChecks):
         )
 
     def _split_retention_rows(self, rows: list[Mapping[str, Any]]) -> tuple[list[Finding], list[Mapping[str, Any]]]:
-        """Return findings on rows with more loss than the target's retention deleted, and the rows of other reasons."""
+        """Return findings on loss rows that exceed what the target's retention deleted, and rows of other reasons."""
         # In the first client move the target's retention cannot explain a loss, so no row is compared with it.
         below = [row for row in rows if self.trip.number and row.get("reason") == "below the target's log start"]
         deleted_records = {
@@ -63,7 +63,7 @@ class StoryChecks(TripChecks):
         return evidence_file.count_findings(self.trip.evidence, self.verdict.figures["positions"], self._rereads)
 
     def _check_ends(self) -> None:
-        """Check that cut-off and boundary are the log ends, in partitions without later writes."""
+        """Check that cut-off and boundary are log ends of source and target, in partitions without later writes."""
         source_logs = [log for log in self.seen.on(self.trip.source) if self.trip.source in self.names.written_on(log)]
         target_logs = [log for log in map(self.names.counterpart, source_logs) if log in self.seen.logs]
         if not self.trip.flows_on:

@@ -1,4 +1,4 @@
-"""Checks of one client move: the export of stranded records, and stranded records stored for later checks."""
+"""Check the export of stranded records of a failback, and store stranded records in the checker's ledger."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class StrandedChecks(TripChecks):
         self.ledger.due.pop(log, None)
 
     def _reverse_mirrored(self, log: Log, records: list[Held], mirrored: set[int]) -> set[int]:
-        """Return the offsets, on the returned cluster, of copies of records that clients wrote on the new primary."""
+        """Return the returned cluster's offsets at which `records` are copies of records written on the new primary."""
         counterpart = self.names.counterpart(log)
         later = [
             record.digest
@@ -92,9 +92,9 @@ class StrandedChecks(TripChecks):
     def _due_for_export(
         self, log: Log, records: list[Held], mirrored: set[int], aborted: set[int]
     ) -> list[TruthRecord]:
-        """Return the records that the export must have: a log's stranded records.
+        """Return the records of a log that the export must have: the stranded records.
 
-        If the log's topic is recreated, these are all records that the other cluster lacks.
+        If the log's topic is recreated, the export must have all records that the other cluster lacks.
         """
         due, end_at_move = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
         stranded = [
@@ -136,9 +136,9 @@ class StrandedChecks(TripChecks):
                 apart -= self._mirrored_later(log, apart)  # noqa: PLW2901 (changes the ledger's own set)
 
     def _mirrored_later(self, log: Log, apart: set[int]) -> set[int]:
-        """Return those offsets of `apart` whose records are mirrored by now.
+        """Return the offsets in `apart` whose records have been mirrored by now.
 
-        There are then more copies than other records of equal content.
+        The other cluster then has more copies than this log has other records of equal content.
         """
         counterpart = self.names.counterpart(log)
         repeated = self.ledger.repeats.get(counterpart, set())
