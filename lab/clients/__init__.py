@@ -10,7 +10,7 @@ A supervisor process watches the routing record, runs one child process per clie
 - `GET /state`: `{"producers": {"running": n}, "consumers": {"running": n}, "drained_for": id or null, "detail":
   {...}}`.
 
-Each call may be repeated. A changed routing record ends a drain: the clients then run again without `/resume`.
+Each call can be repeated. A changed routing record ends a drain: the clients then run again without `/resume`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demo application's configuration, and where its clients connect."""
+"""Configuration of the demo application, and the routing record that names the cluster for its clients."""
 
 from __future__ import annotations
 
@@ -48,7 +48,13 @@ class Application:
 
     @classmethod
     def on(cls, status: Mapping[str, Any], clients: Sequence[ClientPlan], folder: Path) -> Application:
-        """Return the configuration for clients of a running lab, from the lab's status document."""
+        """Return the configuration for clients of a running lab.
+
+        Args:
+            status: the lab's status document.
+            clients: the clients to run.
+            folder: folder of the clients' event logs.
+        """
         properties = {alias: cluster["client_properties"] for alias, cluster in status["clusters"].items()}
         prefixes = prefixes_of(status["policy"], list(properties))
         return cls(tuple(clients), properties, Path(status["routing"]), status["drain_url"], prefixes, folder)
@@ -72,12 +78,16 @@ class DemoRoute:
 
     @classmethod
     def read(cls, path: Path) -> DemoRoute:
-        """Return the route in a routing record's file."""
+        """Return the content of the routing record's file.
+
+        Raises:
+            OSError, KeyError, TypeError, ValueError: the file is absent, or is not a routing record.
+        """
         return cls.of(json.loads(path.read_text(encoding="utf-8")))
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> DemoRoute:
-        """Return the route in a routing record's JSON document.
+        """Return the content of a routing record's JSON document.
 
         Raises:
             KeyError, TypeError, ValueError: the document is not a routing record.
@@ -86,7 +96,7 @@ class DemoRoute:
 
 
 def write_whole(path: Path, document: object) -> None:
-    """Write a JSON document to a temporary file and rename it, so that no reader sees half a file."""
+    """Write a JSON document to a temporary file and rename this file, so that no reader gets half a file."""
     aside = path.with_name(f".{path.name}.writing")
     aside.write_text(json.dumps(document), encoding="utf-8")
     aside.replace(path)

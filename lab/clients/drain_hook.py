@@ -23,7 +23,7 @@ class Drainable(Protocol):
         """Start clients again if clients were stopped for this procedure; return the state."""
 
     def state(self) -> dict[str, Any]:
-        """Return the running clients' counts, names and cluster, and the procedure for which clients were stopped."""
+        """Return the counts, names and cluster of running clients, and the procedure for which clients were stopped."""
 
     def source(self) -> dict[str, Any]:
         """Return `reachable`, `writable` and `detail` of the clients' current cluster."""
@@ -33,7 +33,7 @@ class DrainHook(BaseHTTPRequestHandler):
     """Answers `/state`, `/source`, `/drain` and `/resume` with JSON.
 
     Attributes:
-        application: the application that carries out the calls; each server sets it in a subclass of its own.
+        application: the application that carries out the calls; each server sets this attribute in a new subclass.
     """
 
     application: ClassVar[Drainable]
@@ -54,7 +54,7 @@ class DrainHook(BaseHTTPRequestHandler):
         return self.answer(200, act(procedure_id))
 
     def document(self) -> Any:
-        """Return the JSON document in the request's body.
+        """Return the JSON document in the request's body, of which at most 10,000 bytes are read.
 
         Raises:
             ValueError: the body is not JSON.

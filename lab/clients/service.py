@@ -33,7 +33,7 @@ class Service(Supervisor):
     """The demo application whose settings and state are in one folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the settings and the clients from `folder`; no client is started yet."""
+        """Read the settings and the clients to run from `folder`; no client is started yet."""
         self._folder = folder
         settings = json.loads((folder / APPLICATION).read_text(encoding="utf-8"))
         name, clients = clients_of(json.loads((folder / CLIENTS).read_text(encoding="utf-8")))
@@ -45,14 +45,14 @@ class Service(Supervisor):
         super().__init__(application, folder / DRAINED)
 
     def route(self) -> dict[str, Any]:
-        """Return the routing record as stored."""
+        """Return the routing record: `cluster` (alias), `bootstrap_servers` and `version`."""
         record: dict[str, Any] = json.loads((self._folder / ROUTE).read_text(encoding="utf-8"))
         return record
 
     def redirect(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Replace the routing record atomically and return the new record, which clients follow at once.
 
-        A changed record ends a drain.
+        If the record has changed, a drain ends: clients start on the record's cluster.
         """
         new_route = DemoRoute.of(record)
         changed = new_route != DemoRoute.of(self.route())
@@ -62,9 +62,9 @@ class Service(Supervisor):
         return self.route()
 
     def employ_named(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace the running clients by the clients of a `/clients` document; return the state.
+        """Replace the running clients by the clients of a `/clients` document; return the state as `GET /state` does.
 
-        The document is stored, so that the same clients run after a restart.
+        The document is stored: the same clients run after a restart.
         """
         name, clients = clients_of(document)
         write_whole(self._folder / CLIENTS, document)
@@ -87,7 +87,7 @@ class ServiceHook(DrainHook):
     application: ClassVar[Service]
 
     def do_GET(self) -> None:  # noqa: N802 (http.server calls it so)
-        """Answer `/route` with the routing record, other paths like the drain hook."""
+        """Answer `/route` with the routing record, and other paths like the drain hook."""
         if self.path == "/route":
             return self.answer(200, self.application.route())
         return super().do_GET()
@@ -104,7 +104,7 @@ class ServiceHook(DrainHook):
 
 
 def clients_of(document: Mapping[str, Any]) -> tuple[str, tuple[ClientPlan, ...]]:
-    """Return the log folder's name and the clients of a `/clients` document; without topics there are no clients.
+    """Return the log folder's name and the clients of a `/clients` document; without topics the clients are ().
 
     Raises:
         KeyError, TypeError, ValueError: the document is invalid.

@@ -13,7 +13,7 @@ SECONDS = 3.0
 
 
 def view_of(properties: Mapping[str, Any], servers: str, seconds: float = SECONDS) -> dict[str, Any]:
-    """Ask a cluster for its metadata with a new client; return the answer of the source probe.
+    """Ask a cluster for its metadata with a new client; return the source probe's answer after at most `seconds`.
 
     Returns:
         `reachable`: whether the cluster answered; `writable`: None (unknown), because a test record would lie between

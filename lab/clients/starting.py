@@ -16,10 +16,10 @@ STOP_SECONDS = 30.0
 
 
 class Clients(Protocol):
-    """The demo application as a rehearsal controls it, as a process or in a container."""
+    """How a rehearsal controls the demo application, which runs as a process or in a container."""
 
     def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
-        """Start one producer, and one consumer per group."""
+        """Start one producer that writes all topics, and per group one consumer that reads all topics."""
 
     def collect(self) -> None:
         """Copy the clients' event logs, as far as written, into the rehearsal's folder."""
@@ -29,7 +29,7 @@ class Clients(Protocol):
 
 
 class OwnProcess:
-    """The application as a local process, whose clients write their event logs directly into `folder`.
+    """Controls the demo application as a local process, whose clients write their event logs into `folder`.
 
     Args:
         lab: the lab whose clusters the clients connect to.
@@ -42,7 +42,10 @@ class OwnProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, topics: Sequence[str], groups: Sequence[str]) -> None:
-        """Start the application's process, which also ends when the calling process ends."""
+        """Start the application's process: one producer, and one consumer per group, all on all topics.
+
+        The process also ends when the calling process ends.
+        """
         argv = [sys.executable, "-m", "lab.clients", "--state", str(self._lab.root), "--folder", str(self._folder)]
         argv += ["--until-eof", *(f"--topic={topic}" for topic in topics), *(f"--group={group}" for group in groups)]
         with self._log.open("ab") as log:
@@ -54,7 +57,7 @@ class OwnProcess:
         """Do nothing, because clients write their event logs into the rehearsal's folder."""
 
     def stop(self) -> None:
-        """Stop the application's process by SIGTERM, and by SIGKILL after a timeout."""
+        """Stop the application's process by SIGTERM, and after 30 seconds by SIGKILL; do nothing if none runs."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Runs the clients on the cluster that the routing record names, and stops them on request."""
+"""Run the demo clients on the cluster that the routing record names, and stop the clients on request."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Supervisor:
         self._ending = True
 
     def drain(self, procedure_id: str) -> dict[str, Any]:
-        """Ask every client to stop, and start no client until this procedure resumes them; return the state at once."""
+        """Ask every client to stop, and start no client until this procedure resumes; return the state at once."""
         with self._lock:
             # Only the procedure that drained first may resume the clients, so a second procedure's id is not stored.
             if self._drained_for is None:
@@ -70,14 +70,14 @@ class Supervisor:
             return self.state()
 
     def resume(self, procedure_id: str) -> dict[str, Any]:
-        """Start clients again if clients were stopped for this procedure; return the state."""
+        """Let clients start again if clients were stopped for this procedure, else do nothing; return the state."""
         with self._lock:
             if self._drained_for == procedure_id:
                 self.stay_stopped(None)
             return self.state()
 
     def employ(self, clients: Sequence[ClientPlan], folder: Path) -> dict[str, Any]:
-        """Stop all clients and run `clients` instead, with event logs in `folder`; return the state."""
+        """Stop all clients and let `watch` start `clients` instead, with event logs in `folder`; return the state."""
         with self._lock:
             self._stop_clients()
             folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,10 @@ class Supervisor:
             return self.state()
 
     def state(self) -> dict[str, Any]:
-        """Return the running clients' counts, names and cluster, and the procedure for which clients were stopped."""
+        """Return `producers`, `consumers`, `drained_for` and `detail` of the running clients, as for `GET /state`.
+
+        `drained_for` is the id of the procedure for which clients were stopped; None if clients can run.
+        """
         running = [plan for plan in self._application.clients if self._alive(plan.name)]
         producers = sum(plan.group is None for plan in running)
         return {
@@ -99,12 +102,12 @@ class Supervisor:
         }
 
     def source(self) -> dict[str, Any]:
-        """Return `reachable`, `writable` and `detail` of the clients' current cluster, as `view_of` does."""
+        """Return `reachable`, `writable` (always None) and `detail` of the clients' current cluster."""
         route = DemoRoute.read(self._application.routing)
         return view_of(self._application.properties[route.cluster]["producer"], route.bootstrap_servers)
 
     def stay_stopped(self, procedure_id: str | None) -> None:
-        """Store the id of the procedure for which clients stay stopped; None lets clients run."""
+        """Store the id of the procedure for which clients stay stopped, also after a restart; None lets clients run."""
         if self._memory is not None:
             write_whole(self._memory, procedure_id)
         self._drained_for = procedure_id
@@ -158,7 +161,7 @@ def run_application(application: Application, until_eof: bool = False) -> None:
 
     Args:
         application: the configuration of the clients.
-        until_eof: also end when the standard input ends, because the parent process has then ended.
+        until_eof: also end when the standard input ends, which happens when the parent process ends.
     """
     application.folder.mkdir(parents=True, exist_ok=True)
     supervisor = Supervisor(application)

@@ -1,4 +1,4 @@
-"""One client process: a producer or a consumer that logs acknowledgements, consumed records and commits."""
+"""Run one client process: a producer or a consumer that logs acknowledgements, consumed records and commits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class EventLog:
         )
 
     def flush(self) -> None:
-        """Write all events to the file, so that a killed client loses no event."""
+        """Write all events to the file, so that a client that is killed later does not lose these events."""
         self._lines.flush()
 
 
@@ -90,7 +90,7 @@ class ProducingClient:
 
 
 class ConsumingClient:
-    """Reads local and mirrored topics, and commits only after it has logged the records."""
+    """Reads local and mirrored topics, and commits positions only after the records before them were logged."""
 
     def __init__(self, plan: ClientPlan, application: Application, route: DemoRoute, log: EventLog) -> None:
         self._plan, self._route, self._log = plan, route, log

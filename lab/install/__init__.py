@@ -1,1 +1,1 @@
-"""Set-up before the first start: Java, Python packages, jars."""
+"""Set up a machine before the first start: Java, Python packages, jars, fast starts of Spark."""

@@ -20,13 +20,13 @@ MANIFEST = INSTALL / "jars.sha256"
 
 
 def cache_folder() -> Path:
-    """Return the folder for files that remain when a lab or a checkout is removed."""
+    """Return the folder for files that remain when a lab or a checkout is removed: `switchback` in the user's cache."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "switchback"
 
 
 def jars_folder() -> Path:
-    """Return the folder of this checkout's jars; its name depends on ``ivy.xml``."""
+    """Return the folder of this checkout's jars, which may not exist yet; its name depends on ``ivy.xml``."""
     digest = hashlib.sha256((INSTALL / "ivy.xml").read_bytes()).hexdigest()[:12]
     return cache_folder() / f"jars-{digest}"
 
@@ -43,7 +43,7 @@ def jar_digests() -> dict[str, str]:
 
 
 def wrong_jars(folder: Path) -> list[str]:
-    """Return the names of jars that are missing, changed, or not in the manifest."""
+    """Return the relative paths of jars of a folder that are missing, changed, or not in the manifest."""
     expected = jar_digests()
     existing = {str(path.relative_to(folder)): path for path in sorted(folder.glob("*/*.jar"))}
     changed = [name for name in expected if name not in existing or _sha256(existing[name]) != expected[name]]
@@ -51,7 +51,7 @@ def wrong_jars(folder: Path) -> list[str]:
 
 
 def ready_jars() -> Path | None:
-    """Return the jars' folder if it has every jar of the manifest, else None."""
+    """Return the folder of the jars if every jar of the manifest is in the folder (not compared), else None."""
     folder = jars_folder()
     return folder if all((folder / name).exists() for name in jar_digests()) else None
 
@@ -59,7 +59,7 @@ def ready_jars() -> Path | None:
 def ensure_jars(ivy_jar: Path, java: str = "java") -> Path:
     """Fetch the jars if absent, compare each with the manifest, and return the jars' folder.
 
-    May be repeated, and interrupted at any moment.
+    A call can be repeated, and can be interrupted at any moment.
 
     Raises:
         SystemExit: the jars cannot be fetched, or differ from the manifest.
@@ -118,7 +118,8 @@ def _run_ivy(target: Path, ivy_jar: Path, java: str) -> None:
     if ivy.returncode != 0:
         print("\n".join(lines[-30:]), file=sys.stderr)
         raise SystemExit(
-            "jars: Ivy could not fetch jars from Maven Central; run `make setup` again when Maven Central is reachable"
+            "jars: Ivy could not fetch jars from Maven Central; its last lines are printed above; run `make setup`"
+            " again when Maven Central is reachable"
         )
 
 

@@ -36,7 +36,11 @@ NO_POSTGRESQL = (
 
 
 def main() -> int:
-    """Run the missing steps; return the exit code."""
+    """Run the steps that were not done before; return 0.
+
+    Raises:
+        SystemExit: a step failed; the text says what to install or correct.
+    """
     if sys.version_info < OLDEST_PYTHON:
         raise SystemExit(
             f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]}"
@@ -84,13 +88,12 @@ def ensure_java() -> None:
     if not _may_apt_install():
         raise SystemExit(
             f"Java {OLDEST_JAVA} or newer is needed, installed is {version or 'none'}; install openjdk-17-jre-headless"
-            " or the"
-            " like"
+            " or another Java runtime, then run `make setup` again"
         )
     _apt_install("openjdk-17-jre-headless")
     if (java_version() or 0) < OLDEST_JAVA:
         raise SystemExit(
-            f"Java was installed, but {find_java()} is not {OLDEST_JAVA} or newer; unset JAVA_HOME or correct it"
+            f"Java was installed, but {find_java()} is not {OLDEST_JAVA} or newer; unset or correct JAVA_HOME"
         )
 
 
@@ -144,7 +147,7 @@ def _apt_install(package: str) -> None:
 
 
 def ensure_packages() -> None:
-    """Install exactly the packages of the lock files; a file with the lock files' digest is written last."""
+    """Install exactly the packages of the lock files into .venv, unless this was done; write their digest last."""
     digest = hashlib.sha256(BUILD_LOCK.read_bytes() + LOCK.read_bytes()).hexdigest()
     done = STAMP.exists() and STAMP.read_text().strip() == digest and (VENV / "bin" / "python").exists()
     _step("packages", done, "installing from requirements.lock into .venv, one to two minutes")
@@ -177,7 +180,10 @@ def _install(command: list[str], settings: dict[str, str]) -> None:
 
 
 def _index_of_pip(python: str) -> dict[str, str]:
-    """Return pip's configured package index as uv's setting; uv does not read pip's configuration."""
+    """Return pip's configured package index as uv's environment variable, because uv does not read pip's settings.
+
+    {} if pip has no such setting, or uv has its own.
+    """
     command = [python, "-m", "pip", "config", "get", "global.index-url"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     index = os.environ.get("PIP_INDEX_URL") or (result.stdout.strip() if result.returncode == 0 else "")
@@ -185,7 +191,7 @@ def _index_of_pip(python: str) -> dict[str, str]:
 
 
 def _compile_packages() -> None:
-    """Compile all packages once: a user without write access would compile at every start of Airflow or Spark."""
+    """Compile all packages, because for a user who cannot write to .venv every start would compile them again."""
     command = [str(VENV / "bin" / "python"), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
     # Some packages have templates that are not valid Python; errors on these templates are ignored.
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)

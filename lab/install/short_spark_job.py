@@ -1,4 +1,4 @@
-"""A short job that uses Spark like the product's jobs; `spark_warm_up` archives the Java classes it loads."""
+"""A short job that uses Spark like the product's jobs; `spark_warm_up` archives the Java classes of this job."""
 
 from __future__ import annotations
 

@@ -22,7 +22,10 @@ ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
 
 
 def spark_environment() -> dict[str, str]:
-    """Return variables for fast starts of spark-submit; Java ignores a class archive that does not match."""
+    """Return environment variables for fast starts of spark-submit.
+
+    Java ignores the class archive if the archive is of another Java version or class path.
+    """
     # Half of a short Spark job's processor time is JIT optimisation of code that runs once: FLAGS turn this off.
     shared = [f"-XX:SharedArchiveFile={ARCHIVE}"] if ARCHIVE.exists() else []
     return {
@@ -34,7 +37,10 @@ def spark_environment() -> dict[str, str]:
 
 
 def add_bytecode(archive: Path) -> None:
-    """Add every module's bytecode to a zip file, unless present; the file is replaced atomically."""
+    """Add the bytecode of every Python module in a zip file to this file, unless the file has bytecode already.
+
+    The file is replaced atomically.
+    """
     temporary = archive.with_suffix(".writing")
     with zipfile.ZipFile(archive) as original:
         if any(name.endswith(".pyc") for name in original.namelist()):
@@ -52,7 +58,11 @@ def add_bytecode(archive: Path) -> None:
 
 
 def archive_classes() -> None:
-    """Run a short job and archive its Java classes for later starts."""
+    """Run a short Spark job and write the Java classes that it loads to ARCHIVE, for later starts.
+
+    Raises:
+        SystemExit: the job failed, or Java wrote no archive.
+    """
     temporary = ARCHIVE.with_suffix(".writing")
     environment = (
         os.environ
@@ -69,12 +79,15 @@ def archive_classes() -> None:
     ]
     result = subprocess.run(submit, env=environment, capture_output=True, text=True, check=False)
     if result.returncode != 0 or not temporary.exists():
-        raise SystemExit(f"spark: a short job failed with {result.returncode}: {result.stderr[-2000:]}")
+        raise SystemExit(
+            f"spark: a short job failed with {result.returncode}, or Java archived no classes; remove the cause, then"
+            f" run `make setup` again: {result.stderr[-2000:]}"
+        )
     temporary.replace(ARCHIVE)
 
 
 def main() -> None:
-    """Add bytecode and the class archive to this virtual environment."""
+    """Add bytecode to PySpark's zip files, and create the class archive of this virtual environment."""
     import pyspark  # noqa: PLC0415 (only here is the environment complete)
 
     for archive in sorted((Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip")):

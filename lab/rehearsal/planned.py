@@ -104,7 +104,10 @@ class Rehearsal:
         return policy
 
     def seed_topics(self) -> GroundTruth:
-        """Create topics, records and groups on the source; wait for mirrored topics; return the ground truth."""
+        """Create topics, records and groups on the source; return the ground truth of all these.
+
+        Return when the target has all mirrored topics and the source connector runs without break.
+        """
         if self.load:
             self.load.create_topics()
         self.truth.take_in(Workload(self.seed, self.status, scale=self._scale, groups=self._groups).create())
@@ -219,7 +222,10 @@ class Rehearsal:
         )
 
     def settle(self) -> list[Finding]:
-        """Wait until all clients work on the target, then stop load and clients; return a finding if a client is idle."""
+        """Wait until all clients write and read on the target, then stop load and clients.
+
+        Return a finding if a client did not write or read in time, else [].
+        """
         findings = []
         if self._application and not self._clients_work(self.target):
             findings = [Finding("clients", f"did not all work on {self.target} within {CLIENT_SECONDS:.0f} s")]
@@ -321,7 +327,10 @@ class Rehearsal:
         return Trip(0, self.dag_id, *aliases, evidence, folder, placed=placed, approver=approver, **facts)
 
     def mirrored_counter(self) -> Callable[[], int]:
-        """Return a function that returns the sum of the target's log ends now, of the load's (else workload's) topics."""
+        """Return a function that returns the sum of the target's log ends at the time of its call.
+
+        The sum is that of the load's mirrored topics or, without load, of the workload's mirrored topics.
+        """
         topics = (
             self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
         )

@@ -34,7 +34,7 @@ RUN_SECONDS = 900
 
 @dataclass(frozen=True)
 class Leaving:
-    """How clients leave their cluster, by a planned or an unplanned failover.
+    """How clients leave their cluster: by a planned failover, or by an unplanned failover after an accident.
 
     Args:
         accident: how the cluster is lost; None for a planned failover.
@@ -70,7 +70,7 @@ class Leaving:
 
     @property
     def crashed(self) -> bool:
-        """Whether MirrorMaker 2 is killed before clients leave, so that the logs may have repeats."""
+        """Whether MirrorMaker 2 is killed before clients leave, after which the logs may have repeats."""
         return self.kill_mirror_maker or (self.accident is not None and self.accident.kill_mirror_maker)
 
 
@@ -100,7 +100,7 @@ class Returning:
 
 
 class RoundTrips(LostSourceRehearsal):
-    """A workload whose clients move between the clusters, and the check of every client move.
+    """Creates a workload, moves its clients between `source`, their present cluster, and `target`, and checks this.
 
     Attributes:
         ledger: all records that clients wrote, and the results of the checks of earlier client moves.
@@ -120,7 +120,7 @@ class RoundTrips(LostSourceRehearsal):
         recorded: bool = True,
         **load: Any,
     ) -> None:
-        """Prepare round trips; the arguments are those of `LostSourceRehearsal`."""
+        """Prepare round trips; nothing is started yet. `LostSourceRehearsal` has the same arguments."""
         super().__init__(state, folder, seed, rate, scale, groups, recorded, **load)
         self.approver: str | None = APPROVER
         self.seconds = RUN_SECONDS
@@ -135,11 +135,11 @@ class RoundTrips(LostSourceRehearsal):
 
     @property
     def number(self) -> int:
-        """Number of client moves made so far, which is also the index of the next client move."""
+        """Number of client moves made so far, also the index (from 0) of the next client move."""
         return len(self.ledger.periods) - 1
 
     def seed_topics(self) -> GroundTruth:
-        """Seed as `Rehearsal` does, without counting mirrored records per sampling interval."""
+        """Create topics, records and groups on the clients' cluster; return the ground truth."""
         truth = Rehearsal.seed_topics(self)
         self.ledger.take_truth(truth)
         self.ledger.take_loads([], self.load.topics if self.load else {})
@@ -209,11 +209,11 @@ class RoundTrips(LostSourceRehearsal):
     # -- client moves ------------------------------------------------------------------------------------------------
 
     def leave(self, how: Leaving, writes: bool = False) -> CheckResult:
-        """Fail over to the other cluster, let clients work on it, check and return the checker's result.
+        """Fail over to the other cluster, let clients work on that cluster, check, and return the check's result.
 
         Args:
             how: how clients leave; a source that was killed is started again before the check.
-            writes: the checker also tries to write on both clusters, after all its other checks.
+            writes: the check ends with attempts to write on both clusters.
         """
         params = {"start_reverse_replication": True, **how.params} if how.standby else how.params
         self.start_clients()
@@ -228,11 +228,11 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def come_back(self, how: Returning = Returning(), writes: bool = False) -> CheckResult:
-        """Fail back to the cluster that clients left last, let clients work on it, check and return the result.
+        """Fail back to the cluster that clients left, let clients work on that cluster, check, and return the result.
 
         Args:
             how: how clients return.
-            writes: the checker also tries to write on both clusters, after all its other checks.
+            writes: the check ends with attempts to write on both clusters.
         """
         returned = self._logs(self.target)
         self.move_groups()
@@ -253,7 +253,7 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def suffer(self, accident: Accident) -> None:
-        """Cause the accident; records to be stranded are written before the accident, while replication is paused."""
+        """Start the load and kill the source; write records to be stranded just before, while replication is paused."""
         if not self._stranding:
             self.write_more(self._more)
             return super().suffer(accident)
@@ -319,7 +319,8 @@ class RoundTrips(LostSourceRehearsal):
 
         if not wait_for(is_stable, RESTART_SECONDS):
             raise TimeoutError(
-                f"records still arrive on {self.source} {RESTART_SECONDS:.0f} s after clients were stopped"
+                f"records still arrive on {self.source} {RESTART_SECONDS:.0f} s after clients were stopped; find out"
+                " which client writes"
             )
 
     def mirrored_counter(self) -> Callable[[], int]:
@@ -367,7 +368,7 @@ class RoundTrips(LostSourceRehearsal):
 def rehearse_round_trips(
     state: Path, folder: Path, seed: int, rate: int, trips: Sequence[tuple[Leaving, Returning]], **workload: Any
 ) -> CheckResult:
-    """Run round trips on a running lab, with a check after each client move; end at the first failed check.
+    """Run round trips on a running lab, with a check after each client move; end at the first check with findings.
 
     Args:
         rate: records per second of producers that ignore the drain hook; 0 for no load.

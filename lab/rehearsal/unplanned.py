@@ -1,4 +1,7 @@
-"""Run one unplanned failover on a lab: kill the source's broker and Connect worker with -9, fail over, check."""
+"""Run one unplanned failover on a lab: kill the source's broker and Connect worker with -9, fail over, check.
+
+The load is a set of producers that ignore the drain hook and the routing record; clients are the demo application.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ class Accident:
 
 
 class TargetWatch:
-    """Measures how many records are mirrored at most to each target partition, also of new topics, in an interval."""
+    """Reads the target's log ends again and again; returns the most records mirrored to a partition in an interval."""
 
     def __init__(self, reader: ClusterReader) -> None:
         self._reader = reader
@@ -85,11 +88,11 @@ class TargetWatch:
             thread.join()
 
     def take(self, at: float, ends: dict[Place, int]) -> None:
-        """Add one reading of log ends, made at `at` (seconds of the monotonic clock)."""
+        """Add one reading of the target's log ends, which was made at `at` (seconds of the monotonic clock)."""
         self._readings.append((at, ends))
 
     def most(self, seconds: float) -> dict[Place, int]:
-        """Return, by partition, the maximum of records mirrored in any interval of `seconds`."""
+        """Return, by (topic, partition) on the target, the most records mirrored in any interval of `seconds`."""
         most: dict[Place, int] = defaultdict(int)
         window: deque[tuple[float, dict[Place, int]]] = deque()
         for at, ends in self._readings:
@@ -105,7 +108,7 @@ class TargetWatch:
         return most
 
     def look(self) -> None:
-        """Read and store the log ends of all partitions that the target has now, except of internal topics."""
+        """Read and store the log ends of all partitions that the target has now, except of topics named `__...`."""
         counts = self._reader.partitions()
         self.take(
             time.monotonic(),
@@ -127,6 +130,7 @@ def longest_sample(archive: Path, until: int) -> float:
     """Return how long the longest sample in a flight recorder's archive took, in seconds; 0 without samples.
 
     Args:
+        archive: folder of one flow's samples in the archive.
         until: milliseconds since 1970; samples that ended later do not count, because they waited for a killed source.
     """
     durations = [0]
@@ -144,7 +148,7 @@ def longest_sample(archive: Path, until: int) -> float:
 
 
 class LostSourceRehearsal(Rehearsal):
-    """A workload whose source is killed under load, one unplanned failover, and the checker."""
+    """Creates a workload, kills the source under load, runs one unplanned failover, and checks the result."""
 
     dag_id = "unplanned_failover"
 
@@ -168,12 +172,15 @@ class LostSourceRehearsal(Rehearsal):
         self._most: Mapping[Place, int] | None = None
 
     def seed_topics(self) -> GroundTruth:
-        """Seed as `Rehearsal` does; first start to count mirrored records, because mirroring begins while seeding."""
+        """Create topics, records and groups on the source; return the ground truth.
+
+        Before that, start to count mirrored records, because MirrorMaker 2 mirrors the first records at once.
+        """
         self._watch = self._watching.enter_context(TargetWatch(ClusterReader(TARGET, self.status)).watching())
         return super().seed_topics()
 
     def lose_source(self, accident: Accident) -> None:
-        """Start the load and cause the accident, which kills the source's broker and Connect worker."""
+        """Do what `suffer` does; then store the most records mirrored to a partition in one sampling interval."""
         self.suffer(accident)
         self._watching.close()
         # A sample takes time: two readings of a partition may be apart by the sampling interval and the duration of a
@@ -183,7 +190,10 @@ class LostSourceRehearsal(Rehearsal):
             self._most = self._watch.most(SAMPLING_SECONDS + longest)
 
     def suffer(self, accident: Accident) -> None:
-        """Do what `lose_source` does, except for the counts of mirrored records per sampling interval."""
+        """Start the load, prepare the loss as `accident` says, and kill the source's broker and Connect worker.
+
+        Return when MirrorMaker 2 has mirrored all records that it had fetched.
+        """
         if accident.offset_lag_max is not None:
             self.set_offset_lag_max(accident.offset_lag_max)
         self.start_load()
@@ -198,7 +208,10 @@ class LostSourceRehearsal(Rehearsal):
         self.await_rest()
 
     def kill_source(self) -> None:
-        """Kill the source's broker and Connect worker with -9, wait for the ends of both, and store the time."""
+        """Kill the source's broker and Connect worker with -9, wait for the ends of both, and set `died_at`.
+
+        `died_at` is a time after these ends, in milliseconds since 1970.
+        """
         self.kill_cluster(self.source)
         self.died_at = int(time.time() * 1000)
 
@@ -216,7 +229,10 @@ class LostSourceRehearsal(Rehearsal):
             return mirrored() == before
 
         if not wait_for(at_rest, RESTART_SECONDS):
-            raise TimeoutError(f"MirrorMaker 2 still mirrors {RESTART_SECONDS:.0f} s after {self.source} was killed")
+            raise TimeoutError(
+                f"MirrorMaker 2 still mirrors {RESTART_SECONDS:.0f} s after {self.source} was killed; read the log of"
+                f" connect-{self.target}"
+            )
 
     def bring_source_back(self) -> None:
         """Stop load and clients, and start the killed source's broker again on its old logs."""
@@ -228,8 +244,8 @@ class LostSourceRehearsal(Rehearsal):
         for _ in range(2):
             if not wait_for(partial(self._has_sample_after, self._newest_sample()), SAMPLE_WAIT):
                 raise TimeoutError(
-                    f"the flight recorder wrote no sample under {self.lab.archive} within {SAMPLE_WAIT:.0f} s; read the"
-                    " recorder's log"
+                    f"the flight recorder wrote no sample under {self.lab.archive} within {SAMPLE_WAIT:.0f} s; start"
+                    " the recorder, or read the recorder's log"
                 )
 
     def set_offset_lag_max(self, records: int) -> None:
@@ -244,24 +260,31 @@ class LostSourceRehearsal(Rehearsal):
 
         if not wait_for(has_setting, RESTART_SECONDS):
             raise TimeoutError(
-                f"MirrorMaker 2's tasks do not have offset.lag.max={records} after {RESTART_SECONDS:.0f} s"
+                f"MirrorMaker 2's tasks do not have offset.lag.max={records} after {RESTART_SECONDS:.0f} s; read the"
+                f" log of connect-{self.target}"
             )
         self.await_state("RUNNING")
 
     def pause_replication(self) -> None:
-        """Pause MirrorMaker 2's source connector, and wait until it is PAUSED."""
+        """Pause MirrorMaker 2's source connector, and wait until the connector and its tasks are PAUSED."""
         self._ask("pause")
         self.await_state("PAUSED")
 
     def hold_replication_back(self, seconds: float) -> None:
-        """Make replication lag: pause it for `seconds`, resume it, and wait for the first mirrored records."""
+        """Pause replication for `seconds`, resume replication, and wait for the first mirrored records.
+
+        Replication then lags behind the load.
+        """
         self.pause_replication()
         time.sleep(seconds)
         self._ask("resume")
         mirrored = self.mirrored_counter()
         before = mirrored()
         if not wait_for(lambda: mirrored() > before, RESTART_SECONDS):
-            raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after it was resumed")
+            raise TimeoutError(
+                f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its source connector was resumed;"
+                f" read the log of connect-{self.target}"
+            )
 
     def kill_source_held_back(self, seconds: float) -> None:
         """Pause replication, wait for samples and kill the source, so that records from the pause are certainly lost.
@@ -275,13 +298,13 @@ class LostSourceRehearsal(Rehearsal):
         self.kill_source()
 
     def checker_for(self, evidence: Mapping[str, Any], approver: str | None) -> UnplannedCheck:
-        """Return the check of this rehearsal's failover, to be run when load and clients are stopped."""
+        """Return the check of this rehearsal's failover; load and clients must be stopped before the check runs."""
         facts = {"died_at": self.died_at, "recorded": self._recorded, "mirrored_in_interval": self._most}
         trip = self._trip(evidence, approver, self.truth.positions, **facts)
         return UnplannedCheck(UnplannedObserved(self.make_ledger(), trip, self.status))
 
     def check_returned(self, evidence: Mapping[str, Any], stranded: Path) -> CheckResult:
-        """Check a list of stranded records by reading the source, which must be up again.
+        """Compare a list of stranded records with the source, which must be up again; return the check's result.
 
         Args:
             evidence: evidence of the failover; target records below its boundary count as mirrored.
@@ -295,7 +318,7 @@ class LostSourceRehearsal(Rehearsal):
         return verdict
 
     def stop(self) -> None:
-        """Stop load, clients and the count of mirrored records; may be called again."""
+        """Stop load, clients and the count of mirrored records; do nothing if all these are stopped."""
         super().stop()
         self._watching.close()
 

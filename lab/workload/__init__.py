@@ -1,4 +1,4 @@
-"""Workload from a seed: topics, records and groups of many kinds, load, and the ground truth of all these."""
+"""Create a workload from a seed: topics, records, groups and load; the ground truth says what was written."""
 
 from __future__ import annotations
 

@@ -45,12 +45,22 @@ def content_digest(key: bytes | None, value: bytes | None, headers: Headers = No
 
 
 def key_digest(key: bytes | None) -> int:
-    """Return the digest of a record's key alone."""
+    """Return a 64-bit digest of a record's key, equal for equal keys only; null and empty give different digests."""
     return content_digest(key, None)
 
 
 class TruthRecord(NamedTuple):
-    """One record that the cluster acknowledged; `state` is COMMITTED, ABORTED, or REMOVED (from the log, later)."""
+    """One record that the cluster acknowledged.
+
+    Args:
+        offset: the record's offset on the cluster that acknowledged it.
+        digest: `content_digest` of key, value and headers.
+        id: the id that the producer wrote into the record; None if the record has none.
+        key: `key_digest` of the key; 0 if it was not computed.
+        tombstone: the value is null.
+        timestamp: the record's timestamp on the cluster, in milliseconds since 1970; 0 if it was not recorded.
+        state: COMMITTED, ABORTED (with its transaction), or REMOVED (deleted from the log afterwards).
+    """
 
     offset: int
     digest: int
@@ -62,7 +72,14 @@ class TruthRecord(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """One record that was acknowledged to a producer, `at` milliseconds since 1970 by the producer's clock."""
+    """One record that was acknowledged to a producer.
+
+    Args:
+        offset: the acknowledged offset.
+        digest: `content_digest` of key, value and headers.
+        id: the id that the producer wrote into the record.
+        at: time at which the producer logged the acknowledgement, in milliseconds since 1970 by the producer's clock.
+    """
 
     topic: str
     partition: int
@@ -74,7 +91,17 @@ class Acknowledgement(NamedTuple):
 
 @dataclass
 class TopicTruth:
-    """The truth of one topic: the topic's properties, and by partition the records in offset order."""
+    """The ground truth of one topic.
+
+    Args:
+        name: the name under which clients write the topic.
+        kind: kind of the topic (`Shape.kind`).
+        partitions: number of partitions.
+        compacted: only the latest record of each key counts.
+        transactional: records are written in transactions.
+        create_time: record timestamps are the producer's (CreateTime), not the broker's.
+        records: by partition, the records in offset order.
+    """
 
     name: str
     kind: str
@@ -85,7 +112,7 @@ class TopicTruth:
     records: dict[int, list[TruthRecord]] = field(default_factory=dict)
 
     def committed(self, partition: int) -> list[TruthRecord]:
-        """Return a partition's committed records; no procedure may lose such a record."""
+        """Return a partition's committed records in offset order, without aborted and deleted records."""
         return [record for record in self.records.get(partition, []) if record.state == COMMITTED]
 
     def record_id(self, partition: int, offset: int) -> str | None:
@@ -95,7 +122,15 @@ class TopicTruth:
 
 @dataclass
 class GroundTruth:
-    """All topics, records and group positions that a workload wrote to one cluster."""
+    """All topics, records and group positions that a workload wrote to one cluster.
+
+    Args:
+        seed: the workload's seed.
+        cluster: the cluster's alias.
+        topics: topics with their records, by name.
+        positions: committed positions, by group, topic and partition.
+        notes: by group, how its positions were committed.
+    """
 
     seed: int
     cluster: str
@@ -104,25 +139,25 @@ class GroundTruth:
     notes: dict[str, str] = field(default_factory=dict)
 
     def place(self, group: str, topic: str, partition: int, offset: int) -> None:
-        """Store the position that a group committed on a partition."""
+        """Store in this object the position that a group committed on a partition; commit nothing."""
         self.positions.setdefault(group, {}).setdefault(topic, {})[partition] = offset
 
     def placed(self) -> Iterator[tuple[str, str, int, int]]:
-        """Yield group, topic, partition and offset of every position in this truth."""
+        """Yield (group, topic, partition, offset) of every position."""
         for group, topics in self.positions.items():
             for topic, partitions in topics.items():
                 for partition, offset in partitions.items():
                     yield group, topic, partition, offset
 
     def take_in(self, other: GroundTruth) -> None:
-        """Add the topics, with their records, and the positions of another truth about the same cluster."""
+        """Add the topics, records and positions of another ground truth of the same cluster."""
         self.topics.update(other.topics)
         self.notes.update(other.notes)
         for group, topic, partition, offset in other.placed():
             self.place(group, topic, partition, offset)
 
     def save(self, path: Path) -> None:
-        """Write the truth as JSON to a temporary file and rename this file, so that no reader gets half a file."""
+        """Write this ground truth as JSON to a temporary file and rename the file, so that no reader gets half of it."""
         document = {"seed": self.seed, "cluster": self.cluster, "positions": self.positions, "notes": self.notes}
         document["topics"] = [vars(topic) for topic in self.topics.values()]
         aside = path.with_name(path.name + ".part")
@@ -131,7 +166,7 @@ class GroundTruth:
 
     @classmethod
     def load(cls, path: Path) -> GroundTruth:
-        """Return the truth that `save` wrote to `path`."""
+        """Return the ground truth that `save` wrote to `path`."""
         document = json.loads(path.read_text(encoding="utf-8"))
         truth = cls(document["seed"], document["cluster"], notes=document["notes"])
         for topic in document["topics"]:

@@ -30,7 +30,7 @@ JOIN_SECONDS = 30.0
 
 
 class PartitionSpan(NamedTuple):
-    """One partition's log: its start, its end, and the offsets that hold a record."""
+    """One partition's log: log start, log end, and `returned`, the offsets at which a consumer gets a record."""
 
     start: int
     end: int
@@ -38,12 +38,18 @@ class PartitionSpan(NamedTuple):
 
     @property
     def holes(self) -> list[int]:
-        """The offsets without a record: of transaction markers, and of records removed by compaction."""
+        """Offsets from start to end without a record: of transaction markers, and of records removed by compaction."""
         return [offset for offset in range(self.start, self.end) if offset not in self.returned]
 
 
 class GroupPlan(NamedTuple):
-    """One group to create: its positions by topic and partition, and `how` positions are committed (`ADMIN`, ...)."""
+    """One group to create.
+
+    Args:
+        group: the group's id.
+        how: how positions are committed: `ADMIN`, `STANDALONE`, `MEMBER` or `NEW_PROTOCOL`.
+        positions: the positions to commit, by (topic, partition).
+    """
 
     group: str
     how: str
@@ -58,7 +64,7 @@ class GroupPlanner:
         self._spans = spans
 
     def plans(self, topics: Iterable[TopicTruth]) -> Iterator[GroupPlan]:
-        """Yield plans of groups that read one topic, for every topic, and of three groups that read several topics."""
+        """Yield, for each topic, plans of groups with positions on this topic, and three plans with several topics."""
         topics = list(topics)
         # One random generator per topic: holes that the cleaner made in one topic must not change other topics' groups.
         generators = {topic.name: random.Random(self._rng.randrange(2**32)) for topic in topics}
@@ -127,7 +133,7 @@ class GroupPlanner:
 
 
 class Committer:
-    """Commits the positions of plans: by admin client, by a consumer without subscription, or by a group member."""
+    """Commits groups' positions on one cluster: by admin client, by a consumer without subscription, or by a member."""
 
     def __init__(self, admin: AdminClient, consumer_properties: Mapping[str, Any]) -> None:
         self._admin = admin
@@ -175,7 +181,7 @@ def _join(consumer: Consumer, topics: list[str]) -> None:
         consumer.poll(0.1)
         if assigned:
             return
-    raise TimeoutError(f"a consumer got no partitions of {topics} within {JOIN_SECONDS} s; read the broker's log")
+    raise TimeoutError(f"a consumer got no partitions of {topics} within {JOIN_SECONDS:.0f} s; read the broker's log")
 
 
 def _offsets(plan: GroupPlan) -> list[TopicPartition]:
@@ -185,4 +191,6 @@ def _offsets(plan: GroupPlan) -> list[TopicPartition]:
 def _raise_errors(partitions: Iterable[TopicPartition]) -> None:
     for partition in partitions:
         if partition.error:
-            raise RuntimeError(f"{partition.topic}-{partition.partition} was not committed: {partition.error}")
+            raise RuntimeError(
+                f"the position on {partition.topic}-{partition.partition} was not committed: {partition.error}"
+            )

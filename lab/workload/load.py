@@ -1,4 +1,4 @@
-"""Load: producers in processes of their own, which ignore drain requests and routing and write until stopped.
+"""Run the load: producers in separate processes, which ignore drain hook and routing record until stopped.
 
 While the cluster refuses their writes, the producers try again a few times a second, so that a gap in the fence would
 be observed. Every acknowledgement is stored with its time.
@@ -29,7 +29,7 @@ STOP_SECONDS = 30.0
 
 
 class Load:
-    """Producers that write at a constant rate to topics of their own.
+    """Starts and stops producers that write at a constant rate to topics that only these producers write.
 
     Args:
         status: the lab's status document.
@@ -64,7 +64,7 @@ class Load:
         self._admin = AdminClient(dict(self._properties["admin"]))
 
     def create_topics(self) -> None:
-        """Create the load's topics; the last one has LogAppendTime."""
+        """Create the load's topics on the cluster; the last topic has LogAppendTime."""
         configs: list[dict[str, str]] = [{} for _ in self.topics]
         configs[-1] = {"message.timestamp.type": "LogAppendTime"}
         new = [
@@ -98,7 +98,7 @@ class Load:
             pipe.flush()
 
     def counts(self) -> dict[str, int]:
-        """Return how many records were `acknowledged`, `refused` and `failed` so far."""
+        """Return how many records were `acknowledged`, `refused` (by authorization) and `failed` so far."""
         totals = {"acknowledged": 0, "refused": 0, "failed": 0}
         for path in self.folder.glob("load-*.counts.json"):
             for name, count in json.loads(path.read_text(encoding="utf-8")).items():
@@ -119,7 +119,7 @@ class Load:
         return acknowledged
 
     def ends(self) -> dict[tuple[str, int], int]:
-        """Return the current log end of each partition of the load's topics."""
+        """Return the current log end of each partition of the load's topics on the cluster, by (topic, partition)."""
         spec = OffsetSpec.latest()
         requests = {TopicPartition(topic, p): spec for topic, count in self.topics.items() for p in range(count)}
         futures = self._admin.list_offsets(requests, request_timeout=30)
@@ -135,12 +135,14 @@ class Load:
                 [ConsumerGroupTopicPartitions(group, offsets)], request_timeout=30
             )[group]
             if any(place.error for place in future.result().topic_partitions):
-                raise RuntimeError(f"the positions of group {group} could not be committed on {self.cluster}")
+                raise RuntimeError(
+                    f"the positions of group {group} could not be committed on {self.cluster}; read the broker's log"
+                )
             for (topic, partition), offset in positions.items():
                 truth.place(group, topic, partition, offset)
 
     def stop(self) -> None:
-        """Stop the processes and wait for their end; their files are then complete."""
+        """Stop the processes and wait until all have ended; the files with acknowledgements are then complete."""
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
         for process in self._processes:

@@ -1,4 +1,4 @@
-"""One load process, started by `lab.workload.load`, which passes the task on standard input."""
+"""Run one load process, which `lab.workload.load` starts; its task is one line of JSON on the standard input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PADDING = b" " + b"load" * 16
 
 
 def load_value(worker: int, number: int) -> bytes:
-    """Return the value of record `number` of a process: the record's id and padding."""
+    """Return the value of record `number` of the load process `worker`: the record's id and padding."""
     return load_id(worker, number).encode() + PADDING
 
 
@@ -32,13 +32,13 @@ def load_id(worker: int, number: int) -> str:
 
 
 class Pacer:
-    """Computes how many records to send at a given rate; after a long delay, only for the last second."""
+    """Computes how many records to send at a given rate; after a delay of more than a second, those of one second."""
 
     def __init__(self) -> None:
         self._paid = time.monotonic()
 
     def due(self, rate: float) -> int:
-        """Return how many records to send now, at `rate` records per second since the last call."""
+        """Return how many records to send now, for `rate` records per second since the last call."""
         now = time.monotonic()
         self._paid = max(self._paid, now - 1.0)
         count = int((now - self._paid) * rate)
@@ -47,13 +47,13 @@ class Pacer:
 
 
 class LoadWorker:
-    """One load process: writes records, counts refusals, and stores acknowledgements."""
+    """Writes records at a constant rate, counts refusals, and stores acknowledgements in files of `task["folder"]`."""
 
     def __init__(self, task: Mapping[str, Any]) -> None:
         self._number, self._rate = task["worker"], task["rate"]
         self._topics = list(task["topics"])
         self._spread = [(topic, p) for topic in self._topics for p in range(task["topics"][topic])]
-        # Half of the processes use an idempotent producer, which gets another error from a fence.
+        # Half of the processes use an idempotent producer, to which a fence answers with another error.
         idempotent = self._number % 2 == 1
         self._config = {
             **task["properties"],
@@ -84,7 +84,7 @@ class LoadWorker:
         try:
             self._produce(producer, acks)
         except KafkaException as error:
-            # An idempotent producer cannot be used any more after a refusal: `run` makes a new one.
+            # An idempotent producer cannot be used any more after a refusal: `run` creates a new producer.
             self._count_error(error.args[0])
         producer.flush(5)
         self._keep(acks)

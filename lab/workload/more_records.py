@@ -1,4 +1,4 @@
-"""Write more records to existing topics of a workload, to each topic records of its kind."""
+"""Write more records to the topics of a workload, to each topic records of the topic's kind."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ KINDS = {shape.kind: shape for shape in SHAPES if shape.size and not shape.cut a
 
 
 def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int) -> GroundTruth:
-    """Write new records to the topics of a truth with a kind in `KINDS`; return the truth of the new records.
+    """Write new records to a workload's topics of the kinds in `KINDS`; return the ground truth of the new records.
 
     Args:
-        properties: librdkafka keys of a producer on the cluster.
-        truth: the truth that has the topics.
+        properties: librdkafka settings of a producer on the cluster.
+        truth: the workload's ground truth, which has the topics.
         cluster: alias of the cluster to write to.
         seed: seed of the records; records of two seeds have no id in common.
         count: records per partition.
@@ -44,11 +44,11 @@ def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, 
 def leave_transactions_open(
     properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int, seconds: float
 ) -> GroundTruth:
-    """Write to every transactional topic in a transaction that stays open; return the truth, with aborted records.
+    """Write to each transactional topic in a transaction that stays open; return these records as aborted ones.
 
     Args:
-        properties: librdkafka keys of a producer on the cluster.
-        truth: the truth that has the topics.
+        properties: librdkafka settings of a producer on the cluster.
+        truth: the workload's ground truth, which has the topics.
         cluster: alias of the cluster to write to.
         seed: seed of the records.
         count: records per partition.
@@ -63,7 +63,7 @@ def leave_transactions_open(
 
 
 def _portions(truth: GroundTruth, seed: int, count: int) -> Iterator[tuple[TopicTruth, list[Draft]]]:
-    """Yield, per topic with a kind in `KINDS`, a truth without records, and the drafts to write to the topic."""
+    """Yield, per topic of a kind in `KINDS`, the topic's ground truth without records, and the drafts to write."""
     for topic in truth.topics.values():
         if topic.kind in KINDS:
             shape = replace(KINDS[topic.kind], size=count, waves=1)

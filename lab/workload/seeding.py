@@ -1,4 +1,4 @@
-"""Create a workload on one cluster and return its ground truth."""
+"""Create a workload on one cluster, and wait until the other cluster has its topics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Workload:
         self.truth = GroundTruth(seed, cluster)
 
     def create(self) -> GroundTruth:
-        """Create topics, write records, wait for the log cleaner, commit the groups' positions; return the truth."""
+        """Create topics, write records, wait for the log cleaner, commit groups' positions; return the ground truth."""
         shapes = {topic_name(self._rng, shape): shape for shape in self._shapes}
         self._create_topics(shapes)
         self._write(shapes)
@@ -123,7 +123,8 @@ class Workload:
                 return spans
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"the log cleaner removed no record of {waiting} within {CLEANER_SECONDS} s; read the broker's log"
+                    f"the log cleaner removed no record of {waiting} within {CLEANER_SECONDS:.0f} s; read the broker's"
+                    " log"
                 )
             time.sleep(0.5)
 

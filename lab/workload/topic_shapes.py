@@ -45,7 +45,7 @@ COMPACTION = {
 
 
 class Draft(NamedTuple):
-    """One record that is not sent yet; with timestamp 0 the producer sets the current time."""
+    """One record that is not sent yet; timestamps are milliseconds since 1970, 0 means the time of sending."""
 
     partition: int
     key: bytes | None
@@ -66,7 +66,7 @@ class Shape:
         kind: the kind's name, which states the difficulty.
         partitions: number of partitions.
         size: records per partition at a scale of 1.0.
-        draft: generator of one partition's records: (random, topic, partition, count) -> drafts.
+        draft: function that yields one partition's records: (random, topic, partition, count) -> drafts.
         configs: topic configs.
         waves: number of portions in which the topic is written; between two portions segments can roll.
         filled: share of the partitions that get records.
@@ -186,7 +186,7 @@ SHAPES = (
 
 
 def topic_name(rng: random.Random, shape: Shape) -> str:
-    """Return a random topic name; for the dotted kind the name seems to begin with a cluster's prefix."""
+    """Return a random topic name; of the kind `dotted`, a name that seems to begin with a cluster's alias and dot."""
     word, other = rng.sample(WORDS, 2)
     suffix = f"{rng.randrange(16**4):04x}"
     if shape.kind == "dotted":

@@ -16,7 +16,7 @@ DELIVERY_SECONDS = 60.0
 
 
 class NotDelivered(RuntimeError):
-    """Some of a workload's records were not acknowledged in time."""
+    """Raised when some of a workload's records were not acknowledged in time."""
 
 
 class TopicWriter:
@@ -29,7 +29,11 @@ class TopicWriter:
         self._acknowledged = 0
 
     def write(self, portions: Iterable[list[Draft]], pause: float = 0.0) -> None:
-        """Write the portions in order, with `pause` seconds between two portions."""
+        """Write the portions in order, with `pause` seconds between two; wait until each portion is acknowledged.
+
+        Raises:
+            NotDelivered: a record was not acknowledged.
+        """
         producer = Producer(self._properties)
         for number, portion in enumerate(portions):
             time.sleep(pause if number else 0.0)
@@ -37,7 +41,7 @@ class TopicWriter:
             self._flush(producer)
 
     def write_in_transactions(self, rng: random.Random, drafts: list[Draft]) -> None:
-        """Write drafts in transactions of random sizes; about every fourth transaction is flushed and then aborted.
+        """Write drafts in transactions of random sizes; flush and then abort about every fourth transaction.
 
         The last transaction is always aborted, so that the topic ends with aborted records.
         """
@@ -93,11 +97,12 @@ class TopicWriter:
         if self._acknowledged != self._sent:
             raise NotDelivered(
                 f"{self._truth.name}: {self._sent - self._acknowledged} of {self._sent} records were not acknowledged"
+                f" within {DELIVERY_SECONDS:.0f} s; read the broker's log"
             )
 
 
 def portions_of(rng: random.Random, shape: Shape, topic: str, scale: float) -> list[list[Draft]]:
-    """Return a topic's drafts in as many portions as the shape has waves; each portion mixes all partitions."""
+    """Return a topic's drafts in at most as many portions as the shape has waves; each portion mixes all partitions."""
     count = max(1, int(shape.size * scale)) if shape.size else 0
     filled = range(int(shape.partitions * shape.filled))
     queues = [list(shape.draft(rng, topic, partition, count)) for partition in filled]
