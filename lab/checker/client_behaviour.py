@@ -41,7 +41,7 @@ def late_acknowledgements(
     """Return a finding for every record that the source acknowledged after an event, such as its proven fence.
 
     Args:
-        acknowledgements: each with the time at which its producer logged it, in milliseconds since 1970.
+        acknowledgements: each with the time at which its producer logged the answer, in milliseconds since 1970.
         fenced_at: time of the event, in milliseconds since 1970.
         event: the event's name in findings.
         grace: milliseconds by which the logged time may be later than the answer.
@@ -57,7 +57,10 @@ def late_acknowledgements(
 
 
 def beyond_cut_off(acknowledgements: Iterable[Acknowledgement], cut_off: Positions) -> list[Finding]:
-    """Return a finding for every record that the source acknowledged at or above the partition's cut-off."""
+    """Return a finding for every record that the source acknowledged at or above the partition's cut-off.
+
+    Partitions without cut-off are left out.
+    """
     return [
         Finding(
             "fence",
@@ -80,7 +83,7 @@ def absent_positions(
     local: Callable[[Place], Place] | None = None,
     before: Positions | None = None,
 ) -> list[Finding]:
-    """Return a finding for every partition with a source position, but without the target position it must have.
+    """Return a finding for every partition with a source position, but without the required target position.
 
     Args:
         group: the group's id.
@@ -129,7 +132,8 @@ def uncalled_positions(
         source: the group's committed positions on the source.
         target: the group's committed positions on the target before any consumer started on the target.
         to_mirrored: maps a source partition to its mirrored partition on the target.
-        local: maps a source partition to the target partition that clients write; None if this is the mirrored one.
+        local: maps a source partition to the target partition that clients write; None if clients write to the mirrored
+            partition.
         before: the group's positions on the target before the client move, which are allowed if unchanged.
     """
     expected, before = set(map(to_mirrored, source)), before or {}
@@ -254,7 +258,7 @@ def unread_new_records(group: str, at: Place, new: Log, consumed: Iterable[int],
         at: the target partition.
         new: (offset, digest) of records that clients wrote on the target.
         consumed: offsets that the group consumed.
-        reached: the group's position; records at or above it need not be consumed.
+        reached: the group's position; records at or above this position need not be consumed.
     """
     consumed_offsets = set(consumed)
     return [
@@ -274,7 +278,7 @@ def unlike_topics(expected: Mapping[str, int], actual: Mapping[str, int]) -> lis
 
 
 def closed_target(target: ClusterReader, topics: Collection[str], mirrored: Collection[str]) -> list[Finding]:
-    """Produce a record to each topic; return findings if a topic refuses it, or a mirrored topic accepts it.
+    """Produce a record to each topic; return findings if one of `topics` refuses, or one of `mirrored` accepts.
 
     Args:
         target: reader of the cluster that clients moved to.

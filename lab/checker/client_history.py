@@ -35,7 +35,7 @@ class ClientLogs:
     """Acknowledgements, starting positions, consumed offsets and commits, each by cluster.
 
     Args:
-        acknowledged: acknowledgements, by the alias of the cluster that gave them.
+        acknowledged: acknowledgements, by the alias of the cluster that acknowledged.
         started: a group's committed positions on a cluster when its first consumer started on that cluster, by
             (cluster, group).
         consumed: the offsets that a group consumed, in order, by (cluster, group) and partition.

@@ -80,8 +80,8 @@ def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
 def unconfirmed_records(history: Sequence[TruthRecord], target: Log) -> list[TruthRecord]:
     """Return the target's records whose acknowledgement never reached the producer, because the source was lost.
 
-    On the source these records fill gaps between acknowledged offsets. On the target they follow the copy of the record
-    before the gap; their source offset is counted from this record.
+    On the source these records fill gaps between acknowledged offsets. On the target these records follow the copy of
+    the record before the gap; their source offset is counted from this record.
     """
     digests = {record.offset: record.digest for record in history}
     offsets_by_digest: dict[int, list[int]] = defaultdict(list)
@@ -127,7 +127,13 @@ def unlisted_records(
 
 
 def wrongly_lost(known: Log, surely: set[int], rows: Sequence[LossRow]) -> list[int]:
-    """Return the source offsets that a loss row lists as certainly lost although they were certainly mirrored."""
+    """Return the source offsets that a loss row lists as certainly lost although `surely` has these offsets.
+
+    Args:
+        known: (offset, digest) of the source's records.
+        surely: source offsets of the records that were certainly mirrored.
+        rows: the partition's loss rows.
+    """
     return [offset for offset, _ in known if offset in surely and any(row.surely_lacks(offset) for row in rows)]
 
 
@@ -150,7 +156,7 @@ class StrandedComparison(NamedTuple):
 def compare_stranded(
     acknowledged: Iterable[TruthRecord], source: Log, mirrored: set[int], listed: Mapping[int, int]
 ) -> StrandedComparison:
-    """Return which stranded records a partition's list lacks, and which of its records are not stranded.
+    """Return which stranded records a partition's list lacks, and which records of the list are not stranded.
 
     Args:
         acknowledged: the partition's committed records.

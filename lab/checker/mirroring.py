@@ -23,7 +23,7 @@ class Mirroring(NamedTuple):
         copied: the first copy of each record that clients wrote on the other cluster.
         looped: extra records whose content clients wrote on this log's cluster only.
         copied_again: other extra records that follow a record of a later period.
-        late: records that are not extra, but follow a record of a later period: wrongly mirrored.
+        late: records that are not extra, but follow a record of a later period, so that a flow mirrored them wrongly.
         repeats: other extra records, as MirrorMaker 2 writes them after a kill.
         unknown: records that no client logged as written, for example because their acknowledgement was lost.
     """
@@ -48,6 +48,8 @@ def mirroring_of(
     log: Sequence[tuple[int, int]], here: str, origins: Origins, repeated: Mapping[int, int] | None = None
 ) -> Mirroring:
     """Return the offsets of a log's records by kind.
+
+    A record that clients wrote to this log, and that is neither extra nor late, has no kind.
 
     Args:
         log: (offset, digest) of the log's records, without replays of stranded records.

@@ -88,7 +88,10 @@ class UnplannedObserved:
 
     @cached_property
     def source_logs(self) -> dict[Place, list[Held]]:
-        """The returned source's logs as a read_uncommitted consumer gets them, without the checker's own records."""
+        """Records of the returned source, by source partition, as a read_uncommitted consumer gets them.
+
+        The checker's test records are left out.
+        """
         source = self._eyes(self.trip.source, self._status)
         return _without_probes(source.read(self.places, "read_uncommitted"))
 
@@ -129,7 +132,7 @@ class UnplannedObserved:
 
     @cached_property
     def history(self) -> dict[Place, list[TruthRecord]]:
-        """Every record that the source acknowledged or aborted before it was lost, in offset order."""
+        """Every record that the source acknowledged or aborted before the loss, by source partition."""
         return {place: self.before.written(place) for place in self.places}
 
     @cached_property
@@ -142,7 +145,10 @@ class UnplannedObserved:
 
     @cached_property
     def unconfirmed(self) -> dict[Place, list[TruthRecord]]:
-        """Records on the target that no producer logged as acknowledged; [] for topics without any acknowledgement."""
+        """Records on the target that no producer logged as acknowledged, by source partition.
+
+        [] for topics without any acknowledgement.
+        """
         written = {topic for (topic, _), _ in self.before.acknowledged}
         return {
             place: unconfirmed_records(self.history[place], offset_contents(self.mirrored(place)))
@@ -153,7 +159,7 @@ class UnplannedObserved:
 
     @cached_property
     def known(self) -> dict[Place, Log]:
-        """(offset, digest) of all records that were in the source's logs, from `history` and `unconfirmed`."""
+        """(offset, digest) of all records that the source had, by source partition: `history` and `unconfirmed`."""
         return {
             place: [
                 (record.offset, record.digest) for record in sorted((*self.history[place], *self.unconfirmed[place]))
@@ -163,19 +169,19 @@ class UnplannedObserved:
 
     @cached_property
     def at_most_mirrored(self) -> dict[Place, set[int]]:
-        """Source offsets of the records that may have been mirrored to the target below the boundary."""
+        """Source offsets of records that may be on the target below the boundary, by source partition."""
         return {place: mirrored_at_most(self.known[place], self._mirrored_digests(place)) for place in self.places}
 
     @cached_property
     def surely_mirrored(self) -> dict[Place, set[int]]:
-        """Source offsets of the records that were certainly mirrored to the target below the boundary."""
+        """Source offsets of records that certainly are on the target below the boundary, by source partition."""
         return {place: surely_mirrored(self.known[place], self._mirrored_digests(place)) for place in self.places}
 
     @cached_property
     def live_logs(self) -> dict[Place, list[tuple[int, int]]]:
-        """(offset, digest) of the mirrored records that a read_committed consumer would have got from the source.
+        """(offset, digest) of the records in `at_most_mirrored` that a read_committed consumer would have got.
 
-        Records that may have been mirrored are included.
+        Keys are source partitions, offsets are those on the source.
         """
         return {place: self._live_log(place) for place in self.places}
 
@@ -230,7 +236,7 @@ class UnplannedObserved:
 
     @cached_property
     def alignments(self) -> dict[Place, Alignment]:
-        """The source log (without reading the source) and the target log of every partition, paired by content."""
+        """By source partition, the source's log (without reading the source) paired with the target's by content."""
         return {place: self._align(place) for place in self.places}
 
     def there(self, place: Place) -> Place:

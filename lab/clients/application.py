@@ -61,7 +61,7 @@ class Application:
 
 
 def prefixes_of(policy: str, aliases: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return, by cluster alias, the prefixes of topics mirrored to it; empty tuples under identity naming."""
+    """Return, by cluster alias, the prefixes of topics mirrored to this cluster; empty tuples under identity naming."""
     return {
         alias: () if policy == "identity" else tuple(f"{other}." for other in aliases if other != alias)
         for alias in aliases

@@ -52,7 +52,7 @@ class Service(Supervisor):
     def redirect(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Replace the routing record atomically and return the new record, which clients follow at once.
 
-        If the record has changed, a drain ends: clients start on the record's cluster.
+        If the record has changed, clients that the drain hook had stopped start on the record's cluster.
         """
         new_route = DemoRoute.of(record)
         changed = new_route != DemoRoute.of(self.route())

@@ -28,7 +28,7 @@ LEAVE_SECONDS = 3.0
 
 
 class Supervisor:
-    """Runs the clients on the cluster that the routing record names; after a drain no client runs.
+    """Runs the clients on the cluster that the routing record names; after `drain` no client runs.
 
     Args:
         application: the configuration of the clients.

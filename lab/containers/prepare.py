@@ -70,10 +70,9 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
 
 
 def _write_databases(lab: Lab) -> None:
-    """Write the files that PostgreSQL's first start reads.
+    """Write two files that PostgreSQL's first start reads: the superuser's password, and SQL statements.
 
-    These are the superuser's password, and SQL that creates a role and a database of the same name for Airflow and for
-    the journal.
+    The statements create a role and a database of the same name for Airflow, and both for the journal.
     """
     folder, record = lab.home / "postgres", lab.load()
     if not (folder / "password").exists():

@@ -1,1 +1,1 @@
-"""The demos: each runs a real procedure on a lab of its own, with a check; only the evidence remains."""
+"""The demos: each starts a lab, runs real procedures on the lab, checks them, and removes all but the evidence."""

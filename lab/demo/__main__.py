@@ -26,7 +26,10 @@ DEMOS = {"planned": Demo, "unplanned": LostSourceDemo, "failback": FailbackDemo,
 
 
 def run_demo(choices: Choices, kind: type[Demo] = Demo) -> int:
-    """Run a demo in a temporary folder, and stop and remove its lab in any case; return the exit code."""
+    """Run a demo in a temporary folder, and stop and remove its lab in any case; return the exit code.
+
+    The code is 0 if the check passed, 1 after a failure, 2 if the check did not detect the tampering, 130 after Ctrl-C.
+    """
     console = make_console()
     state = Path(tempfile.mkdtemp(prefix="switchback-demo-"))
     guard, demo = Guard(state), kind(choices, state, console)
@@ -54,7 +57,10 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Read the environment and run the demo; invalid values are refused before anything starts."""
+    """Run the demo that `arguments` name (default: `planned`); return the exit code.
+
+    The code is 2, and nothing is started, for an invalid argument or environment variable.
+    """
     name = arguments[0] if arguments else "planned"
     try:
         if name not in DEMOS or len(arguments) > 1:

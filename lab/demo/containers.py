@@ -1,4 +1,4 @@
-"""The demo on containers: planned failover, failback, kill of a site's containers, unplanned failover, failback."""
+"""The demo on containers: planned failover, failback, kill -9 of primary, unplanned failover, failback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOAD = f"Load of {RATE:,} records/s"
 
 
 class ContainersDemo(FailbackDemo):
-    """Four procedures on the stack of docker-compose.yaml, with a check after each."""
+    """Runs four procedures on the stack of docker-compose.yaml, with a check after each procedure."""
 
     kind = "failover and failback in containers"
     trips = ContainerRoundTrips
@@ -31,7 +31,7 @@ class ContainersDemo(FailbackDemo):
     )
 
     def run(self) -> int:
-        """Run all stages; return the exit code. After a failure every service's log is saved."""
+        """Run all stages; return the exit code: 0 if every check passed. Otherwise every service's log is saved."""
         stack = Stack.in_folder(self._state)
         stack.require_docker()
         code = 1

@@ -30,14 +30,19 @@ RUN_SECONDS = 900
 
 @dataclass(frozen=True)
 class Choices:
-    """Options from the environment: `tamper` (name or ""), and `ask` (wait for a person at the gates)."""
+    """Options of a demo, from environment variables.
+
+    Args:
+        tamper: what to falsify on the target before the check: `position`, `record`, or "" for nothing.
+        ask: each gate waits for a person; otherwise the user `approver` answers each gate.
+    """
 
     tamper: str
     ask: bool
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Choices:
-        """Return the options in the variables TAMPER and APPROVE.
+        """Return the options in the environment variables TAMPER and APPROVE.
 
         Raises:
             ValueError: a value is unknown; the text names variable, value and allowed values.
@@ -51,7 +56,7 @@ class Choices:
 
 
 class Demo:
-    """One demo of a planned failover on a lab of its own.
+    """Runs the demo of a planned failover, on a new lab.
 
     Attributes:
         kind: the procedure's name in the output.
@@ -68,7 +73,10 @@ class Demo:
         self._rehearsal: Any = None
 
     def run(self) -> int:
-        """Run all stages; return the exit code."""
+        """Run all stages; return the exit code.
+
+        0: the check passed; 1: the procedure or the check failed; 2: the check did not detect the tampering.
+        """
         self._stages.begin("Lab: two Kafka clusters, MirrorMaker 2 and Airflow")
         status = up(self._state)
         rehearsal = self._rehearsal = self.rehearsal(self._state, self._state / "rehearsal")
@@ -85,14 +93,14 @@ class Demo:
         return self._check(code)
 
     def rehearsal(self, state: Path, folder: Path) -> Rehearsal:
-        """Return the rehearsal that the demo runs."""
+        """Return the rehearsal of a planned failover that the demo runs, not started yet."""
         return Rehearsal(state, folder, SEED, scale=SCALE, groups=GROUPS)
 
     def before_failover(self) -> None:
-        """Run the stages between the workload and the failover; a planned failover has none."""
+        """Run the stages between workload and failover; this demo has no such stages, a subclass can have some."""
 
     def tables(self, evidence: Mapping[str, Any], verdict: CheckResult) -> list[Table]:
-        """Return the tables of the evidence and of the check."""
+        """Return the tables to print of the evidence and of the check's result."""
         return [*evidence_tables(evidence), verdict_table(verdict)]
 
     def stop(self) -> None:
@@ -137,14 +145,14 @@ class Demo:
             self._stages.say(line)
         self._stages.say(f"evidence: {evidence_copy}")
         if self._choices.tamper and verdict.passed:
-            self._stages.say("FAILED: the check did not find the tampering")
+            self._stages.say("FAILED: the check did not detect the tampering")
             return 2
         self._stages.say(f"PASSED: {self.passed}" if verdict.passed else "FAILED: see the findings above")
         return 0 if verdict.passed else 1
 
 
 def keep_evidence(folder: Path) -> Path:
-    """Copy a procedure's evidence to ./evidence; return the copy's folder."""
+    """Copy a procedure's evidence folder into the folder `evidence` of the checkout; return the copy's path."""
     copy = EVIDENCE / folder.name
     shutil.copytree(folder, copy, dirs_exist_ok=True)
     return copy

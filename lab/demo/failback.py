@@ -22,7 +22,7 @@ MORE = 25
 
 
 class FailbackDemo(Demo):
-    """One demo of an unplanned failover and the following failback, on a lab of its own."""
+    """Runs the demo of an unplanned failover and the following failback, on a new lab."""
 
     kind = "failback"
     trips: type[RoundTrips] = RoundTrips
@@ -31,7 +31,7 @@ class FailbackDemo(Demo):
     )
 
     def run(self) -> int:
-        """Run all stages; return the exit code."""
+        """Run all stages; return the exit code: 0 if both checks passed, 1 or 2 otherwise."""
         self._stages.begin("Lab: two Kafka clusters, MirrorMaker 2 and Airflow")
         status = up(self._state)
         rehearsal = self._rehearsal = self.rehearsal(self._state, self._state / "rehearsal")
@@ -57,7 +57,7 @@ class FailbackDemo(Demo):
         )
 
     def rehearsal(self, state: Path, folder: Path) -> RoundTrips:
-        """Return the rehearsal that the demo runs."""
+        """Return the rehearsal of round trips that the demo runs, not started yet."""
         rehearsal = self.trips(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
         rehearsal.approver, rehearsal.seconds = (None, PERSON_SECONDS) if self._choices.ask else (APPROVER, RUN_SECONDS)
         return rehearsal
@@ -65,7 +65,7 @@ class FailbackDemo(Demo):
     def _run_move(
         self, status: Mapping[str, Any], dag_id: str, move: Callable[[], CheckResult]
     ) -> tuple[CheckResult, dict[str, Any], Path]:
-        """Run one client move; return its check, its evidence and the folder of the copied evidence."""
+        """Run one client move; return the check's result, the evidence document, and the copied evidence's folder."""
         with GateWatcher(status["airflow"], dag_id, self._console, self._choices.ask):
             verdict = move()
         folder, evidence = self._rehearsal.evidence()
@@ -79,6 +79,6 @@ class FailbackDemo(Demo):
         self._stages.say(f"evidence: {evidence_copy}")
 
     def _meddle(self, _: Trip) -> None:
-        """Falsify the target if TAMPER is set."""
+        """Falsify a position or a record on the target if TAMPER is set."""
         if self._choices.tamper:
             self._tamper()

@@ -1,4 +1,4 @@
-"""Stop and remove a demo's lab if the demo was killed before it did so itself."""
+"""Stop and remove a demo's lab if the demo's process was killed before the demo removed the lab."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DONE = b"done\n"
 
 
 class Guard:
-    """A process in a separate session that watches the demo's process and removes the lab if the demo is killed."""
+    """Starts a process that waits for the end of the demo's process, and removes the lab if the demo was killed."""
 
     def __init__(self, state: Path) -> None:
         argv = [sys.executable, "-m", "lab.demo.guard", str(state)]
@@ -26,12 +26,12 @@ class Guard:
         )
 
     def dismiss(self) -> None:
-        """End the guard, because the lab has been stopped and removed; wait for the guard's end."""
+        """End the guard's process, because the lab has been removed, and wait until the process has ended."""
         self._process.communicate(DONE)
 
 
 def take_down(state: Path) -> None:
-    """Stop a folder's lab or stack of containers, and remove the folder."""
+    """Stop a folder's lab, or its stack of containers with their volumes, and remove the folder."""
     if stack := Stack.of(state):
         stack.down()
     down(state)

@@ -18,7 +18,7 @@ AFTER = 5.0
 
 
 class LostSourceDemo(Demo):
-    """One demo of an unplanned failover on a lab of its own."""
+    """Runs the demo of an unplanned failover, on a new lab."""
 
     kind = "unplanned failover"
     passed = (
@@ -26,11 +26,11 @@ class LostSourceDemo(Demo):
     )
 
     def rehearsal(self, state: Path, folder: Path) -> LostSourceRehearsal:
-        """Return the rehearsal that the demo runs."""
+        """Return the rehearsal of an unplanned failover that the demo runs, not started yet."""
         return LostSourceRehearsal(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
 
     def before_failover(self) -> None:
-        """Put the source under load, wait for recorder samples, and kill the source."""
+        """Put the source under load, wait for samples of the flight recorder, and kill the source."""
         self._stages.begin(
             f"Load of {RATE:,} records/s; then kill -9 of the source's broker and of the Connect worker beside it"
         )
@@ -41,5 +41,5 @@ class LostSourceDemo(Demo):
         )
 
     def tables(self, evidence: Mapping[str, Any], verdict: CheckResult) -> list[Table]:
-        """Return the tables of evidence and check, starting with the approved loss and re-reads."""
+        """Return the tables to print of evidence and check, starting with the evidence's loss rows and re-reads."""
         return [loss_table(evidence), rereads_table(evidence), *super().tables(evidence, verdict)]

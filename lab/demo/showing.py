@@ -33,7 +33,7 @@ def make_console() -> Console:
 
 
 class Stages:
-    """Prints stages and lines, with the seconds since the start."""
+    """Prints the demo's stages, each with the seconds since the start of the demo, and lines."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -51,7 +51,7 @@ class Stages:
 
 
 class GateWatcher:
-    """Prints every new gate's text and, if a person must answer, how to answer the gate."""
+    """Prints, while its block runs, the text of each new gate of a DAG and, with `ask`, how to answer the gate."""
 
     def __init__(self, airflow: Mapping[str, Any], dag_id: str, console: Console, ask: bool) -> None:
         self._airflow, self._console, self._ask = airflow, console, ask
@@ -71,7 +71,7 @@ class GateWatcher:
 
     @property
     def shown(self) -> int:
-        """Number of shown gates."""
+        """Number of gates printed so far."""
         return len(self._shown_gates)
 
     def _watch(self) -> None:
@@ -120,7 +120,7 @@ def how_to_answer(airflow: Mapping[str, Any], task: Mapping[str, Any]) -> str:
 
 
 def evidence_tables(evidence: Mapping[str, Any]) -> list[Table]:
-    """Return tables of positions by class and of time by step."""
+    """Return two tables of an evidence document: positions by translation class, and seconds by step."""
     classes = _table("Positions by translation class", ["class", "positions"])
     for name, count in evidence.get("classes", {}).items():
         classes.add_row(name, str(count))
@@ -138,7 +138,7 @@ def evidence_tables(evidence: Mapping[str, Any]) -> list[Table]:
 
 
 def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
-    """Return a table of the evidence's loss rows by partition, with the approved totals."""
+    """Return a table of the evidence's loss rows by partition (at most `limit`), with the approved totals."""
     inventory = (evidence.get("plan") or {}).get("inventory", {})
     table = _table("Loss, by source offsets", ["partition", "lost from", "certainly up to", "possibly up to"])
     rows = sorted(
@@ -162,7 +162,10 @@ def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
 
 
 def rereads_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
-    """Return a table of re-reads by group: the product's bound, and by MirrorMaker 2's checkpoints."""
+    """Return a table of re-reads by group (at most `limit` groups): Switchback's bound, and MirrorMaker 2's count.
+
+    MirrorMaker 2's count is of a group that starts from its checkpoints.
+    """
     figures: dict[str, Any] = next(
         (step.get("figures", {}) for step in evidence.get("steps", []) if step.get("id") == "translate_offsets"), {}
     )
@@ -186,7 +189,7 @@ def _offset(value: float | None, otherwise: str) -> str:
 
 
 def verdict_table(verdict: CheckResult) -> Table:
-    """Return the checker's figures as a table."""
+    """Return a table of a check's figures and of its number of findings."""
     table = _table("What the check observed on the clusters", ["figure", "count"])
     for name, count in verdict.figures.items():
         table.add_row(name.replace("_", " "), f"{count:,}")

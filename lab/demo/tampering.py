@@ -24,10 +24,10 @@ class Tampering:
         self._admin = AdminClient(dict(status["clusters"][rehearsal.target]["client_properties"]["admin"]))
 
     def move_position(self) -> str:
-        """Move one group's position past its next record; return a description.
+        """Move one group's position on the target past the group's next record; return a description.
 
         Raises:
-            LookupError: no group has unread records.
+            LookupError: no group without consumers has unread records.
         """
         for group, place, position in self._idle_positions():
             log = self._log(place)
@@ -40,7 +40,7 @@ class Tampering:
         raise LookupError("no group without consumers has unread records on the target")
 
     def withhold_record(self) -> str:
-        """Delete the first record of one partition from the target; return a description.
+        """Delete the first record of a partition of a plain topic from the target; return a description.
 
         Raises:
             LookupError: no plain topic has records on the target.

@@ -40,7 +40,7 @@ def _database_is_busy(error: BaseException) -> bool:
 
 
 class AirflowClient:
-    """Sends requests as one user; after an answer 401 it logs in and repeats the request once."""
+    """Sends requests as one user; after an answer 401 the client logs in and repeats the request once."""
 
     def __init__(self, url: str, user: str, password: str) -> None:
         """Store address and login; nothing is sent before the first request."""
@@ -107,7 +107,7 @@ class AirflowClient:
             run_id: the run's id.
             task: the gate's task instance, as in `open_gates`.
             option: one of the gate's options.
-            values: values by name of the form's field.
+            values: values of the gate's form, by field.
         """
         index = task["map_index"] if task.get("map_index") is not None else -1
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task['task_id'])}/{index}/hitlDetails"

@@ -55,7 +55,7 @@ def components_live(lab: Lab) -> None:
 
 
 def wait_for_airflow(lab: Lab, progress: ProgressLines, alive: Callable[[], None]) -> None:
-    """Wait until all components are healthy, every DAG file is parsed, and a task has run.
+    """Wait until all Airflow components are healthy, every DAG file is parsed, and a task has run.
 
     Args:
         lab: the lab; a marker file in its folder states that the warm-up task has run.

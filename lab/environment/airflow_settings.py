@@ -1,4 +1,4 @@
-"""The lab's Airflow settings and connections as environment variables; no database or command line has them."""
+"""The lab's Airflow settings and connections as environment variables, not in a database or command line."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
 
 
 def passwords_path(lab: Lab) -> Path:
-    """Return the path of the simple auth manager's password file."""
+    """Return the path of the password file of Airflow's simple auth manager."""
     return lab.airflow_home / "passwords.json"
 
 
 def database_path(lab: Lab) -> Path:
-    """Return the path of Airflow's SQLite database."""
+    """Return the path of Airflow's SQLite database, which a lab with PostgreSQL does not have."""
     return lab.airflow_home / "airflow.db"
 
 

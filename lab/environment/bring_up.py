@@ -48,13 +48,13 @@ def up(
     Args:
         state: the lab's folder; it may exist and contain other files.
         airflow: start Airflow, too; False does not stop an Airflow that runs.
-        policy: naming, ``identity`` or ``default``; None: as in the existing lab, ``identity`` for a new one.
+        policy: naming, ``identity`` or ``default``; None: as in the existing lab, ``identity`` for a new lab.
         isolation: isolation level with which MirrorMaker 2 reads; None: as in the existing lab, ``read_uncommitted``
-            for a new one.
+            for a new lab.
         spark_workers: number of workers of a standalone Spark cluster; 0: Spark runs inside the task; None: as in the
-            existing lab, 0 for a new one.
+            existing lab, 0 for a new lab.
         dedicated: run MirrorMaker 2 for primary->standby in dedicated mode, without a Connect worker on the standby;
-            None: as in the existing lab, False for a new one.
+            None: as in the existing lab, False for a new lab.
         progress: prints progress lines; None: to the standard output.
 
     Raises:

@@ -65,7 +65,7 @@ def worker_command(lab: Lab, alias: str) -> list[str]:
 def create_flow(lab: Lab, worker: str) -> None:
     """Create the connectors of the flow to a worker's cluster: RUNNING on the standby, STOPPED on the primary.
 
-    The heartbeat connector always runs. It writes to the cluster beside its worker; mirrored heartbeats on the other
+    The heartbeat connector always runs and writes to the cluster beside its worker; mirrored heartbeats on the other
     cluster show that the worker runs.
     """
     source, target = FLOWS[worker]

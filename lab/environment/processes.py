@@ -50,8 +50,8 @@ class ProcessTable:
     def start(self, name: str, argv: list[str], env: dict[str, str], cwd: Path) -> None:
         """Start a process in a session of its own; its output is appended to ``<name>.out``.
 
-        If an earlier process of this name has ended, what is left of its session is killed first: the lab stores one
-        session id for a name, and this start overwrites that id.
+        If an earlier process of this name has ended, the rest of that process's session is killed first, because the
+        lab stores one session id for a name, and this start overwrites that id.
         """
         self._kill_session_of_dead(name)
         for folder in (self._folder, self._logs):
@@ -102,7 +102,7 @@ class ProcessTable:
         return "\n".join(line for text in texts for line in text.splitlines()[-TAIL_LINES:])
 
     def members(self) -> dict[int, Sighting]:
-        """Return, by pid, all running processes that this lab started, and their descendants."""
+        """Return, by pid, the processes that this lab started and their descendants, as far as these are running."""
         records = [record for record in self._records() if record.boot == boot_id()]
         own_user = os.getuid()
         return {

@@ -157,7 +157,7 @@ class GroundTruth:
             self.place(group, topic, partition, offset)
 
     def save(self, path: Path) -> None:
-        """Write this ground truth as JSON to a temporary file and rename the file, so that no reader gets half of it."""
+        """Write this ground truth as JSON to a temporary file and rename this file to `path`."""
         document = {"seed": self.seed, "cluster": self.cluster, "positions": self.positions, "notes": self.notes}
         document["topics"] = [vars(topic) for topic in self.topics.values()]
         aside = path.with_name(path.name + ".part")

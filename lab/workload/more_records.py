@@ -44,7 +44,7 @@ def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, 
 def leave_transactions_open(
     properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int, seconds: float
 ) -> GroundTruth:
-    """Write to each transactional topic in a transaction that stays open; return these records as aborted ones.
+    """Write to each transactional topic in a transaction that stays open; return the ground truth: aborted records.
 
     Args:
         properties: librdkafka settings of a producer on the cluster.

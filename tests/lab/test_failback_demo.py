@@ -92,4 +92,4 @@ def test_tampering_must_be_noticed(run: Callable[..., Any], back: CheckResult, c
     """It is done after the way back, and the demo fails either way; unnoticed it says so."""
     found, shown, told = run(CheckResult(), back, "record")
     assert (found, told.done) == (code, ["leave", "come_back", "meddled"])
-    assert ("did not find the tampering" in shown) == (code == 2)
+    assert ("did not detect the tampering" in shown) == (code == 2)

@@ -46,7 +46,7 @@ class Trip:
         mirrored_until: for an unplanned failover, the target's log ends once all that MirrorMaker 2 had fetched from
             the lost source was written; else empty.
         died_at: time by which the source had stopped, in milliseconds since 1970; None if the source was not lost.
-        crashed: MirrorMaker 2 was killed after the previous client move: the logs may have repeats.
+        crashed: MirrorMaker 2 was killed after the previous client move, so that the logs may have repeats.
         flows_on: after the client move a flow from target to source mirrors the records that clients write on the
             target.
         mode: of a failback, `append` or `recreate`.
@@ -55,8 +55,8 @@ class Trip:
         starter: user who started the run.
         recorded: a flight recorder was running, so that its archive must have every position committed well before the
             source was lost.
-        mirrored_in_interval: by target partition, the most records that were mirrored to it in any one sampling
-            interval; None if these records were not counted.
+        mirrored_in_interval: by target partition, the most records that were mirrored in any one sampling interval;
+            None if these records were not counted.
     """
 
     number: int
@@ -239,7 +239,7 @@ class RoundTripObserved:
         }
 
     def alignment(self, log: Log) -> Alignment:
-        """Return a source log paired with its target log by content (cached), both without stranded records."""
+        """Return the pairing of a source log with its target log by content (cached), without stranded records."""
         if log not in self._alignments:
             self._alignments[log] = self._align(log)
         return self._alignments[log]
