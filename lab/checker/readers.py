@@ -151,7 +151,9 @@ class ClusterReader:
                 elif message.error().code() == KafkaError._PARTITION_EOF:
                     open_logs.discard((message.topic(), message.partition()))
                 elif not message.error().retriable() and message.topic():
-                    raise NothingRead(f"{self.alias}: {message.topic()}-{message.partition()}: {message.error()}")
+                    raise NothingRead(
+                        f"{message.topic()}-{message.partition()} of {self.alias} could not be read: {message.error()}"
+                    )
 
 
 def _to_record(message: Any, keyed: bool) -> Held:

@@ -168,7 +168,7 @@ class UnplannedCheck:
             positions_unknown=len(unknown),
             positions_refused=len(refused & set(stands)),
         )
-        # A refused position is absent on the mirrored topic only: on the topic that clients write it must still be 0.
+        # A refused position is absent on the mirrored topic only; on the topic that clients write the group has 0.
         started_at_0 = {place for place in refused if names[1] and place in stands and on_target.get(place) == 0}
         other_positions = {place: offset for place, offset in on_target.items() if place not in started_at_0}
         self.verdict.add(uncalled_positions(group, expected, other_positions, *names))

@@ -63,7 +63,7 @@ class Supervisor:
     def drain(self, procedure_id: str) -> dict[str, Any]:
         """Ask every client to stop, and start no client until this procedure resumes; return the state at once."""
         with self._lock:
-            # Only the procedure that drained first may resume the clients, so a second procedure's id is not stored.
+            # Only the procedure that drained first can resume the clients, so a second procedure's id is not stored.
             if self._drained_for is None:
                 self.stay_stopped(procedure_id)
             self._ask_to_stop()

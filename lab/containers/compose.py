@@ -119,7 +119,7 @@ class Stack:
         """Start a killed service, and wait until it is healthy."""
         self._compose("up", "--wait", "--no-deps", "--no-recreate", "--no-build", service, seconds=READY_SECONDS)
         if (state := self.states()[service]) != "healthy":
-            raise LabError(f"{service} was started again and is {state}, not healthy; read its logs")
+            raise LabError(f"{service} was started again and is {state}, not healthy; read the logs of {service}")
 
     def read_file(self, service: str, inside: Path) -> str:
         """Return the text of a file of a running container."""

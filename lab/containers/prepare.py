@@ -44,7 +44,7 @@ def prepare_folders(lab: Lab, settings: Mapping[str, str]) -> None:
     write_topology(lab)
     for folder in (lab.evidence, lab.archive, lab.airflow_home, lab.logs):
         folder.mkdir(parents=True, exist_ok=True)
-    # If this file did not exist, all components would write it at the same time.
+    # If this file did not exist, all of Airflow's components would write this file at the same time.
     (lab.airflow_home / "airflow.cfg").touch()
     write_passwords(lab)
     write_environment(lab)
@@ -63,7 +63,8 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
     if (record.policy, record.isolation) != (naming, isolation):
         raise LabError(
             f"the volumes contain clusters with {record.policy} naming and {record.isolation}, not {naming} and"
-            f" {isolation}; use these settings, or remove the volumes with: docker compose down -v"
+            f" {isolation}; use the settings of the volumes, or remove the volumes, and with them all records, with:"
+            " docker compose down -v"
         )
     record.airflow, record.published = True, published_ports(settings)
     lab.save(record)

@@ -37,7 +37,7 @@ class Tampering:
                 request = ConsumerGroupTopicPartitions(group, [new_position])
                 self._await_all(self._admin.alter_consumer_group_offsets([request], request_timeout=REQUEST_SECONDS))
                 return f"group {group} was moved on {place[0]}-{place[1]} from {position} to {next_offset + 1}"
-        raise LookupError("no group without consumers has unread records on the target")
+        raise LookupError("nothing was changed: no group without consumers has unread records on the target")
 
     def withhold_record(self) -> str:
         """Delete the first record of a partition of a plain topic from the target; return a description.
@@ -54,7 +54,7 @@ class Tampering:
                     )
                 )
                 return f"record {record_id} was removed from {place[0]}-{place[1]}, offset {log[0].offset}"
-        raise LookupError("no plain topic has records on the target")
+        raise LookupError("nothing was changed: no plain topic has records on the target")
 
     def _idle_positions(self) -> Iterator[tuple[str, Place, int]]:
         for group, positions in self._reader.positions(self._rehearsal.idle_groups).items():

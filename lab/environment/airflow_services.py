@@ -39,7 +39,7 @@ def start_airflow(lab: Lab, progress: ProgressLines) -> None:
     lab.airflow_home.mkdir(parents=True, exist_ok=True)
     if not passwords_path(lab).exists():
         write_passwords(lab)
-    # If airflow.cfg did not exist, all four components would write it at the same time.
+    # If airflow.cfg did not exist, all four components would write this file at the same time.
     (lab.airflow_home / "airflow.cfg").touch()
     if not database_path(lab).exists():
         _copy_database(_migrated_template(progress), database_path(lab))

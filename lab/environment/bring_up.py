@@ -112,7 +112,7 @@ def _open(
         if requested is not None and requested != present:
             raise LabError(
                 f"the lab under {lab.root} has {present} {option}, not {requested};"
-                f" first stop the lab with: python -m lab down --state {lab.root}"
+                f" first stop and remove the lab with: python -m lab down --state {lab.root}"
             )
     if airflow and not record.airflow:
         record.airflow = True

@@ -119,7 +119,7 @@ def _listeners(addresses: dict[str, str]) -> str:
 _AUTHORIZATION = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "false",
-    # On the controller listener (PLAINTEXT) the node is ANONYMOUS: without this it could not talk to itself.
+    # On the controller listener (PLAINTEXT) the node is ANONYMOUS, and must be a super user to send itself requests.
     "super.users": "User:admin;User:ANONYMOUS",
 }
 

@@ -63,5 +63,5 @@ def wait_until(
             last = f"{type(error).__name__}: {error}"
         still_possible()
         if time.monotonic() > deadline:
-            raise LabError(f"waited {seconds:.0f} s for {what}, last state: {last}")
+            raise LabError(f"waited {seconds:.0f} s for {what}; the last answer was: {last}")
         time.sleep(pause)

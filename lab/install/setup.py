@@ -43,7 +43,8 @@ def main() -> int:
     """
     if sys.version_info < OLDEST_PYTHON:
         raise SystemExit(
-            f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]}"
+            f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]};"
+            " install a newer Python, and run: make setup PYTHON=<its path>"
         )
     if sys.argv[1:] == ["postgresql"]:
         ensure_postgresql()

@@ -139,8 +139,8 @@ class Rehearsal:
         self._application.start(self._client_topics, self._client_groups)
         if not self._clients_work(self.source):
             raise TimeoutError(
-                f"the demo clients did not all write and read on {self.source} within {CLIENT_SECONDS:.0f} s; read"
-                f" {self.folder / 'clients.log'}"
+                f"the demo clients did not all write and read on {self.source} within {CLIENT_SECONDS:.0f} s; read the"
+                f" clients' errors in {self.folder / 'clients.log'}"
             )
 
     def start_load(self, seconds: float = 5.0) -> None:
@@ -160,7 +160,7 @@ class Rehearsal:
         self.start_again(f"connect-{self.target}")
         mirrored = self.mirrored_counter()
         before = mirrored()
-        # Connect may still report the states from before the kill: only newly mirrored records prove that it runs.
+        # Connect may still report states from before the kill: only new mirrored records prove that the worker runs.
         if not wait_for(lambda: mirrored() > before, RESTART_SECONDS):
             raise TimeoutError(
                 f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart; read the log of"
@@ -175,7 +175,10 @@ class Rehearsal:
                 os.kill(pid, signal.SIGKILL)
         # While the killed process still exists, `start_again` would regard it as running and start no new process.
         if not wait_for(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
-            raise TimeoutError(f"{' or '.join(names)} still runs {RESTART_SECONDS:.0f} s after kill -9")
+            raise TimeoutError(
+                f"{' or '.join(names)} still runs {RESTART_SECONDS:.0f} s after kill -9; read the state of the process"
+                " with ps: a process in state D waits for a disk"
+            )
 
     def start_again(self, name: str) -> None:
         """Start a killed broker or Connect worker (`broker-ALIAS`, `connect-ALIAS`), and wait until it answers."""
@@ -289,7 +292,9 @@ class Rehearsal:
         folder = self.lab.collected(self.lab.evidence)
         files = sorted(folder.glob("*/evidence.json"), key=lambda path: path.stat().st_mtime)
         if not files:
-            raise FileNotFoundError(f"no evidence.json under {folder}")
+            raise FileNotFoundError(
+                f"no evidence.json under {folder}; read in Airflow the log of the task that failed first"
+            )
         return files[-1].parent, json.loads(files[-1].read_text(encoding="utf-8"))
 
     def check(self, evidence: Mapping[str, Any], approver: str | None) -> CheckResult:

@@ -150,7 +150,7 @@ def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str
     try:
         document = json.loads(evidence.read_text())
     except ValueError as error:
-        raise LabError(f"{evidence} is not JSON: {error}") from None
+        raise LabError(f"{evidence} is not JSON: {error}; read the log of the run's last task in Airflow") from None
     failing: dict[str, Any] = next((step for step in document.get("steps", []) if step.get("state") == "failed"), {})
     outcome = document.get("outcome") or "failed"
     if outcome == "completed" and run_state != "success":

@@ -15,7 +15,7 @@ from lab.workload.topic_shapes import WORDS
 LAGS: dict[str, int] = {"lag0": 0, "lag1": 1, "lag10": 10, "lag1000": 1000}
 FOREIGN = ("группа", "注文", "läufer ☕", "مجموعة", "grupo ñandú", "κατανάλωση")
 #: Group names that break careless templates, web pages, spreadsheets, paths, shells, options and text with writing
-#: directions. None has a line feed: MirrorMaker 2's `.*` does not match it, so such a group would be in no flow.
+#: directions. No name has a line feed, which MirrorMaker 2's `.*` does not match: such a group would be in no flow.
 HOSTILE = (
     "{{ 7*7 }}{% raw %}",
     "<script>alert(1)</script>",

@@ -152,7 +152,7 @@ def test_a_lab_keeps_its_policy(lab: Lab) -> None:
     policy = lab.load().policy
     _open(lab, None, None, airflow=False)
     other = {"identity": "default", "default": "identity"}[policy]
-    with pytest.raises(LabError, match="first stop the lab with: python -m lab down"):
+    with pytest.raises(LabError, match="first stop and remove the lab with: python -m lab down"):
         _open(lab, other, None, airflow=False)
 
 
@@ -226,5 +226,5 @@ def test_the_product_takes_the_topology(lab: Lab) -> None:
 def test_a_lab_keeps_its_mode(lab: Lab) -> None:
     """A worker beside the standby would copy every record a second time."""
     _open(lab, None, None, airflow=False)
-    with pytest.raises(LabError, match="dedicated mode.*first stop the lab with: python -m lab down"):
+    with pytest.raises(LabError, match="dedicated mode.*first stop and remove the lab with: python -m lab down"):
         _open(lab, None, None, airflow=False, dedicated=not lab.load().dedicated)

@@ -69,7 +69,7 @@ class PositionChecks(TripChecks):
         }
         local = None if self.names.policy == "identity" else self._local_place
         naming_and_before = (self._mirrored_place, local, self.trip.before.get(group))
-        # A refused position is absent on the mirrored topic only: on the topic that clients write it must still be 0.
+        # A refused position is absent on the mirrored topic only; on the topic that clients write the group has 0.
         with_absent = found_positions | {self._mirrored_place(place): 0 for place in may_be_absent}
         self.verdict.add(
             absent_positions(group, source_positions, with_absent, *naming_and_before)
