@@ -27,7 +27,7 @@ Place = tuple[str, int]
 
 
 class NothingRead(RuntimeError):
-    """A log could not be read to its end, or groups could not be listed."""
+    """Raised when a log could not be read to its end, or groups could not be listed."""
 
 
 class ClusterReader:

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class RequestRefused(LabError):
-    """Airflow answered a request with an error; ``status`` is the HTTP status."""
+    """Raised when Airflow answered a request with an error; ``status`` is the HTTP status."""
 
     def __init__(self, text: str, status: int) -> None:
         """Store the error's text and the HTTP status; callers handle some statuses, such as 409, themselves."""

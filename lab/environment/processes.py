@@ -41,14 +41,14 @@ class Started:
 
 
 class ProcessTable:
-    """The processes of one lab, by name."""
+    """Starts, finds and stops the processes of one lab, by name."""
 
     def __init__(self, folder: Path, logs: Path, marker: str) -> None:
         """Use ``folder`` for records and ``logs`` for outputs; ``marker`` goes into each process's environment."""
         self._folder, self._logs, self._marker = folder, logs, marker
 
     def start(self, name: str, argv: list[str], env: dict[str, str], cwd: Path) -> None:
-        """Start a process in a session of its own; its output is appended to ``<name>.out``.
+        """Start a process in a new session; append the process's output to ``<name>.out`` in the folder of logs.
 
         If an earlier process of this name has ended, the rest of that process's session is killed first, because the
         lab stores one session id for a name, and this start overwrites that id.

@@ -91,7 +91,7 @@ class Lab:
         return self.record_path.exists()
 
     def load(self) -> LabRecord:
-        """Read the lab's record.
+        """Return the lab's record (settings and secrets), as stored in the lab's folder.
 
         Raises:
             LabError: the folder has no lab.
@@ -104,7 +104,7 @@ class Lab:
             ) from None
 
     def save(self, record: LabRecord) -> None:
-        """Write the lab's record (mode 0600) to a temporary file and rename it."""
+        """Replace the lab's stored record by `record`, atomically, in a file of mode 0600."""
         write_private(self.record_path, json.dumps(asdict(record), indent=2))
 
     def once(self, step: str, act: Callable[[], object]) -> None:

@@ -74,7 +74,10 @@ def _flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
 
 
 def _dedicated_flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
-    """Return a flow in dedicated mode, with MirrorMaker 2's settings because no REST API returns them."""
+    """Return the topology's settings of a flow in dedicated mode.
+
+    The settings include MirrorMaker 2's, because in dedicated mode no REST API returns MirrorMaker 2's settings.
+    """
     return {
         "source": source,
         "target": target,

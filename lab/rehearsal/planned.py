@@ -45,7 +45,7 @@ class Rehearsal:
         dag_id: the procedure that `run` runs.
         source: alias of the cluster that clients leave.
         target: alias of the cluster that clients move to.
-        crashed: MirrorMaker 2 or the target's broker was killed: the target may have repeats.
+        crashed: MirrorMaker 2 or the target's broker was killed, so that the target may have repeats.
 
     Args:
         state: folder of a lab that is up.
@@ -106,7 +106,7 @@ class Rehearsal:
     def seed_topics(self) -> GroundTruth:
         """Create topics, records and groups on the source; return the ground truth of all these.
 
-        Return when the target has all mirrored topics and the source connector runs without break.
+        Return when the target has all mirrored topics and the source connector, if in a Connect worker, runs steadily.
         """
         if self.load:
             self.load.create_topics()
@@ -258,7 +258,7 @@ class Rehearsal:
 
         Args:
             approver: user who answers the gates.
-            params: as in `run`.
+            params: further params of the run.
         """
         code = self.run(approver, f"rehearsal of seed {self.seed}", **params)
         unsettled = self.settle() if code == 0 else []

@@ -82,8 +82,8 @@ class Returning:
         mode: `append` or `recreate`.
         stranded: decision on stranded records, by topic or expression; None: the run gets no such param.
         more: number of records written, before the failback, to each partition on the clients' cluster.
-        born: before the failback, clients create a topic with groups on it.
-        crashed: MirrorMaker 2 was killed after clients left: the logs may have repeats.
+        born: before the failback, create a topic with records and groups on the clients' cluster.
+        crashed: MirrorMaker 2 was killed after clients left, so that the logs may have repeats.
     """
 
     mode: str = "append"
@@ -103,7 +103,7 @@ class RoundTrips(LostSourceRehearsal):
     """Creates a workload, moves its clients between `source`, their present cluster, and `target`, and checks this.
 
     Attributes:
-        ledger: all records that clients wrote, and the results of the checks of earlier client moves.
+        ledger: the checker's ledger: all records that clients wrote, and what checks of earlier client moves recorded.
         approver: user who answers the gates; None: each gate waits for a person.
         seconds: timeout of the wait for a procedure's end.
         meddle: called before each check with the client move to check; does nothing by default.
@@ -170,7 +170,7 @@ class RoundTrips(LostSourceRehearsal):
             )
 
     def leave_transactions_open(self, count: int) -> None:
-        """Write `count` records per partition in transactions that are never committed (clients' cluster)."""
+        """Write `count` records per partition, on the clients' cluster, in transactions that are never committed."""
         self._written += 1
         self.ledger.take_truth(
             leave_transactions_open(
@@ -179,7 +179,7 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def make_topic(self) -> None:
-        """Create a topic with records, and groups with positions on it, on the clients' cluster."""
+        """Create a topic with records, and groups with positions on this topic, on the clients' cluster."""
         self._written += 1
         truth = Workload(
             self.seed + 1000 + self._written, self.status, self.source, scale=0.02, kinds=("plain",), groups=3
@@ -330,7 +330,7 @@ class RoundTrips(LostSourceRehearsal):
     # -- the checker ------------------------------------------------------------------------------------------------
 
     def _add_acknowledgements(self, number: int) -> None:
-        """Add the load's acknowledgements to period `number` of the ledger, and read the clients' event logs again."""
+        """Add the load's acknowledgements to period `number` of the checker's ledger; read clients' event logs again."""
         if self.load:
             self.ledger.take_loads(self.load.acknowledgements(), self.load.topics, number)
         self.ledger.take_clients(*self._client_folders)
@@ -371,7 +371,7 @@ def rehearse_round_trips(
     """Run round trips on a running lab, with a check after each client move; end at the first check with findings.
 
     Args:
-        rate: records per second of producers that ignore the drain hook; 0 for no load.
+        rate: records per second of the load, whose producers ignore the drain hook; 0 for no load.
         trips: for each round trip, how clients leave and how they return.
         workload: `scale`, `groups`, `recorded` and `load_topics`, as in `RoundTrips`.
 

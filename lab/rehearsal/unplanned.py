@@ -76,7 +76,7 @@ class TargetWatch:
 
     @contextmanager
     def watching(self) -> Iterator[TargetWatch]:
-        """Read the target's log ends once before the block, and every half second while the block runs."""
+        """Yield this object; read the target's log ends once before the block, and every half second in the block."""
         self.look()
         ended = threading.Event()
         thread = threading.Thread(target=self._watch, args=(ended,), daemon=True)
@@ -131,7 +131,7 @@ def longest_sample(archive: Path, until: int) -> float:
 
     Args:
         archive: folder of one flow's samples in the archive.
-        until: milliseconds since 1970; samples that ended later do not count, because they waited for a killed source.
+        until: milliseconds since 1970; samples that ended later waited for a killed source, and do not count.
     """
     durations = [0]
     for path in archive.rglob("[!.]*.parquet"):
@@ -180,7 +180,10 @@ class LostSourceRehearsal(Rehearsal):
         return super().seed_topics()
 
     def lose_source(self, accident: Accident) -> None:
-        """Do what `suffer` does; then store the most records mirrored to a partition in one sampling interval."""
+        """Start the load, kill the source as `accident` says, and wait until MirrorMaker 2 mirrors no more.
+
+        With a flight recorder, also store the most records mirrored to each target partition in a sampling interval.
+        """
         self.suffer(accident)
         self._watching.close()
         # A sample takes time: two readings of a partition may be apart by the sampling interval and the duration of a
@@ -249,7 +252,7 @@ class LostSourceRehearsal(Rehearsal):
                 )
 
     def set_offset_lag_max(self, records: int) -> None:
-        """Set MirrorMaker 2's `offset.lag.max`, and wait until all tasks of the source connector run with it."""
+        """Set MirrorMaker 2's `offset.lag.max`, and wait until all tasks of the source connector have this setting."""
         config = connector_config(self.lab, self.source, self.target, "source") | {"offset.lag.max": str(records)}
         self._connector("PUT", "config", config).raise_for_status()
 
@@ -353,7 +356,7 @@ def rehearse_lost_source(
     load_topics: Mapping[str, int] | None = None,
     **params: Any,
 ) -> tuple[CheckResult, Path]:
-    """Run a whole unplanned rehearsal on a running lab: workload, clients, load, accident, failover, check.
+    """Run a whole rehearsal of an unplanned failover on a running lab, from the workload to the check.
 
     Args:
         accident: how the source is lost.

@@ -1,7 +1,7 @@
-"""Run the load: producers in separate processes, which ignore drain hook and routing record until stopped.
+"""Run the load: producers in separate processes, which ignore the drain hook and the routing record.
 
-While the cluster refuses their writes, the producers try again a few times a second, so that a gap in the fence would
-be observed. Every acknowledgement is stored with its time.
+The producers write until the load is stopped. While the cluster refuses their writes, the producers try again a few
+times a second, so that a gap in the fence would be observed. Every acknowledgement is stored with its time.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def load_id(worker: int, number: int) -> str:
 
 
 class Pacer:
-    """Computes how many records to send at a given rate; after a delay of more than a second, those of one second."""
+    """Computes how many records to send at a given rate; after a long delay, at most the records of one second."""
 
     def __init__(self) -> None:
         self._paid = time.monotonic()
