@@ -34,13 +34,13 @@ def _parser() -> argparse.ArgumentParser:
     up_command = _command(commands, "up", "start what does not run, and wait until the lab works", _up)
     up_command.add_argument("--no-airflow", action="store_true", help="only Kafka, Connect and MirrorMaker 2")
     up_command.add_argument("--policy", choices=POLICIES, help="naming of mirrored topics (default: identity)")
-    up_command.add_argument("--isolation", choices=ISOLATIONS, help="at which MM2 reads (default: read_uncommitted)")
+    up_command.add_argument("--isolation", choices=ISOLATIONS, help="level of MM2's reads (default: read_uncommitted)")
     up_command.add_argument(
         "--spark-workers",
         type=int,
         help="workers of a Spark cluster to translate on (default: 0, Spark inside the task)",
     )
-    _command(commands, "down", "stop the lab; evidence and files that the lab did not create stay", _down)
+    _command(commands, "down", "stop the lab and remove its files, except evidence and foreign files", _down)
     status_command = _command(commands, "status", "addresses, users and passwords of this lab", _status)
     status_command.add_argument("--json", action="store_true", help="only JSON on the standard output (always so)")
     run_command = _command(commands, "run", "run a DAG as operator and report the outcome", _run)

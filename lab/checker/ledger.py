@@ -97,17 +97,17 @@ class Period:
     acknowledged: dict[tuple[Place, int], Acknowledgement] = field(default_factory=dict)
 
     def written(self, place: Place) -> list[TruthRecord]:
-        """Return the records written to a partition, in offset order, including aborted records."""
+        """Return the records that clients wrote to a partition in this period, also aborted ones, in offset order."""
         records = self.records.get(place, {})
         return [records[offset] for offset in sorted(records)]
 
     def by_load(self) -> list[Acknowledgement]:
-        """Return the acknowledgements that the load's producers got (not the demo clients)."""
+        """Return the acknowledgements that the load's producers, not the demo clients, got in this period."""
         by_clients = set(self.clients.acknowledged[self.cluster])
         return [acknowledgement for acknowledgement in self.acknowledged.values() if acknowledgement not in by_clients]
 
     def committed(self, place: Place) -> list[TruthRecord]:
-        """Return a partition's committed records, in offset order, without aborted and deleted records."""
+        """Return the committed records of `written`, in offset order: without aborted and deleted records."""
         return [record for record in self.written(place) if record.state == COMMITTED]
 
 
@@ -207,7 +207,7 @@ class Ledger:
         return [record for period in periods if period.cluster == alias for record in period.written(place)]
 
     def common(self, log: Log, records: Sequence[Held]) -> list[Held]:
-        """Return the records of a log without the stranded records."""
+        """Return the given records of a log without those at the offsets of stranded records."""
         apart = self.stranded.get(log, set())
         return [record for record in records if record.offset not in apart] if apart else list(records)
 

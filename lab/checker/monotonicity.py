@@ -50,7 +50,12 @@ def higher_positions(fuller: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
 
 
 def bolder_losses(fuller: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Return findings on partitions that lose less, or certainly lose more, than in the fuller run's loss rows."""
+    """Return findings on partitions that lose less, or certainly lose more, than in the fuller run's loss rows.
+
+    Args:
+        fuller: loss rows of the run with more recorded data.
+        rows: loss rows of the run with less recorded data.
+    """
     rows_by_partition = {(row["topic"], row["partition"]): row for row in rows}
     findings = []
     for fuller_row in fuller:

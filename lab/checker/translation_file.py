@@ -120,7 +120,7 @@ def agreement_findings(evidence: Mapping[str, Any], rows: Sequence[Row], path: P
 
 
 def translation_digest(rows: Iterable[Row]) -> str:
-    """Return a translation's digest, computed from its rows alone, as the contract of the Spark job defines it."""
+    """Return a translation's digest, a SHA-256 over its rows, by the same definition as in the Spark job."""
     partitions: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
         partitions[row["topic"], row["partition"]].append(row)

@@ -16,12 +16,12 @@ def main(arguments: Sequence[str]) -> None:
     """Run the demo application's producers and consumers on a lab until the application is stopped."""
     parser = argparse.ArgumentParser(prog="python -m lab.clients", description=__doc__)
     parser.add_argument("--state", required=True, help="the lab's state folder")
-    parser.add_argument("--topic", action="append", required=True, help="local topic name; may be repeated")
-    parser.add_argument("--group", action="append", default=[], help="consumer group; repeated for each consumer of it")
+    parser.add_argument("--topic", action="append", required=True, help="local topic name; can be repeated")
+    parser.add_argument("--group", action="append", default=[], help="group of one consumer; once for each consumer")
     parser.add_argument("--producers", type=int, default=1)
     parser.add_argument("--rate", type=float, default=50.0, help="records per second of each producer")
-    parser.add_argument("--folder", type=Path, help="folder for what clients report (default: <state>/clients)")
-    parser.add_argument("--until-eof", action="store_true", help="also end when the standard input does")
+    parser.add_argument("--folder", type=Path, help="folder for clients' event logs (default: <state>/clients)")
+    parser.add_argument("--until-eof", action="store_true", help="also end when the standard input ends")
     options = parser.parse_args(arguments)
     topics = tuple(options.topic)
     producers = [ClientPlan(f"producer-{n}", topics, rate=options.rate) for n in range(options.producers)]

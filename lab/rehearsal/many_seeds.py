@@ -96,13 +96,13 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--policy", choices=("identity", "default"), default="identity")
     parser.add_argument("--isolation", choices=("read_uncommitted", "read_committed"), default="read_uncommitted")
-    parser.add_argument("--seeds", type=int, default=10, help="how many")
-    parser.add_argument("--first", type=int, help="first seed (default: random); the following ones count up")
+    parser.add_argument("--seeds", type=int, default=10, help="number of seeds")
+    parser.add_argument("--first", type=int, help="first seed (default: random); the next seeds count up")
     parser.add_argument("--rate", type=int, default=20_000, help="records per second of load; 0 for none")
     parser.add_argument(
         "--kill", action="store_true", help="kill MirrorMaker 2 with -9 under load before each failover"
     )
-    parser.add_argument("--keep", type=Path, help="folder for truth, logs and evidence (default: a temporary one)")
+    parser.add_argument("--keep", type=Path, help="folder for truth, logs and evidence (default: temporary)")
     options = parser.parse_args(arguments)
     options.keep = options.keep or Path(tempfile.mkdtemp(prefix="switchback-seeds-"))
     options.keep.mkdir(parents=True, exist_ok=True)

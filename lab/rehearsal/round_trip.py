@@ -120,7 +120,7 @@ class RoundTrips(LostSourceRehearsal):
         recorded: bool = True,
         **load: Any,
     ) -> None:
-        """Prepare round trips; nothing is started yet. `LostSourceRehearsal` has the same arguments."""
+        """Prepare round trips on the lab in `state`, with files in `folder` and a load of `rate` records/s."""
         super().__init__(state, folder, seed, rate, scale, groups, recorded, **load)
         self.approver: str | None = APPROVER
         self.seconds = RUN_SECONDS
@@ -330,7 +330,7 @@ class RoundTrips(LostSourceRehearsal):
     # -- the checker ------------------------------------------------------------------------------------------------
 
     def _add_acknowledgements(self, number: int) -> None:
-        """Add the load's acknowledgements to period `number` of the checker's ledger; read clients' event logs again."""
+        """Add the load's acknowledgements to period `number` of the ledger, and read the clients' event logs again."""
         if self.load:
             self.ledger.take_loads(self.load.acknowledgements(), self.load.topics, number)
         self.ledger.take_clients(*self._client_folders)
@@ -373,7 +373,7 @@ def rehearse_round_trips(
     Args:
         rate: records per second of the load, whose producers ignore the drain hook; 0 for no load.
         trips: for each round trip, how clients leave and how they return.
-        workload: `scale`, `groups`, `recorded` and `load_topics`, as in `RoundTrips`.
+        workload: `scale`, `groups`, `recorded` and `load_topics`: further arguments of `RoundTrips`.
 
     Returns:
         The findings and figures of all client moves made, in one result.

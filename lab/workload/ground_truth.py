@@ -143,7 +143,7 @@ class GroundTruth:
         self.positions.setdefault(group, {}).setdefault(topic, {})[partition] = offset
 
     def placed(self) -> Iterator[tuple[str, str, int, int]]:
-        """Yield (group, topic, partition, offset) of every position."""
+        """Yield (group, topic, partition, offset) of every position in this ground truth."""
         for group, topics in self.positions.items():
             for topic, partitions in topics.items():
                 for partition, offset in partitions.items():

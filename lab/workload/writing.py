@@ -20,7 +20,7 @@ class NotDelivered(RuntimeError):
 
 
 class TopicWriter:
-    """Writes records to one topic, and adds each acknowledged record to the topic's truth."""
+    """Writes records to one topic, and adds each acknowledged record to the topic's ground truth."""
 
     def __init__(self, properties: Mapping[str, Any], truth: TopicTruth) -> None:
         self._properties = {**properties, "acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 3}

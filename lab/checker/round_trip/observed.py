@@ -85,7 +85,10 @@ class Trip:
         return self.dag_id == UNPLANNED
 
     def decision(self, topic: str) -> str:
-        """Return the decision for a topic: by its name, else by an expression (`.*` last); `keep` if none matches."""
+        """Return the decision on a topic's stranded records, such as `replay`; `keep` if `decisions` has none.
+
+        The decision is that of the topic's name, else of the first matching regular expression (`.*` last).
+        """
         expressions = sorted(self.decisions, key=lambda name: (name != topic, name == ".*"))
         return next(
             (self.decisions[name] for name in expressions if name == topic or re.fullmatch(name, topic)), "keep"
@@ -196,7 +199,10 @@ class RoundTripObserved:
         }
 
     def claimed(self, name: str) -> dict[Place, int]:
-        """Return the evidence's field `cut_off` or `boundary`, by partition; {} if the field is absent or malformed."""
+        """Return the offsets in the evidence's field `cut_off` or `boundary`, by (topic, partition).
+
+        {} if the field is absent or malformed.
+        """
         try:
             return evidence_file.offsets_by_partition(self.trip.evidence[name])
         except (KeyError, TypeError, ValueError):
