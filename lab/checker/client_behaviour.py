@@ -269,7 +269,7 @@ def unread_new_records(group: str, at: Place, new: Log, consumed: Iterable[int],
 
 
 def unlike_topics(expected: Mapping[str, int], actual: Mapping[str, int]) -> list[Finding]:
-    """Return a finding for every topic whose partition count on the target (`actual`) is not the expected one."""
+    """Return a finding for every topic whose partition count on the target (`actual`) differs from `expected`."""
     return [
         Finding("topic", f"has {actual.get(name, 'no')} partitions on the target, {count} on the source", topic=name)
         for name, count in expected.items()
@@ -278,7 +278,7 @@ def unlike_topics(expected: Mapping[str, int], actual: Mapping[str, int]) -> lis
 
 
 def closed_target(target: ClusterReader, topics: Collection[str], mirrored: Collection[str]) -> list[Finding]:
-    """Produce a record to each topic; return findings if one of `topics` refuses, or one of `mirrored` accepts.
+    """Produce a record to each topic; return findings for `topics` that refuse, and for `mirrored` that accept.
 
     Args:
         target: reader of the cluster that clients moved to.

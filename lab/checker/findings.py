@@ -17,7 +17,7 @@ class Finding:
         check: the kind of violation, such as `missing` or `skipped`.
         text: what was observed and what was expected.
         group: the group's id; None if the violation concerns no group.
-        topic: the topic by its name on the cluster that the text names; None if no topic is concerned.
+        topic: the topic, by its name on the cluster of the violation; None if no topic is concerned.
         partition: the partition; None if no single partition is concerned.
         offset: an offset or position on this partition; None if no single offset is concerned.
         record: the record's id, which its producer wrote into the record; None if the id is unknown.

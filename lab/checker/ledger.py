@@ -97,7 +97,7 @@ class Period:
     acknowledged: dict[tuple[Place, int], Acknowledgement] = field(default_factory=dict)
 
     def written(self, place: Place) -> list[TruthRecord]:
-        """Return the records that clients wrote to a partition in this period, also aborted ones, in offset order."""
+        """Return all records that clients wrote to a partition in this period, aborted records too, in offset order."""
         records = self.records.get(place, {})
         return [records[offset] for offset in sorted(records)]
 
@@ -207,7 +207,7 @@ class Ledger:
         return [record for period in periods if period.cluster == alias for record in period.written(place)]
 
     def common(self, log: Log, records: Sequence[Held]) -> list[Held]:
-        """Return the given records of a log without those at the offsets of stranded records."""
+        """Return `records`, which are of one log, without the stranded records."""
         apart = self.stranded.get(log, set())
         return [record for record in records if record.offset not in apart] if apart else list(records)
 

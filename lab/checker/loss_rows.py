@@ -1,4 +1,4 @@
-"""Compute which records of an unreadable source reached the target, and whether loss rows list all others.
+"""Compute which records of an unreadable source reached the target, and whether loss rows list the rest.
 
 MirrorMaker 2 mirrors a partition in order and skips no record. So if n records have the same content and the target
 has m < n copies, the first m records may have been mirrored (copies may be repeats); the first certainly was.

@@ -234,7 +234,7 @@ class UnplannedCheck:
         ]
 
     def _approved_beyond_interval(self) -> list[Finding]:
-        """Return a finding per idle group with more approved re-reads than were mirrored in a sampling interval."""
+        """Return a finding per group without consumers with more approved re-reads than one sampling interval has."""
         maxima, clients, source = self.trip.mirrored_in_interval, self.seen.before.clients, self.trip.source
         busy = {group for cluster, group in clients.committed if cluster == source} | {*clients.started_on(source)}
         if not maxima:

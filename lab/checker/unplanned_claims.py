@@ -23,7 +23,7 @@ def contradicting_claims(
         at: topic and partition on the target to which `place` is mirrored.
         stand: the group's source position when the source was lost.
         claim: the row.
-        target_position: the group's position on the target before any consumer started there; None if absent.
+        target_position: the group's position on the target before any consumer started on the target; None if absent.
     """
     findings = []
     if claim.position > stand.at_most:

@@ -1,4 +1,4 @@
-"""Client of the REST API of the lab's Airflow; it sends requests as one of the lab's users."""
+"""Send requests to the REST API of the lab's Airflow as one of the lab's users."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ WARM_UP = "lab_warm_up"
 
 
 def start_airflow(lab: Lab, progress: ProgressLines) -> None:
-    """Start Airflow's components that are not running; a lab without database first gets an empty, migrated one."""
+    """Start Airflow's components that are not running; if the lab has no database, first create it."""
     lab.airflow_home.mkdir(parents=True, exist_ok=True)
     if not passwords_path(lab).exists():
         write_passwords(lab)

@@ -46,7 +46,7 @@ def up(
     """Start a lab, or the parts of an existing lab that are not running; return the lab's status document.
 
     Args:
-        state: the lab's folder; it may exist and contain other files.
+        state: the lab's folder, which may exist and contain foreign files.
         airflow: start Airflow, too; False does not stop an Airflow that runs.
         policy: naming, ``identity`` or ``default``; None: as in the existing lab, ``identity`` for a new lab.
         isolation: isolation level with which MirrorMaker 2 reads; None: as in the existing lab, ``read_uncommitted``

@@ -43,7 +43,7 @@ def start_dedicated(lab: Lab) -> None:
 
 
 def mirror_maker_properties(lab: Lab) -> dict[str, object]:
-    """Return the content of mm2.properties; its connector settings are those used in a Connect worker."""
+    """Return the content of MirrorMaker 2's properties file, with the connector settings of a Connect worker."""
     source, target = FLOWS["standby"]
     flow = f"{source}->{target}"
     return {

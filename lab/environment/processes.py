@@ -116,8 +116,8 @@ class ProcessTable:
         """Stop all processes of this lab and wait for their ends; return how many processes ran.
 
         Args:
-            grace: seconds between SIGTERM and SIGKILL for processes with a name in `politely`; others get SIGKILL at
-                once.
+            grace: seconds between SIGTERM and SIGKILL for processes with a name in `politely`; all other processes get
+                SIGKILL at once.
             deadline: seconds until this method gives up.
             politely: prefixes of the names of processes that get SIGTERM first.
 

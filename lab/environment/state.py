@@ -192,7 +192,7 @@ class Lab:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file of mode 0600; safe in parallel, because each thread writes and renames a file of its own."""
+    """Write a file of mode 0600; safe in parallel, because each thread writes and renames another temporary file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -51,7 +51,7 @@ def wrong_jars(folder: Path) -> list[str]:
 
 
 def ready_jars() -> Path | None:
-    """Return the folder of the jars if every jar of the manifest is in the folder (not compared), else None."""
+    """Return the folder of the jars if it has all jars of the manifest, whatever their content, else None."""
     folder = jars_folder()
     return folder if all((folder / name).exists() for name in jar_digests()) else None
 

@@ -1,4 +1,4 @@
-"""Run planned failovers with many seeds, each on a lab of its own, and print a table of the results.
+"""Run planned failovers with many seeds, each on a new lab, and print a table of the results.
 
 `python -m lab.rehearsal.many_seeds --policy identity --seeds 10`
 """

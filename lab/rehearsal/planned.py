@@ -53,7 +53,7 @@ class Rehearsal:
         seed: seed of topics, records and groups.
         rate: records per second of producers that ignore the drain hook; 0 for no load.
         scale: factor on the workload's size.
-        groups: maximum number of the workload's groups (clients and load have further ones); None for all.
+        groups: maximum number of the workload's groups (clients and load have further groups); None for all.
         load_topics: partition counts of the load's topics by name; None: two topics with names from the seed.
     """
 
@@ -186,7 +186,10 @@ class Rehearsal:
         {"broker": start_broker, "connect": start_worker}[kind](self.lab, alias)
 
     def await_state(self, state: str, seconds: float = 0.0) -> None:
-        """Wait until MirrorMaker 2's source connector and its tasks have been RUNNING or PAUSED for `seconds`."""
+        """Wait until MirrorMaker 2's source connector and its tasks have been in `state` for `seconds` without break.
+
+        `state` is Connect's state, RUNNING or PAUSED.
+        """
         since = time.monotonic()
 
         def reached() -> bool:

@@ -364,7 +364,7 @@ def rehearse_lost_source(
             None: the source is not started again.
         recorded: whether a flight recorder must run.
         scale: factor on the workload's size.
-        groups: maximum number of the workload's groups (clients and load have further ones); None for all.
+        groups: maximum number of the workload's groups (clients and load have further groups); None for all.
         load_topics: partition counts of the load's topics by name; None: two topics with ten partitions together.
         params: further params of the run.
 

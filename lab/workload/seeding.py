@@ -1,4 +1,4 @@
-"""Create a workload on one cluster, and wait until the other cluster has its topics."""
+"""Create a workload on one cluster, and wait until the other cluster has the workload's topics."""
 
 from __future__ import annotations
 
