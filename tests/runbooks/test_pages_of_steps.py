@@ -1,4 +1,4 @@
-"""The heading that a message names exists, for every task of every DAG."""
+"""The heading that a message or a link names exists, and is the only one of its name on its page."""
 
 from __future__ import annotations
 
@@ -20,10 +20,27 @@ TASKS = sorted(
 )
 
 
+def anchors(page: Path) -> list[str]:
+    """The anchors of all headings of a page; of two equal ones, a link leads to the first."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
 def has_heading(place: str) -> bool:
-    """Whether `PAGE.md#HEADING` is the heading of a section on that page."""
+    """Whether `PAGE.md#HEADING` is the heading of a section on that page, and no other heading has its anchor."""
     page, _, heading = place.partition("#")
-    return f"\n## {heading}\n" in (ROOT / page).read_text(encoding="utf-8")
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return f"\n## {heading}\n" in text and anchors(ROOT / page).count(heading) == 1
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "runbooks").glob("*.md"))], ids=lambda p: p.stem)
+def test_every_link_to_a_heading_leads_to_it(page: Path) -> None:
+    """Links from page to page, and within a page."""
+    links = re.findall(r"\]\(([\w./]*\.md)?#([\w-]+)\)", page.read_text(encoding="utf-8"))
+    assert [
+        (to, heading) for to, heading in links if anchors(page.parent / to if to else page).count(heading) != 1
+    ] == []
 
 
 @pytest.mark.parametrize("task", TASKS)
