@@ -25,8 +25,8 @@ _TAILS_SECONDS = 3.0
 class CatchUp:
     """Measures how far the flow back is behind log ends of the new primary that are recorded in the journal.
 
-    The log ends are compared with Connect's committed offsets, which are up to one flush old, and so never too high.
-    This comparison suffices while clients work; wait_for_zero_lag proves later that all records were copied.
+    The log ends are compared with Connect's committed offsets, which are up to one offset flush old, and so never too
+    high. This comparison suffices while clients work; wait_for_zero_lag proves later that all records were copied.
     """
 
     def __init__(self, procedure: Run, step: str) -> None:
@@ -38,6 +38,8 @@ class CatchUp:
 
     def look(self) -> FlowBackCaughtUp:
         """Return the figures once all records below the recorded log ends are copied and these log ends are recent.
+
+        Log ends are recent for half of the deadline zero_lag_seconds.
 
         Raises:
             NotYet: partitions are behind (the error names the worst), or the recorded log ends are too old.
@@ -73,7 +75,7 @@ class CatchUp:
             )
 
     def _noted_ends(self) -> tuple[float, dict[TopicPartition, int]]:
-        """Return time (seconds since 1970) and log ends that this wait recorded last; record them if it has none."""
+        """Return time (seconds since 1970) and log ends that this wait recorded last; without any, record them now."""
         began = self._procedure.progress.clock(self._step)
         notes = [row for row in self._notes() if row[0].at.timestamp() >= began]
         entry, note = notes[-1] if notes else self._note()
@@ -110,7 +112,7 @@ class CatchUp:
     def _with_records(
         self, behind: dict[TopicPartition, int], ends: dict[TopicPartition, int], isolation: str
     ) -> dict[TopicPartition, int]:
-        """Return `behind` without partitions that have no record after the last copied offset, but only markers."""
+        """Return `behind` without partitions that have only transaction markers after the last copied offset."""
         if behind and time.monotonic() >= self._tails_until:
             self._tails, self._tails_until = (
                 last_offsets(self._procedure, behind, isolation),

@@ -17,10 +17,10 @@ from kafka_dr.procedure.run import Run
 
 
 def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dict[str, Any]:
-    """Return `records_to_copy` to the returned cluster; in mode recreate also bytes to copy and to delete.
+    """Return how much the flow back has to copy and to delete, by field name; an unknown number is None.
 
-    `bytes_there` are the bytes to delete on the returned cluster. An unknown number is None; `bytes_unknown` has the
-    reason why bytes are unknown.
+    `records_to_copy`: offsets to copy from the new primary. Only in mode recreate: `bytes_there` (to delete on the
+    returned cluster), `bytes_to_copy` (from the new primary), `bytes_unknown` (why bytes are unknown, else None).
 
     Args:
         gone: topics of the returned cluster whose old log an earlier run has deleted.
@@ -36,7 +36,7 @@ def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dic
 
 
 def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gone: Collection[str]) -> int | None:
-    """Return how many offsets to copy from the new primary, markers and compacted records included.
+    """Return how many offsets the flow back has to copy from the new primary; markers and gaps are counted, too.
 
     None, in mode append only, if Connect does not answer.
 

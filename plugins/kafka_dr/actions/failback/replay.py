@@ -76,10 +76,10 @@ class Replay:
         self._read_back: Counter[TopicPartition] = Counter()
 
     def run(self) -> None:
-        """Write all records that are not written yet.
+        """Write all records that no run has written to their places yet.
 
         Raises:
-            Superseded: a newer process has taken over.
+            Superseded: a newer process of this procedure acts, or fenced this process's writer three times.
         """
         for attempt in range(_ATTEMPTS):
             try:
@@ -96,7 +96,7 @@ class Replay:
                 self._writer.close()
 
     def _note_begun(self) -> None:
-        """Record in the journal, before the first write, that this process replays, and the log ends of new places."""
+        """Create missing topics; record in the journal that the replay begins, and log ends not recorded before."""
         self._make_topics()
         noted = self._ends_noted()
         new = {place: end for place, end in self._ends().items() if place not in noted}
@@ -138,7 +138,7 @@ class Replay:
 
     def _write_all(self) -> None:
         self._writer.fence()
-        # The lease is checked after the fence, because an older process that continues late must write nothing.
+        # The lease is checked after older writers are fenced: an older process that continues late must write nothing.
         self._procedure.authority.hold()
         self._note_begun()
         done = self.progress()
@@ -209,7 +209,7 @@ class Replay:
             )
 
     def _clients_since(self, place: TopicPartition) -> int:
-        """Return the offset of `place` from which on clients have written since the failover, or the log start."""
+        """Return the offset of `place` at which clients' records since the failover begin; at least the log start."""
         after = self._procedure.progress.require(StrandedRecordsFound).after
         failover = self._procedure.other(after)
         if failover is None:
@@ -228,7 +228,7 @@ class Replay:
         return [proof for parts in in_batches(self._parts, _AT_ONCE) for proof in self._prove_parts(parts, spans)]
 
     def _spans(self) -> dict[TopicPartition, OffsetSpan]:
-        """Return place -> offsets to read back: from the recorded end (compacted: `_clients_since`) to the log end."""
+        """Return place -> offsets to read back: from the log end before the replay (compacted: `_clients_since`) on."""
         noted, ends = self._ends_noted(), self._ends()
         starts = self._procedure.systems.source.starts(list(ends))
         begin = {
@@ -250,7 +250,7 @@ class Replay:
         return [ReplayProof(part, by_origin[part.origin].end(), left_out[part.origin]) for part in parts]
 
     def _committed_in(self, spans: dict[TopicPartition, OffsetSpan]) -> Iterator[Record]:
-        """Yield the committed records of the new primary in these spans; wait for open transactions to end."""
+        """Yield the new primary's committed records between these offsets; wait for open transactions to end."""
         return self._committed.scan(spans, _reading_seconds(spans))
 
     def _assign(
@@ -296,7 +296,7 @@ class LaterKeys:
         self._written_later: set[bytes | None] = set()
 
     def look(self) -> set[bytes | None]:
-        """Return marks (of `mark_of`) of the keys that clients wrote; wait for open transactions to end."""
+        """Return marks (first 16 bytes of the SHA-256) of the keys found so far; wait for open transactions to end."""
         end = self._procedure.systems.source.ends([self._place])[self._place]
         if end > self._read_to:
             spans = {self._place: OffsetSpan(self._read_to, end)}
@@ -311,7 +311,7 @@ class LaterKeys:
 
 
 def replay_writer(procedure: Run, transactional_id: str, batch_bytes: int) -> ReplayProcess:
-    """Return the child process that writes transactions to the new primary."""
+    """Return the child process that writes transactions to the new primary; the process is not started yet."""
     alias = procedure.request.source
     return ReplayProcess(
         procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection),

@@ -63,7 +63,11 @@ class ReplayPart:
         return self.stranded.topic_partition
 
     def fate(self, record: Record, written_later: Any = frozenset()) -> Fate:
-        """Return `Fate.WRITTEN` for a record to write, else the reason why the record is not written."""
+        """Return `Fate.WRITTEN` for a record to write, else the reason why the record is not written.
+
+        Args:
+            written_later: marks of the keys that clients have written to the place since the failover.
+        """
         return fate_of(record.offset, record.key, self.stranded.uncommitted, self.needs_key, written_later)
 
     def stamp(self, record: Record) -> int | None:

@@ -21,7 +21,7 @@ _ASK_SECONDS = 10.0
 
 
 def refuse_dedicated(procedure: Run) -> None:
-    """Refuse if a flow of the pair runs in dedicated mode, in which offsets cannot be seeded."""
+    """Refuse if MirrorMaker 2 of either direction runs in dedicated mode, in which offsets cannot be seeded."""
     dedicated = [
         f"{flow.source}->{flow.target}"
         for flow in (procedure.flow, procedure.reverse_flow)
@@ -31,8 +31,8 @@ def refuse_dedicated(procedure: Run) -> None:
         raise NotReady(
             f"MirrorMaker 2 of {' and '.join(dedicated)} runs in dedicated mode, without a REST API",
             "without a REST API no offset can be seeded, and the flow would copy all records again",
-            "Run the connectors of this flow in a Connect worker, and name the worker as `connect` of the flow in the"
-            " topology. Then start a new run.",
+            "Run the connectors of each flow named here in a Connect worker, and name the worker as `connect` of the"
+            " flow in the topology. Then start a new run.",
         )
 
 

@@ -53,7 +53,10 @@ class SeedRecord:
 
 
 def seeds_since_failover(procedure: Run) -> SeedRecord:
-    """Return, from the journal, how the failover and later failback runs seeded the flow back; later seeds count."""
+    """Return, from the journal, how the failover and later failback runs seeded the flow back.
+
+    If a partition was seeded several times, the newest seeded offset counts.
+    """
     failover = failed_over(procedure)
     replicated, ids = seeded_by(failover), failover.progress.move().planned.topic_ids
     ran = _started(failover, Step.START_REVERSE_REPLICATION)
@@ -223,5 +226,6 @@ def refuse_other_offsets(stored: dict[TopicPartition, int | None], wanted: dict[
         raise ReadBackFailed(
             "Connect does not store the flow back's offsets as they were written",
             first_few(wrong),
-            "Find out which user or tool changes offsets of this connector in Connect. Then start a new run.",
+            "The flow back was not resumed. Find out which user or tool changes offsets of this connector in Connect."
+            " Then start a new run, which writes the offsets again.",
         )

@@ -52,7 +52,7 @@ def count_still_partitions(procedure: Run, step: str, topics: list[str]) -> int 
         Number of partitions; None, without waiting, if the flow back runs, because the flow back writes records.
 
     Raises:
-        FenceNotProven: records still arrived at the fence's deadline.
+        FenceNotProven: records still arrived after `fence_seconds`.
     """
     if flow_runs(procedure, procedure.flow):
         return None

@@ -63,7 +63,7 @@ class ReturnedClusterLogs:
 
     @classmethod
     def of(cls, procedure: Run, failover: Run) -> ReturnedClusterLogs:
-        """Read log bounds from the returned cluster, and the proven offsets from the journal."""
+        """Return the logs' state: log bounds read from the returned cluster, other offsets from the journal."""
         reversed_run = procedure.reversed
         infos = reversed_run.systems.source.topics()
         copied = deleted_copies(procedure)

@@ -60,7 +60,7 @@ def planned_return(procedure: Run) -> PlannedReturn:
 
 
 def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list[str]:
-    """Return, as text, topics of which an earlier run wrote stranded records by another decision; [] if none.
+    """Return, as text, topics whose stranded records an earlier run wrote by another decision; [] if there are none.
 
     The decision of such a topic can no longer change, because written records remain on the new primary, and no record
     is written twice.

@@ -1,6 +1,6 @@
-"""Read the export of find_stranded_records: one Parquet file per partition, listed by the journal's receipts.
+"""Read the export of find_stranded_records: one Parquet file per partition.
 
-An export is named by the id of the procedure that wrote the export.
+The journal records the SHA-256 of each file. An export is named by the id of the procedure that wrote the export.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from kafka_dr.vocabulary import Step
 #: Folders of an export: stranded records, and offsets of uncommitted stranded records. A partition's file has the same
 #: name in both folders.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
-#: Topic of the new primary; a progress record is committed in one transaction with the replayed records it counts.
+#: Topic on the new primary. A progress record is committed in one transaction with replayed records, and has for each
+#: partition of these records the first offset that is not replayed yet.
 PROGRESS_TOPIC = "__switchback_replayed"
 #: Largest number of rows read from a file and turned into records at a time.
 _ROWS = 1_000
@@ -70,14 +71,15 @@ class ExportedPartition:
             if digest is not None and _sha256(path) != digest:
                 raise Contradiction(
                     f"{path} is missing, or was changed after the export",
-                    f"the exported file had SHA-256 {digest[:12]}...",
-                    "Restore the file from a backup, then start a new run. If the topics are not recreated yet, a new"
-                    " run exports the records again without this file; otherwise only this file holds the records.",
+                    f"the exported file had SHA-256 {digest[:12]}..., the file now is {_sha256(path)[:12]}",
+                    "Restore the file from a backup, then start a new run. If no run has deleted the topics on the"
+                    " returned cluster yet, a new run exports the records again without this file; otherwise only this"
+                    " file holds the records.",
                 )
 
     @cached_property
     def uncommitted(self) -> frozenset[int]:
-        """Return the offsets of exported records that no transaction has committed; empty without such records."""
+        """Return the offsets of exported records whose transaction is open or aborted; empty without such records."""
         if self.uncommitted_sha256 is None:
             return frozenset()
         return frozenset(pq.read_table(self.uncommitted_file, columns=["offset"])["offset"].to_pylist())
@@ -103,7 +105,7 @@ class ExportedPartition:
                     yield record_of_row(row)
 
     def key_marks(self) -> set[bytes]:
-        """Return the marks (first bytes of the SHA-256) of all keys in the partition's file."""
+        """Return the marks (first 16 bytes of the SHA-256) of all keys in the partition's file."""
         table = pq.read_table(self.file, columns=["key_sha256"])
         return {mark_in(digest) for digest in table["key_sha256"].drop_null().unique().to_pylist()}
 
@@ -123,7 +125,7 @@ class Writers:
     """The failback's runs that began to replay stranded records since the last client move, by the journal.
 
     Attributes:
-        procedures: these runs, oldest first; includes the given run once it has noted that it replays.
+        procedures: these runs, oldest first; includes the given run once the journal records that this run replays.
         exports: ids of the runs whose exports these runs replay; the last is the export of the given run. Different
             runs' exports hold the same records: what an earlier run has written is not written again.
     """
@@ -133,7 +135,7 @@ class Writers:
 
     @classmethod
     def of(cls, procedure: Run) -> Writers:
-        """Read the replay notes of all procedures with this run's source and target from the journal."""
+        """Return the runs and exports in the journal's ReplayBegun entries of this run's source and target."""
         own, begun = (
             exported_by(procedure),
             PairJournal(procedure).same_way(ReplayBegun, Step.RECONCILE_STRANDED_RECORDS),
@@ -148,7 +150,7 @@ def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicP
 
     Args:
         committed: reader of committed records on the new primary.
-        exports: ids of the procedures whose exports count.
+        exports: ids of procedures; only progress records about their exports are read.
     """
     first_unwritten: dict[TopicPartition, int] = {}
     for topic, partition, following, *_ in _progress_of(committed, exports):
@@ -158,9 +160,11 @@ def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicP
 
 
 def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str, tuple[Decision, str]]:
-    """Return topic -> decision of its replayed records, and id of the first procedure that wrote such records.
+    """Return topic -> (decision by which its records were replayed, id of the first procedure that wrote them).
 
-    Args: as of `written_of`.
+    Args:
+        committed: reader of committed records on the new primary.
+        exports: ids of procedures; only progress records about their exports are read.
     """
     first: dict[str, tuple[Decision, str]] = {}
     for topic, _, _, decision, writer in _progress_of(committed, exports):
@@ -169,12 +173,12 @@ def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str,
 
 
 def progress_record(export: str, writer: str, following: Mapping[TopicPartition, tuple[int, Decision]]) -> Outgoing:
-    """Return the progress record of one transaction.
+    """Return the progress record that is to be written in one transaction with replayed records.
 
     Args:
         export: id of the procedure whose export is replayed.
         writer: id of the procedure that writes.
-        following: partition of the returned cluster -> first offset after the transaction's records, and decision.
+        following: partition of the returned cluster -> (first offset after the transaction's records, decision).
     """
     rows = [[*tp, offset, decision, writer] for tp, (offset, decision) in following.items()]
     return Outgoing(PROGRESS_TOPIC, 0, export.encode(), json.dumps(rows).encode())

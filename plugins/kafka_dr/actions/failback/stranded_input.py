@@ -1,7 +1,8 @@
 """Write the input files of the Spark job find_stranded_records.
 
-A partition's *copy* is its partition on the new primary. Earlier failbacks in mode append left stranded records in the
-returned cluster's log: these are *kept* records.
+The *failover* is the procedure that moved clients from the returned cluster to the new primary. The *copy* of a
+partition of the returned cluster is the partition of the new primary with the same records. *Kept* records are stranded
+records that an earlier failback in mode append left in the returned cluster's log.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _NO_KEPT_RECORDS = pd.DataFrame(columns=[*PARTITION_COLUMNS, "offset"]).astype(
 
 
 def write_inputs(folder: Path, procedure: Run, failover: Run, logs: ReturnedClusterLogs) -> dict[str, Any]:
-    """Write the job's input files to `folder`; return the content of its job.json."""
+    """Write the job's input files to `folder`, and return the fields of its job.json; the deadline is in seconds."""
     log_bounds, assessed = StrandedBounds(procedure, failover, logs), failover.progress.done(DataLossAssessed)
     bounds = log_bounds.bounds()
     write_frame(folder, "bounds", bounds)
@@ -82,10 +83,10 @@ def write_inputs(folder: Path, procedure: Run, failover: Run, logs: ReturnedClus
 
 
 class StrandedBounds:
-    """Builds the job's inputs with log bounds of each partition on the returned cluster and on the new primary."""
+    """Builds the job's inputs `bounds` and `returned`: offsets of the returned cluster's partitions and copies."""
 
     def __init__(self, procedure: Run, failover: Run, logs: ReturnedClusterLogs) -> None:
-        """Read log starts and log ends of the copies."""
+        """Read log starts and log ends of the copies from the new primary."""
         self._procedure, self._failover, self._logs = procedure, failover, logs
         infos = procedure.systems.source.topics({copy.topic for copy in logs.remote.values()})
         comparable = {*logs.boundary, *(logs.remote[tp] for tp in logs.copied_back)}
@@ -106,9 +107,10 @@ class StrandedBounds:
         )
 
     def bounds(self) -> pd.DataFrame:
-        """Return one row of log bounds per partition of the returned cluster, as of `bounds_of`.
+        """Return the job's input `bounds`, with a row per partition of the returned cluster; null: unknown.
 
-        `cut_off` is the log end before the flow back wrote; `boundary` is the copy's log end before clients wrote.
+        On the returned cluster: `source_start` (log start) and `cut_off` (log end before the flow back wrote). In the
+        copy: `target_start` (log start) and `boundary` (log end before clients wrote on the new primary).
         """
         logs, source, target = self._logs, self._procedure.systems.source, self._procedure.systems.target
         configs = target.configs(sorted({tp.topic for tp in logs.remote}))
@@ -128,7 +130,7 @@ class StrandedBounds:
         )
 
     def returned(self) -> pd.DataFrame:
-        """Return the job's input `returned`: one row per partition of the returned cluster; null if unknown."""
+        """Return the job's input `returned`, with a row per partition of the returned cluster; null: unknown."""
         logs, replicated = self._logs, self._failover.progress.require(MirrorMakerStopped).replicated
         columns = {
             "source_from": {tp: self._flow_starts[tp] if tp in self._first_copies else 0 for tp in logs.remote},
@@ -164,8 +166,8 @@ def begun_at(
 
     Returns:
         Partition of the returned cluster -> start offset; and partition of the returned cluster -> offset of the first
-        copied record on the new primary, where the journal has it. {} twice if no earlier procedure moved clients to
-        the returned cluster, or if the returned cluster's logs will be deleted.
+        copied record on the new primary, if the journal records this offset. {} twice if no earlier procedure moved
+        clients to the returned cluster, or if the returned cluster's logs will be deleted.
     """
     earlier = None if will_be_deleted(procedure) else opened_before(procedure, failover)
     if earlier is None:
@@ -189,8 +191,8 @@ def begun_at(
 def kept_before(procedure: Run) -> pd.DataFrame:
     """Return the kept records of the returned cluster, one row each: topic, partition, offset.
 
-    No flow mirrors these records later, because each flow was seeded after them. Left out are topics that were
-    recreated after their failback, and exports whose files are missing or changed.
+    No flow mirrors kept records later, because each flow was seeded after them. Kept records of a topic that was
+    recreated after the failback are left out, and kept records of an export whose files are missing or changed.
     """
     returned, kept = procedure.request.target, [_NO_KEPT_RECORDS]
     for _, move in completed_moves(procedure):

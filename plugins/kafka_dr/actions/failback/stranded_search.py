@@ -41,7 +41,8 @@ _ROW = {
     "last_at": "Int64",
     "exact": "bool",
 }
-#: Part of the export -> columns of the search's result: number of records, file name; then those listed in its receipt.
+#: Part of the export -> columns of the search's result: number of records, file name; then the columns that are stored
+#: with the number of records in the list of the part's files.
 _EXPORTED = {
     "files": ("records", "file", "file", "sha256", "uncommitted_sha256"),
     "older": ("older", "older_file", "older_file", "older_sha256"),
@@ -91,7 +92,7 @@ def opened_before(procedure: Run, failover: Run) -> Run | None:
 def figures_of(
     procedure: Run, failover: Run, logs: ReturnedClusterLogs, rows: pd.DataFrame, folder: str, digest: str | None
 ) -> StrandedRecordsFound:
-    """Return the search's outcome: stranded records by topic, and receipts of export, frontier and log ends.
+    """Return the search's outcome: stranded records by topic, and the files with export, frontier and log ends.
 
     Args:
         rows: the search's result, one row per partition of the returned cluster.
@@ -99,8 +100,8 @@ def figures_of(
         digest: digest of the Spark job's result; None if the job did not run.
     """
     rows = rows.astype(_ROW)
-    # All records below source_end are on the new primary, and none from source_tail on. Between the two offsets,
-    # stranded records are followed by mirrored ones.
+    # All records below source_end are on the new primary, and no record from source_tail on. Between the two offsets,
+    # stranded records are followed by mirrored records.
     mirrored = [row not in logs.copied_back for row in rows[PARTITION_COLUMNS].itertuples(index=False, name=None)]
     frontier = rows.loc[mirrored, [*PARTITION_COLUMNS, "frontier", "resumes", "from_offset"]].rename(
         columns={"frontier": "source_end", "resumes": "source_resumes", "from_offset": "source_tail"}
@@ -133,7 +134,11 @@ def figures_of(
 
 
 def with_sizes(sizes: dict[str, Any], **figures: Any) -> StrandedRecordsFound:
-    """Return the outcome with these figures and the `sizes` of `copy_sizes`, with bytes if there are bytes."""
+    """Return the outcome of find_stranded_records with these figures.
+
+    Args:
+        sizes: how much the flow back has to copy and to delete; sizes in bytes only in mode recreate.
+    """
     outcome_class = StrandedRecordsFoundWithSizes if "bytes_there" in figures | sizes else StrandedRecordsFound
     return outcome_class(**figures | sizes)
 
@@ -149,6 +154,8 @@ def compacted_of(procedure: Run, logs: ReturnedClusterLogs) -> set[str]:
 
 def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[StrandedTopic]:
     """Return totals of each topic with stranded, older or lacking records, or with a partition that is not exact.
+
+    A partition is exact if it is certain that no record listed as stranded was ever replicated.
 
     Args:
         rows: the search's result, one row per partition of the returned cluster.
@@ -172,14 +179,20 @@ def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[Strand
 
 
 def found_before_deleting(procedure: Run) -> Run | None:
-    """Return the first failback run since the failover that deleted topics, or this run if it is to; else None."""
+    """Return the oldest failback run since the failover that deleted topics of the returned cluster; else None.
+
+    This run counts as soon as the journal records which topics this run is to delete.
+    """
     deleting = PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS)
     # An earlier run that was killed before its first deletion does not count: its topics still have all records.
     return next((run for _, run, _ in deleting if run.id == procedure.id or deleted_since(procedure, run)), None)
 
 
 def taken_over(procedure: Run, finder: Run) -> StrandedRecordsFound:
-    """Return the outcome of `finder` as this run's: `finder` deleted topics, and only its export has their records."""
+    """Return the outcome of find_stranded_records of the run `finder` as this run's outcome; its lists are copied.
+
+    `finder` deleted topics on the returned cluster, and only its export has their stranded records.
+    """
     findings = finder.progress.require(StrandedRecordsFound)
     if finder.id == procedure.id:
         return findings
@@ -206,7 +219,7 @@ def taken_over(procedure: Run, finder: Run) -> StrandedRecordsFound:
 
 
 def deleted_since(procedure: Run, finder: Run) -> list[str]:
-    """Return topics of the returned cluster that `finder` was to delete and that are gone or recreated, sorted."""
+    """Return topics of the returned cluster that `finder` was to delete and that are missing or recreated, sorted."""
     noted = noted_topics(finder) or {}
     infos = procedure.systems.target.topics(noted)
     return sorted(

@@ -34,8 +34,8 @@ def make_alike(
         Names of the created topics, and of the topics with added partitions; sorted.
 
     Raises:
-        NotReady: a topic has more partitions on the returned cluster than on the new primary, or a setting in
-            `_DECIDING` differs and MirrorMaker 2 does not copy settings.
+        NotReady: a topic has more partitions on the returned cluster than on the new primary; or MirrorMaker 2 does not
+            copy settings, and cleanup.policy, message.timestamp.type or max.message.bytes differs. Nothing is created.
     """
     here, there = procedure.systems.source.topics(scope), procedure.systems.target.topics(scope.values())
     counts = {scope[topic]: len(info.partitions) for topic, info in here.items()}
@@ -70,7 +70,7 @@ def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
     Kafka cannot remove partitions, and with more partitions producers would send keys to other partitions.
 
     Args:
-        counts: topic of the returned cluster -> number of partitions on the new primary, on the returned cluster.
+        counts: topic of the returned cluster -> (partitions on the new primary, partitions on the returned cluster).
     """
     wider = [
         f"{name}: {here} partitions on {procedure.request.source}, {there} on {procedure.request.target}"
@@ -88,7 +88,10 @@ def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
 
 
 def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
-    """Refuse if settings in `_DECIDING` differ between the clusters and MirrorMaker 2 does not copy settings."""
+    """Refuse if settings that decide how records are stored differ, and MirrorMaker 2 does not copy settings.
+
+    These settings are cleanup.policy, message.timestamp.type and max.message.bytes.
+    """
     flow = procedure.flow
     if procedure.mirror_maker(flow).config(flow.connectors.source).get(_SYNC, "true") != "false":
         return
@@ -110,10 +113,11 @@ def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
 
 
 def settings_that_differ(procedure: Run, scope: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the portable settings that differ between the clusters: fields topic, setting, here, there.
+    """Return one row per topic setting that differs between the clusters: topic, setting, here, there.
 
-    `here` is the value on the new primary, `there` the value on the returned cluster, None if not set; `topic` is the
-    name on the returned cluster.
+    Compared are values that were set on a topic itself, without settings that only have a meaning on one cluster.
+    `topic` is the name on the returned cluster, `here` the value on the new primary, `there` the value on the returned
+    cluster; None if not set.
     """
     here, there = procedure.systems.source.configs(scope), procedure.systems.target.configs(scope.values())
     differing = []

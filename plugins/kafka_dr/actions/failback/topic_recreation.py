@@ -46,7 +46,7 @@ class TopicBefore:
 
     Attributes:
         replicas: replication factor; 0 if unknown.
-        settings: the topic's own values of the settings in `_OF_THE_CLUSTER`.
+        settings: min.insync.replicas and unclean.leader.election.enable, if set on the topic itself.
     """
 
     topic_id: str
@@ -68,12 +68,13 @@ class TopicRecreation:
         self.before, self._noted = noted or {}, noted is not None
 
     def delete(self) -> dict[str, Any]:
-        """Stop both flows, check again, then delete the old topics, and MirrorMaker 2's internal topics and offsets.
+        """Verify the export and stop both flows, then delete the old topics, and MirrorMaker 2's topics and offsets.
 
         Only topics that still have the id in the journal are deleted.
 
         Returns:
-            Fields for the journal: verified files, stopped connectors, number of deleted topics, internal topics.
+            Fields for the journal: number of verified files, connector -> state, number of deleted topics, and names of
+            MirrorMaker 2's deleted internal topics.
 
         Raises:
             Contradiction: a file of the export is missing, or its SHA-256 is not that of the journal.
@@ -117,8 +118,9 @@ class TopicRecreation:
                     for fault, names in (("not recreated", same), ("with records", filled))
                     if names
                 ),
-                f"Topics that were not recreated: read the controller's log on {self._procedure.request.target}. Topics"
-                " with records: find out which client wrote to these topics, and stop it. Then start a new run.",
+                f"Topics that were not recreated: find out from the controller's log on"
+                f" {self._procedure.request.target} why they were not deleted. Topics with records: find out which"
+                " client wrote to these topics, and stop this client. Then start a new run.",
             )
 
     def _topics_to_delete(self) -> list[str]:
@@ -155,7 +157,7 @@ class TopicRecreation:
             )
 
     def _recreated_earlier(self, old: list[str]) -> set[str]:
-        """Return the topics that the earlier run that wrote the export recreated, if any; these have only copies."""
+        """Return the topics that the earlier run that wrote the export recreated; they have only copied records."""
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()
@@ -185,9 +187,9 @@ class TopicRecreation:
         return before
 
     def _clear_offsets(self) -> None:
-        """Set the flow back's offsets in Connect to null, so that it mirrors the topics from their beginning.
+        """Set the flow back's offsets in Connect to null, so that all records of the topics are mirrored again.
 
-        This must follow the deletion, because the old topics would get the records a second time.
+        The offsets are cleared after the deletion, because a topic that was not deleted would get its records twice.
         """
         flow = self._procedure.flow
         worker, name = self._procedure.systems.connect_worker(flow), flow.connectors.source
@@ -210,7 +212,10 @@ def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
 
 
 def settings_before_deletion(procedure: Run) -> dict[str, TopicBefore]:
-    """Return topics that failback runs intended to delete since the last client move, by name; the oldest counts."""
+    """Return the returned cluster's topics that failback runs intended to delete since the failover, by name.
+
+    If several runs intended to delete a topic, the oldest run's journal entry counts.
+    """
     oldest: dict[str, TopicBefore] = {}
     for _, writer, _ in PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS):
         oldest = (noted_topics(writer) or {}) | oldest
@@ -271,13 +276,13 @@ def replicas_of(info: TopicInfo) -> int:
 
 
 def settings_of_the_cluster(configs: Any) -> dict[str, str]:
-    """Return the topic's own values of the settings in `_OF_THE_CLUSTER`, to be set again on the recreated topic."""
+    """Return min.insync.replicas and unclean.leader.election.enable, as far as these are set on the topic itself."""
     own: Collection[str] = getattr(configs, "overrides", ())
     return {key: configs[key] for key in _OF_THE_CLUSTER if key in own}
 
 
 def made_by(procedure: Run, step: str) -> set[str]:
-    """Return topics of the returned cluster that `step` of this procedure intended to create, also in killed tries."""
+    """Return topics of the returned cluster that any try of `step` in this procedure intended to create."""
     return {name for intent in procedure.progress.facts(TopicsToCreate, step) for name in intent.creates_topics}
 
 
