@@ -2,13 +2,13 @@
 
 Invariants
 1. A sample is one file: all of its rows are in the archive, or none.
-2. A partition's target end is read before its source end: no copy of a record at or above `source_end` lies below
-   `target_end`.
+2. A partition's target end is read before its source end. Therefore no copy of a record at or above `source_end` lies
+   below `target_end`.
 3. A row is written when it differs from the newest row of its kind and key; a whole sample repeats all rows, so that
    older files may be deleted.
 4. A value that could not be read has no row; the sample's own row says why. A missing row never means zero.
-5. A position that a group no longer has is a row whose position is null. Once a sample lists all groups, older rows of
-   groups count no longer: a group or position that the newer listing lacks is gone.
+5. A position that a group no longer has is a row whose position is null. After a sample that lists all groups, older
+   rows of groups do not count: a group or position that the newer sample lacks was deleted.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kafka_dr.errors import ArchiveUnavailable
 _K = TypeVar("_K", str, TopicPartition)
 _V = TypeVar("_V")
 
-#: Stands for the replicated offset if Connect has no offset of a partition: replication has not begun there, or the
-#: offset was deleted. None means that Connect's offsets could not be read.
+#: Stands for the replicated offset if Connect has no offset of a partition: the partition's replication has not begun,
+#: or the offset was deleted. None means that Connect's offsets could not be read.
 NONE_KEPT = -1
 
 
@@ -78,7 +78,7 @@ class NewestRows(Generic[_K, _V]):
         self._known: dict[_K, _V] = {}
 
     def differing(self, seen: Mapping[_K, _V], whole: bool = False) -> dict[_K, _V]:
-        """Return the values that differ from those last written (all if `whole`), and remember them as written."""
+        """Return the values that differ from the values last written (all if `whole`), and remember them as written."""
         changed = {key: value for key, value in seen.items() if whole or self._known.get(key) != value}
         self._known |= changed
         return changed

@@ -1,4 +1,8 @@
-"""Loss by observations that are newer than the approved loss, and where the loss is larger than approved."""
+"""Loss by observations that are newer than the approved loss, and where the loss is larger than approved.
+
+A row of loss is a range of one source partition that the target lacks: topic, partition, from_offset, certain_to (up to
+which loss is certain; None if no loss is certain) and possible_to (up to which loss is possible; None if unknown).
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,8 @@ class NewerEvidence:
     """Observations made after the loss was assessed, by partition of the source.
 
     Attributes:
-        target_ends: the target's log end at the assessment, and its newest one; None if the target partition did not
-            exist. A partition whose end was not read a second time is absent.
+        target_ends: (the target's log end at the assessment, its log end after MirrorMaker 2 had stopped); an end is
+            None if the target partition did not exist. {} if MirrorMaker 2 has not stopped.
         replicated: the last replicated offset in Connect's offsets after MirrorMaker 2 had stopped.
         accepted_to: the source's log end behind its fence, of partitions that accepted records after the assessment.
     """
@@ -47,7 +51,7 @@ class LossIncrease(NamedTuple):
 def loss_now(approved: Sequence[Mapping[str, Any]], evidence: NewerEvidence) -> list[dict[str, Any]]:
     """Return the approved rows of loss, corrected by newer observations.
 
-    A changed row also has the reason and the approved offsets.
+    A changed row also has the reason (`evidence`) and the approved offsets (`approved`); its `records` are None.
     """
     approved_rows = {TopicPartition(row["topic"], row["partition"]): row for row in approved}
     shrunk = {place for place, ends in evidence.target_ends.items() if _shrank(*ends)}
@@ -97,7 +101,7 @@ def _shrank(then: int | None, now: int | None) -> bool:
 
 
 def loss_increases(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[LossIncrease]:
-    """Return the partitions with more loss than approved; if there are any, a second person must approve again.
+    """Return the partitions with more loss than approved; unless this is [], a second person must approve again.
 
     Args:
         approved: the plan's rows of loss.
@@ -154,7 +158,7 @@ def _offsets(row: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def review_digest(translation: str, increases: Sequence[LossIncrease]) -> str:
-    """Return the digest for the approval of review_translation: the translation's, or of translation and increases."""
+    """Return the digest for the approval of review_translation: of the translation, and of the increases, if any."""
     return (
         digest_of({"translation": translation, "loss": [row._asdict() for row in increases]})
         if increases

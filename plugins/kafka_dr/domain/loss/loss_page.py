@@ -64,7 +64,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
 
 
 def _taken_over(plan: Mapping[str, Any]) -> list[str]:
-    """Return Markdown lines on facts taken over from the planned run that this run continues; empty without one."""
+    """Return Markdown lines on what the planned run has proven that this run continues; [] if it continues no run."""
     earlier, source, target = plan.get("continues"), plan["source"], plan["target"]
     if not earlier:
         return []
@@ -213,7 +213,7 @@ def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
 
 
 def _rereads(plan: Mapping[str, Any]) -> list[str]:
-    """Return sentences on groups' re-reads, as far as known before positions are translated; empty if unknown."""
+    """Return sentences on groups' re-reads as computed before MirrorMaker 2 is stopped; [] if none were computed."""
     rereads = plan.get("rereads")
     if not rereads or not rereads["positions"]:
         return []

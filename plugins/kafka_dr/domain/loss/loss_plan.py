@@ -16,7 +16,7 @@ class LastKnownGroup:
     """One group as the flight recorder last sampled it.
 
     Attributes:
-        partitions: number of partitions with a position of the group.
+        partitions: number of source partitions with a position of the group.
         policy: which position the group gets on a partition where no observation gives a position.
         active: whether the group was active when last sampled.
         position_at: sample time of the group's oldest position, in milliseconds since 1970; None if unknown.
@@ -101,7 +101,7 @@ class LossPlan:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the plan's canonical JSON."""
+        """SHA-256 of the plan's canonical JSON, in hexadecimal; an approval names this digest."""
         return digest_of(self.as_dict())
 
 

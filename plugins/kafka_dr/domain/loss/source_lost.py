@@ -82,7 +82,7 @@ class ViewsStory:
     """Summary of one view's looks over all rounds.
 
     Attributes:
-        saw: number of looks by result.
+        saw: result of a look -> number of looks with this result.
         first: the view's first look.
         last: the view's last look.
     """
@@ -93,7 +93,7 @@ class ViewsStory:
     last: Look
 
     def as_dict(self) -> dict[str, Any]:
-        """Return as plain data: the view's name, its number of looks by result, its first look and its last."""
+        """Return as plain data: the view's name, its number of looks by result, its first look and its last look."""
         return {"view": self.view, "saw": self.saw, "first": self.first.as_fields(), "last": self.last.as_fields()}
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class LossVerdict:
     """The source's state over a window of time, and a summary of each view's looks.
 
     Attributes:
-        rounds: number of rounds planned: how often every view was to look at the source.
+        rounds: number of rounds in which every view was to look at the source, up to a round with an answer.
         views: the views in the order of their first looks.
     """
 
@@ -132,7 +132,7 @@ def verdict_of(looks: Iterable[Look], rounds: int) -> LossVerdict:
 
     Args:
         looks: looks of all views, in the order in which they were taken.
-        rounds: number of rounds planned, including rounds in which no request was made.
+        rounds: number of rounds that were due, including rounds in which no request was made.
     """
     taken = sorted(looks, key=lambda look: look.round)
     return LossVerdict(_state(taken, rounds), rounds, _stories(taken))

@@ -1,4 +1,6 @@
-"""Content pairs: the target's newest record, found on the source by content. Why this is safe: decisions/0008.
+"""Content pairs: the target's newest record, matched by content with a source record that has the same content.
+
+Why this is safe: runbooks/decisions/0008-own-pairs-and-first-copies.md.
 
 Invariant: the source record that MirrorMaker 2 copied lies at or below `upstream`, even if several records have the
 same content or MirrorMaker 2 mirrored records twice.
@@ -49,7 +51,7 @@ class PairSearch:
             self._upstream, self._above = offset, 0
 
     def pair(self, source_end: int) -> OwnPair | None:
-        """Build the pair after all source records below `source_end` were taken.
+        """Return the pair after all source records below `source_end` were taken.
 
         Args:
             source_end: the source's log end, read after the target's newest record was read.

@@ -24,8 +24,8 @@ class RestorePlan:
         rows: digest of all positions to write and all groups to delete.
         writes: number of positions to restore; `raised` of these are higher than the position that the group has now.
         deletes: groups to delete, because they had no position before the commit.
-        since: by group, number of positions that another writer changed after the commit; written only with
-            `overwrites`.
+        since: by group, number of positions that another writer changed after the commit; these positions are restored
+            only with `overwrites`.
         left: by group that is not deleted, number of positions that did not exist before the commit; these positions
             stay, because Kafka's clients cannot delete a single position.
         group_sync: whether MirrorMaker 2's group sync runs, which may move these groups again; None if unknown.
@@ -53,12 +53,12 @@ class RestorePlan:
         return bool(self.writes or self.deletes)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
+        """Return the plan as plain JSON data."""
         return {**asdict(self), "deletes": list(self.deletes)}
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the plan's canonical JSON, which an approval names."""
+        """SHA-256 of the plan's canonical JSON, in hexadecimal; an approval names this digest."""
         return digest_of(self.as_dict())
 
 
@@ -72,7 +72,7 @@ def restore_markdown(plan: RestorePlan) -> str:
     lines = [
         (
             f"Groups on **{plan.cluster}** get back the positions that they had before {table_cell(plan.undone)}"
-            f" committed its own. Reason: {table_cell(plan.reason)}"
+            f" committed positions. Reason: {table_cell(plan.reason)}"
         ),
         "",
         *[f"- {line}" for line in _facts(plan)],

@@ -9,7 +9,7 @@ MOST_LISTED = 20
 
 @dataclass(frozen=True)
 class Blocker:
-    """One failed readiness check: its name (`gate`), why it failed, what was seen, and what the operator has to do."""
+    """One failed readiness check: its name (`gate`), why it failed, what was observed, and what to do."""
 
     gate: str
     reason: str
@@ -17,5 +17,5 @@ class Blocker:
     next_step: str
 
     def as_dict(self) -> dict[str, str]:
-        """Return the blocker as plain data."""
+        """Return the blocker as a dict: gate, reason, seen, next_step."""
         return asdict(self)

@@ -41,7 +41,7 @@ def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
 def _lost_rights(
     o: Observation, scope: FenceScope, renamed: Mapping[str, str], principals: frozenset[str]
 ) -> list[str]:
-    """Return who may do the scope's operation on the source but not on the opened target, as `principal: name`."""
+    """Return `principal: name` for each right of the scope that the source gives and the opened target does not."""
     target_scope = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
     lifted = frozenset(opening_entries(o.target.rules, target_scope, principals))
     opened = AclRules(

@@ -13,7 +13,7 @@ _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 
 
 def list_notes(observation: Observation) -> list[str]:
-    """Return what no check can prove, and what to know before approving, a sentence each; empty if there is nothing."""
+    """Return a sentence for each fact that no check can prove or that the approver must weigh; [] if there is none."""
     return [note for source in NOTES for note in source(observation)]
 
 

@@ -107,7 +107,7 @@ class FlowView:
 
 @dataclass(frozen=True)
 class Sample:
-    """Log ends on source and target, both by source partition, at one moment (`at`, in seconds)."""
+    """Log ends on source and target, both by source partition; `at`: seconds on this process's monotonic clock."""
 
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, int]
@@ -121,12 +121,13 @@ class Observation:
     Attributes:
         scope: source topic -> its name on the target.
         copies: source topic that is a copy of a target topic under a prefixed name -> that target topic.
-        groups: groups with positions on the scope's topics.
+        groups: groups that move: with positions on the scope's topics on the source.
         source_starts: log starts of the scope's partitions on the source.
-        first, last: two samples of log ends, some time apart.
+        first, last: two samples of log ends, the second some seconds after the first.
         known_topic_ids: topic id on the source as the last procedure of this pair of clusters recorded it, by topic.
         exempt: principals that are never fenced, by cluster alias.
-        positions: positions that `groups` have committed on the scope's topics: group, topic, partition, position.
+        has_probe: whether the topology names a probe principal for the source, which tries to write behind the fence.
+        positions: positions that `groups` have committed on the source: group, topic, partition, position.
     """
 
     source: ClusterView

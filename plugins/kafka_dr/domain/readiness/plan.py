@@ -20,6 +20,10 @@ class GroupForecast:
     """What the plan forecasts for one group.
 
     Attributes:
+        partitions: number of the group's positions.
+        lag: number of source offsets from the group's positions up to the log ends.
+        policy: the topology's policy for the group: `earliest`, `boundary` or `fail`.
+        active: whether the group has members on the source.
         mirror_maker_rereads: number of records that the group would read again if it continued at MirrorMaker 2's own
             checkpoints; None without a checkpoint.
         expected: translation class -> number of partitions, for the group's present positions; while the source can be
@@ -37,7 +41,7 @@ class GroupForecast:
 
 @dataclass(frozen=True)
 class ExcludedGroup:
-    """A group that the drain does not wait for: the reason, and the policy for its positions."""
+    """A group that drain_consumers does not wait for: the reason, and the policy for its positions on the target."""
 
     group: str
     reason: str
@@ -79,6 +83,8 @@ class FailoverPlan:
         unproven: what the run will not be able to prove.
         excluded: groups that are fenced like all others, but that the drain does not wait for.
         abort_open_transactions: whether transactions that stay open behind the fence are aborted by Kafka's own tool.
+        lag: upper bound of the number of source records that MirrorMaker 2 has not replicated when the plan is made.
+        drain_seconds: estimated seconds until these records are replicated; None if no replication rate was measured.
         cool_down: the cool-down that is not waited for: the earlier procedure, its outcome and end, the end of the
             cool-down, and the starter's reason; None if no cool-down was running.
         copies: source topic that is a copy of a target topic under a prefixed name -> that target topic, which groups
@@ -112,7 +118,7 @@ class FailoverPlan:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the plan's canonical JSON."""
+        """SHA-256 of the plan's canonical JSON, in hexadecimal; an approval names this digest."""
         return digest_of(self.as_dict())
 
 
@@ -195,7 +201,7 @@ def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
 
 
 def cool_down_told(plan: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a procedure's first gate on a cool-down that is not waited for; empty if none was running."""
+    """Return Markdown lines on a cool-down that the run does not wait for; [] if no cool-down was running."""
     cool_down = plan.get("cool_down")
     if not cool_down:
         return []

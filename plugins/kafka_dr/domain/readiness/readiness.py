@@ -1,10 +1,11 @@
 """Readiness checks: each takes an observation and returns blockers.
 
-A blocker refuses the procedure; a note (see `notes`) tells the approver a fact that no check can prove.
+A blocker is a failed check: the procedure is refused. A note (see `notes`) states to the approver what no check can
+prove.
 
 Invariants
 1. All checks run in every case: the operator sees all blockers at once.
-2. Durability on the target is compared with the source's own, never with an ideal.
+2. Replicas and min.insync.replicas on the target are compared with those on the source, never with an ideal.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Check = Callable[[Observation], Iterator[Blocker]]
 
 
 def find_blockers(observation: Observation) -> list[Blocker]:
-    """Return the blockers of all checks; if there is none, clients can be moved."""
+    """Return the blockers of all checks; [] if no check refuses to move clients."""
     return [blocker for gate in CHECKS for blocker in gate(observation)]
 
 
@@ -43,7 +44,7 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
                 "connectors_run",
                 f"The flow has no {kind} connector",
                 "the Connect worker has no connector of the name that the topology states",
-                "Correct `connectors` of the flow in the topology, or create the connector.",
+                "Correct the connector's name under `connectors` of the flow in the topology, or create the connector.",
             )
         elif connector.settling:
             yield Blocker(
@@ -149,14 +150,15 @@ def records_unchanged(o: Observation) -> Iterator[Blocker]:
             "records_unchanged",
             "The source connector transforms records",
             config["transforms"],
-            "Remove the transforms: Switchback cannot compare records that a transform has changed.",
+            "Remove `transforms` from the source connector, because Switchback cannot compare records that a transform"
+            " has changed.",
         )
     if config.get("errors.tolerance", "none") != "none":
         yield Blocker(
             "records_unchanged",
             "The source connector skips records that it cannot write",
             f"errors.tolerance={config['errors.tolerance']}",
-            "Set errors.tolerance=none.",
+            "Set errors.tolerance=none on the source connector.",
         )
 
 
@@ -180,12 +182,12 @@ def no_loop(o: Observation) -> Iterator[Blocker]:
             "no_loop",
             f"{reverse.name} could copy records in a circle",
             _state_of(reverse),
-            "Stop the reverse flow's source connector.",
+            f"Stop {reverse.name} in Connect (state STOPPED).",
         )
 
 
 def replication_moves(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker if partitions grew on the source only: a connector may be RUNNING and replicate nothing."""
+    """Yield a blocker if partitions grew on the source only, because a RUNNING connector may replicate nothing."""
     stuck = standing_still(o.first, o.last)
     if stuck:
         yield Blocker(
@@ -224,15 +226,15 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
                 "topics_match",
                 f"{topic} on the source and {name} on the target differ in partitions",
                 f"{source_partitions} on the source, {on_target.partitions} on the target",
-                "Add partitions to the topic that has fewer: otherwise new records of a key go to another partition"
-                " after the move.",
+                "Add partitions to the topic that has fewer, because otherwise new records of a key go to another"
+                " partition after the move.",
             )
 
 
 def topics_not_recreated(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker for each source topic that was recreated after the last procedure.
+    """Yield a blocker for each source topic whose id differs from the id that the pair's last procedure recorded.
 
-    Offset syncs of the old log are wrong for the recreated topic's log.
+    Such a topic was recreated, and offset syncs of the deleted log are wrong for the new log.
     """
     for topic, known in sorted(o.known_topic_ids.items()):
         on_source = o.source.topics.get(topic)
@@ -256,8 +258,9 @@ def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
                 "retention_not_overtaken",
                 f"The source's retention deleted records of {tp} before MirrorMaker 2 replicated them",
                 f"next offset to replicate {replicated + 1}, first offset in the source's log {start}",
-                "The target cannot get these records any more. Raise the retention on the source, and decide whether"
-                " clients may be moved without these records.",
+                "The target cannot get these records any more. Raise the retention on the source. If clients are to be"
+                " moved without these records, start a new run when MirrorMaker 2 has replicated newer records of the"
+                " partition.",
             )
 
 
@@ -303,7 +306,7 @@ def fence_possible(o: Observation) -> Iterator[Blocker]:
             "fence_possible",
             "Nothing can stop clients on the source",
             "the source has no authorizer, and the topology no drain hook",
-            "Enable an authorizer on the source, or give the application a drain hook.",
+            "Enable an authorizer on the source, or name a drain hook of the application as `drain` in the topology.",
         )
 
 
