@@ -78,7 +78,7 @@ def format_moment(text: Any) -> str:
 
 
 def time_of_day(text: Any) -> str:
-    """Return an ISO time as `22:05:40`; text that is no time is returned unchanged."""
+    """Return an ISO time as `22:05:40`, in UTC; text that is no time is returned unchanged."""
     moment = parse_moment(text)
     return str(text) if moment is None else f"{moment:%H:%M:%S}"
 

@@ -57,10 +57,11 @@ class CopiedSegment(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """The segments of a partition, oldest first; which target records copy older source records is unknown.
+    """The segments of a partition, oldest first.
 
     Attributes:
-        unknown: why the copies of records below the first segment are unknown; None if no record lies below it.
+        unknown: why it is unknown which records below the first segment are copies; None if no record lies below the
+            first segment.
     """
 
     segments: tuple[CopiedSegment, ...]
@@ -68,7 +69,7 @@ class Lineage(NamedTuple):
 
 
 def lineage_of(moves: Sequence[MoveOffsets], source: str, target: str) -> Lineage:
-    """Return a partition's lineage, with the cluster that clients use now as source.
+    """Return the segments of a partition's logs, with the cluster that clients use now as source.
 
     Args:
         moves: all client moves since the partition was created, oldest first.

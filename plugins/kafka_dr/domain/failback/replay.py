@@ -32,7 +32,11 @@ _NAMED = 5
 
 
 class Fate(StrEnum):
-    """Whether the replay writes an exported record to the new primary, and if not, why."""
+    """Whether the replay writes an exported record to the new primary, and if not, why.
+
+    UNCOMMITTED: the record's transaction is not committed. OVERWRITTEN: clients have written the record's key later on
+    the new primary, in a compacted topic. KEYLESS: the record has no key, and the topic is compacted.
+    """
 
     WRITTEN = "written"
     UNCOMMITTED = "uncommitted"
@@ -58,7 +62,7 @@ class Origin(NamedTuple):
 
 
 def origin_in(text: bytes | None) -> Origin | None:
-    """Return the origin in a header's value; None if the value is no origin."""
+    """Return the origin in a header's value `alias/topic/partition/offset`; None if the value has another form."""
     parts = (text or b"").decode("utf-8", "replace").split("/")
     if len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
         return None
@@ -130,7 +134,7 @@ def cut_into_transactions(
 
     Args:
         size: returns a record's size in bytes.
-        alone: returns whether the cluster may refuse a record; such a record gets a transaction of its own.
+        alone: returns whether the new primary may refuse a record; such a record is the only one of its transaction.
     """
     batch: list[T] = []
     batch_bytes = 0
@@ -155,7 +159,7 @@ class Expected(NamedTuple):
         offset: the record's offset on the returned cluster.
         content: fingerprint of key, value and original headers.
         timestamp: milliseconds since 1970; None if the new primary does not preserve the exported timestamp.
-        key: mark of the record's key.
+        key: mark of the record's key; None without a key, and in exported records of a topic that is not compacted.
     """
 
     offset: int
@@ -168,11 +172,11 @@ class Found(NamedTuple):
     """Result of reading back one partition's replayed records.
 
     Attributes:
-        read_back: records found exactly once on the new primary, with the exported content.
-        overwritten: records compacted away because a client or a later replayed record wrote their key.
+        read_back: number of records that are exactly once on the new primary, with the exported content.
+        overwritten: records that compaction deleted, because a client or a later replayed record wrote their key.
         expired: records at the log start that retention has deleted since the replay wrote them.
         overtaken: records that lie above a client's record of the same key, so that they undo the client's value.
-        restamped: records found exactly once whose timestamp is the time of the replay.
+        restamped: those of `read_back` whose timestamp is the time of the replay.
         problems: contradictions between export and log, a sentence each; empty if the replay is proven.
     """
 
@@ -207,7 +211,7 @@ class ReadBack:
         self._by_replay: dict[bytes | None, int] = {}
 
     def written(self, key: bytes | None) -> None:
-        """Take the log's next record if a client wrote this record; needed only for compacted topics.
+        """Take the log's next record, which a client wrote; needed only for compacted topics.
 
         Args:
             key: mark of the record's key.
@@ -215,7 +219,7 @@ class ReadBack:
         self._by_clients.add(key)
 
     def replayed(self, record: Expected) -> None:
-        """Take the log's next record if the replay wrote this record, and compare it with the export."""
+        """Take the log's next record, which the replay wrote, and compare this record with the export."""
         if record.offset <= self._last_offset:
             self._report(f"exported offset {record.offset} was read back twice, or after a higher offset")
             return
@@ -240,7 +244,7 @@ class ReadBack:
             self._restamped += exported.timestamp is None
 
     def end(self) -> Found:
-        """Return the result after the last record of the log."""
+        """Return the result of the comparison, after the last record of the log was taken."""
         self._skip_to(None)
         unexplained = [
             record

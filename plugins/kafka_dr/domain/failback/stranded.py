@@ -24,7 +24,11 @@ class Mode(StrEnum):
 
 
 class Decision(StrEnum):
-    """What to do with a topic's stranded records, which are exported first in every case."""
+    """What to do with a topic's stranded records, which are exported first in every case.
+
+    KEEP: leave the records in the returned cluster's log. REPLAY: write the records to the topic on the new primary.
+    QUARANTINE: write the records to a separate topic on the new primary. DISCARD: leave the records in the export only.
+    """
 
     KEEP = "keep"
     REPLAY = "replay"
@@ -40,7 +44,7 @@ class StrandedTotals:
         records: number of records on the returned cluster that were never replicated.
         bytes: total size of these records' keys and values.
         first_at: smallest timestamp of these records, in milliseconds since 1970; None if no record has a timestamp.
-        last_at: largest timestamp of these records, like `first_at`.
+        last_at: largest timestamp of these records, in milliseconds since 1970; None if no record has a timestamp.
         aborted: number of stranded records of aborted transactions.
         undecided: number of stranded records behind a transaction that is still open.
         lacking: number of replicated records that the new primary has and the returned cluster has lost.
@@ -66,11 +70,12 @@ class PlannedReturn:
     """The planned treatment of the returned cluster's logs in a failback, as a second person approves it.
 
     Attributes:
+        source, target: aliases of the new primary and of the returned cluster.
         found: digest of the result of find_stranded_records.
         stranded: totals of each topic that has stranded records, or that lacks records on the returned cluster.
         decisions: topic -> decision.
         deleted: bytes that the topics to be recreated have on the returned cluster; None in mode append, or if unknown.
-        copied: approximate number of records that the reverse flow has to copy; None if unknown.
+        copied: approximate number of records that the flow back has to copy; None if unknown.
         copied_bytes: approximate bytes of these records, in mode recreate; None if unknown.
         apart: whether each direction has topics of its own; topics with stranded records are then deleted in no mode.
         gone: topics whose old log an earlier run deleted: only that run's export has their stranded records.
@@ -91,7 +96,7 @@ class PlannedReturn:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the plan's canonical JSON, in hexadecimal."""
+        """SHA-256 of the canonical JSON of these fields, in hexadecimal; an approval names this digest."""
         return digest_of(asdict(self))
 
     @property
@@ -101,7 +106,7 @@ class PlannedReturn:
 
 
 def decide_topics(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict[str, Decision], list[str]]:
-    """Decide each topic by the rules, and find contradictions between the rules.
+    """Return each topic's decision by the rules, and the topics on which rules contradict each other.
 
     Args:
         topics: names of topics with stranded records.
@@ -109,7 +114,7 @@ def decide_topics(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict
             before other expressions, `.*` counts last; records of a topic without any rule are kept in place.
 
     Returns:
-        Decisions by topic, and one sentence for each topic on which expressions disagree.
+        Topic -> decision; and one sentence for each topic with contradicting rules.
     """
     expressions = {pattern: pattern_list(pattern, "topic") for pattern in rules if pattern != ALL}
     decided, problems = {}, []
@@ -136,12 +141,12 @@ def impossible_decisions(
     apart: bool = False,
     gone: Collection[str] = (),
 ) -> list[str]:
-    """List the decisions that the mode makes impossible, a sentence each, with the alternative to ask for.
+    """Return a sentence for each decision that the mode makes impossible, with the possible decisions; [] if none.
 
     Args:
         target: alias of the returned cluster.
-        apart: like the attribute of `PlannedReturn`.
-        gone: like the attribute of `PlannedReturn`.
+        apart: whether each direction has topics of its own, so that no mode deletes topics with stranded records.
+        gone: topics of the returned cluster whose old log an earlier run deleted.
     """
     stranded = list(stranded)
     # A topic whose old log an earlier run deleted counts as recreated, also in mode append.

@@ -64,6 +64,7 @@ class ArmedFence:
     Attributes:
         procedure_id: the procedure that moved the clients away from the source.
         topics: the topics to be fenced, by their names on the source.
+        source, target: the cluster that clients left, and the cluster that clients moved to.
         since: when the fence was armed.
         answers_since: when the watcher got the source's first answer, ISO 8601; None before the first answer.
     """
@@ -134,16 +135,16 @@ def armed_fences(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
 
 
 def unstopped_sources(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
-    """Return the fences of fenced sources whose MirrorMaker 2 must still be stopped.
+    """Return the fences of fenced sources whose MirrorMaker 2 must still be stopped, the earliest armed first.
 
     Args:
-        entries: as in `armed_fences`.
+        entries: journal entries of the steps in `TELLING`, in the journal's order.
     """
     return _fences_in_state(watched_sources(entries), WatchState.FENCED)
 
 
 def watched_sources(entries: Iterable[Line]) -> dict[str, WatchedSource]:
-    """Return every source whose fence was ever armed, by the id of the procedure that armed it.
+    """Return every source whose fence was ever armed, by the id of the procedure that armed the fence.
 
     Args:
         entries: journal entries of the steps in `TELLING`, in the journal's order.
@@ -173,9 +174,9 @@ def watched_sources(entries: Iterable[Line]) -> dict[str, WatchedSource]:
 
 
 class LatestMove(NamedTuple):
-    """A client move from source to target. After it the flow source->target must not run, or records could circle.
+    """A client move from source to target. After the move the flow source->target must not run.
 
-    Only if each direction writes to topics of its own may the flow run.
+    Otherwise records would be copied in a circle, unless each direction writes to topics of its own.
     """
 
     procedure_id: str
@@ -189,7 +190,7 @@ class LatestMove(NamedTuple):
 
 
 def last_moves(entries: Iterable[Line]) -> dict[frozenset[str], LatestMove]:
-    """Return for each pair of clusters the last client move that was begun and not undone, by pair.
+    """Return pair of aliases -> the last client move between these clusters that was begun and not undone.
 
     Args:
         entries: journal entries of the steps in `MOVING`, in the journal's order.
@@ -216,7 +217,7 @@ def _fences_in_state(sources: Mapping[str, WatchedSource], state: WatchState) ->
 
 
 def _armed_fence(earlier: WatchedSource | None, entry: Line, to_fence: SourceToFence) -> ArmedFence:
-    """Return the armed fence; a fence that was already armed keeps its `since` and `answers_since`."""
+    """Return the armed fence; of a fence that was already armed, `since` and `answers_since` remain."""
     fence = ArmedFence(entry.procedure_id, to_fence.source, to_fence.target, tuple(to_fence.topics), entry.at)
     if earlier is None or earlier.state is not WatchState.ARMED:
         return fence

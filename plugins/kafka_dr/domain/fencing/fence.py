@@ -5,7 +5,7 @@ Invariants
    to User:*, and only topic by topic: never on MirrorMaker 2's internal topics.
 2. A fence takes away no right but its own operation. If everyone may use a topic because it has no ACL entry, the fence
    also adds ALLOW entries for everyone: with a DENY as the topic's only ACL entry, no client could read the topic.
-3. A fence lists only ACL entries that the cluster lacks: lifting the fence restores the earlier ACL entries exactly.
+3. A fence lists only ACL entries that the cluster lacks; therefore lifting it restores the earlier ACL entries exactly.
 """
 
 from __future__ import annotations

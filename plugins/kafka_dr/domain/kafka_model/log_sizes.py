@@ -9,7 +9,7 @@ from kafka_dr.errors import BadInput
 
 
 def log_sizes(printed: str) -> dict[TopicPartition, int]:
-    """Return by partition the bytes of its largest replica; unfinished copies of moves between disks do not count.
+    """Return partition -> bytes of its largest replica; unfinished replicas of moves between disks do not count.
 
     Args:
         printed: the tool's output: text lines, and one line of JSON with brokers, their log directories and partitions.
@@ -23,7 +23,7 @@ def log_sizes(printed: str) -> dict[TopicPartition, int]:
         raise BadInput(
             "Kafka's tool printed no sizes of logs",
             f"{len(printed.splitlines())} lines, none of which is JSON that names brokers",
-            "install Kafka's tools in the version of the brokers",
+            "set `kafka_tools` in the topology to the folder `libs` of the brokers' Kafka version",
         ) from None
     folders = [(broker["broker"], folder) for broker in brokers for folder in broker["logDirs"]]
     failed = [f"broker {broker}: {folder['error']}" for broker, folder in folders if folder.get("error")]
@@ -31,7 +31,7 @@ def log_sizes(printed: str) -> dict[TopicPartition, int]:
         raise BadInput(
             "Brokers could not read the sizes of their logs",
             first_few(failed),
-            "mend the disks of these brokers; the brokers' logs name the directories",
+            "mend the log directories of these brokers; the brokers' logs name the directories",
         )
     sizes: dict[TopicPartition, int] = {}
     for replica in (part for _, folder in folders for part in folder["partitions"] if not part.get("isFuture")):

@@ -115,8 +115,8 @@ def rows_of(printed: str, columns: Iterable[str]) -> list[dict[str, str]]:
         raise BadInput(
             "The output of Kafka's tool is not the expected table",
             ascii(printed[:200]),
-            f"a table with the columns {', '.join(columns)} was expected; install Kafka's tools in the version of the"
-            " brokers",
+            f"a table with the columns {', '.join(columns)} was expected; set `kafka_tools` in the topology to the"
+            " folder `libs` of the brokers' Kafka version",
         )
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
 

@@ -1,4 +1,4 @@
-"""The plan of an unplanned failover, as its approver reads it."""
+"""The gate's page of an unplanned failover, as Markdown: the plan, as its approver reads it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,10 @@ _BARE_CHECKPOINT = _CHECKPOINT_VALUE.size + _INT16.size
 
 
 class Malformed(SwitchbackError):
-    """A record of MirrorMaker 2 that cannot be decoded, or that could not be decoded once it is written."""
+    """A record of MirrorMaker 2 that cannot be decoded, or that could not be decoded once it is written.
+
+    Functions that decode many records return such faults instead of raising the first one.
+    """
 
 
 class OffsetSync(NamedTuple):
@@ -121,7 +124,12 @@ def decode_offset_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | N
 
 
 def decode_checkpoints(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded[Checkpoint]:
-    """Return the checkpoints in whole columns of a checkpoints topic; arguments as for `decode_offset_syncs`."""
+    """Return the checkpoints in whole columns of a checkpoints topic, and the malformed records.
+
+    Args:
+        keys: the records' keys, in the topic's order.
+        values: the records' values, as many as keys.
+    """
     return _bulk(_checkpoint_key, _checkpoint_value, Checkpoint, keys, values)
 
 
@@ -198,7 +206,7 @@ def _all_bytes(parts: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
 
 
 def _whole_head(key: bytes) -> tuple[str, str]:
-    """Return group and topic of a checkpoint's key; raises Malformed if anything but the partition follows them."""
+    """Return group and topic of a checkpoint's key; raise Malformed unless only the partition follows the topic."""
     group, topic, partition = _checkpoint_key(key)
     if encode_checkpoint(Checkpoint(group, topic, partition, 0, 0, ""))[0] != key:
         raise Malformed("checkpoint with more in its key than a group, a topic and a partition")

@@ -63,7 +63,7 @@ def topic_problem(name: str) -> str | None:
 
 @dataclass(frozen=True)
 class Naming(ABC):
-    """Names of mirrored and internal topics for the aliases of a topology; made by `naming_of`."""
+    """Returns the names of mirrored and internal topics for the aliases of a topology; made by `naming_of`."""
 
     spec: NamingSpec
     aliases: tuple[str, ...]
@@ -136,7 +136,8 @@ class Naming(ABC):
         if alias in self.aliases:
             return alias
         raise BadInput(
-            f"{alias!r} is not a cluster of the topology", next_step=f"use one of: {', '.join(self.aliases)}"
+            f"{alias!r} is not a cluster of the topology",
+            next_step=f"write one of the topology's aliases instead: {', '.join(self.aliases)}",
         )
 
 
@@ -160,7 +161,7 @@ class DefaultNaming(Naming):
         return None if alias is None else topic[len(alias + self.spec.separator) :]
 
     def is_cycle(self, topic: str, target_alias: str) -> bool:
-        """Whether MirrorMaker 2 detects a cycle; it takes any prefix for an alias, in the topology or not."""
+        """Whether MirrorMaker 2 detects a cycle, for which any prefix counts as an alias, in the topology or not."""
         parts = topic.split(self.spec.separator)
         while parts and not parts[-1]:  # Java's split drops empty parts at the end
             parts.pop()
@@ -245,7 +246,7 @@ def naming_problems(spec: NamingSpec, aliases: Iterable[str]) -> list[str]:
 
 
 def naming_of(spec: NamingSpec, aliases: Iterable[str]) -> Naming:
-    """Build the naming for the clusters of a topology.
+    """Return the naming for the clusters of a topology.
 
     Raises:
         BadInput: the policy cannot be used for these aliases; for an ambiguous template, the error shows two topics of

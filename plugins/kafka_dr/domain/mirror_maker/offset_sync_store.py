@@ -45,7 +45,7 @@ class OffsetSyncStore:
         self._loading = False
 
     def translate(self, upstream: int) -> int | None:
-        """Translate a group's source position to the target.
+        """Return the target position to which MirrorMaker 2 translates a group's source position.
 
         Returns:
             None without any sync, or while loading; `AHEAD_OF_ALL` if every stored sync lies above the position. In
@@ -64,7 +64,13 @@ class OffsetSyncStore:
 
 
 def translate_as_mirror_maker(syncs: Iterable[OffsetSync], upstream: int, must_read_to_end: bool = False) -> int | None:
-    """Translate a source position as MirrorMaker 2 would, just started, after reading one partition's `syncs`."""
+    """Return the target position to which a just started MirrorMaker 2 translates a source position.
+
+    None without any sync; `AHEAD_OF_ALL` if every sync that MirrorMaker 2 stores lies above the position.
+
+    Args:
+        syncs: one partition's offset syncs, in the order of the offset-syncs topic.
+    """
     store = OffsetSyncStore(must_read_to_end)
     for sync in syncs:
         store.update(sync)

@@ -112,7 +112,7 @@ def topic_filter_of(
     target: str | None = None,
     version: str = "",
 ) -> TopicFilter:
-    """Build the topic filter of a source connector's settings, with MirrorMaker 2's defaults.
+    """Return the topic filter of a source connector's settings, with MirrorMaker 2's defaults.
 
     Args:
         settings: `topics`, `topics.exclude` (or the older `topics.blacklist`), `heartbeats.replication.enabled`.
@@ -130,7 +130,7 @@ def topic_filter_of(
 
 
 def group_filter_of(settings: Mapping[str, str]) -> NameFilter:
-    """Build a checkpoint connector's group filter from `groups` and `groups.exclude` (or `groups.blacklist`)."""
+    """Return a checkpoint connector's group filter by `groups` and `groups.exclude` (or `groups.blacklist`)."""
     exclude = settings.get("groups.exclude", settings.get("groups.blacklist", GROUPS_EXCLUDE))
     return NameFilter(pattern_list(settings.get("groups", ALL), "group"), pattern_list(exclude, "group"))
 
@@ -142,14 +142,16 @@ def list_items(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def pattern_list(text: str, kind: Kind) -> PatternList:
-    """Compile a comma-separated list of Java regular expressions; cached, because the same lists recur.
+    """Return a comma-separated list of Java regular expressions, compiled; cached, because the same lists recur.
 
     Raises:
         BadInput: the list cannot be used; `reason` says why.
     """
     if problem := pattern_problem(text, kind):
         raise BadInput(
-            problem, next_step="write a comma-separated list of Java regular expressions, such as `orders.*, payments`"
+            problem,
+            next_step=f"correct the list {_shown(text)} in the connector, topology or param that sets it: a"
+            f" comma-separated list of Java regular expressions for {kind} names, such as `orders.*, payments`",
         )
     items = list_items(text)
     return PatternList(text, re.compile(_as_python("|".join(items), kind), re.ASCII) if items else None)

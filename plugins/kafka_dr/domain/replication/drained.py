@@ -55,7 +55,7 @@ class TailView:
 
 
 def proof_of(view: TailView) -> Proof | None:
-    """Return how the partition is proven to be drained; None if it is not proven."""
+    """Return how the partition is proven to be drained; None if no proof succeeds."""
     if view.source_last is None:
         return Proof.EMPTY
     offset, fingerprint = view.source_last
