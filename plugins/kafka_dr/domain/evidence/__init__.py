@@ -1,1 +1,1 @@
-"""Evidence and status of a procedure, and their charts."""
+"""Evidence of a procedure, its status while it runs, and the charts of both."""

@@ -76,7 +76,7 @@ def outcome_of(lines: Sequence[Line], dag_id: str) -> Outcome:
 
 
 def steps_of(lines: Sequence[Line], order: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one row per step that began, in the procedure's order: state, times, figures, failures, notes."""
+    """Return one row per step that began, in the given order: id, state, times, figures, failures, notes."""
     return [row for step in order if (row := _step(lines, step)) is not None]
 
 
@@ -112,9 +112,9 @@ def _newest_state(lines: Sequence[Line], step: str) -> Line | None:
 def reason_for(
     outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: ProcedureAborted | None = None
 ) -> tuple[str | None, str]:
-    """Return the step that failed, and the reason for the outcome with the runbook heading of that step.
+    """Return the id of the step that failed (None if none did), and the reason for the outcome as text.
 
-    The step is None if no step failed.
+    The text ends with the runbook heading of the step that failed.
     """
     if outcome is Outcome.COMPLETED:
         return None, "every step was done and read back"
@@ -140,10 +140,12 @@ def _sentence(failure: Mapping[str, Any]) -> str:
 def seconds_of(
     steps: Sequence[Mapping[str, Any]], triggered_at: str, closed_at: str, confirming: float = 0.0
 ) -> dict[str, float]:
-    """Return a run's seconds: `whole` (trigger to end), `people` (gates), `drain` (steps in DRAINS), `own` (rest).
+    """Return a run's seconds: `whole` (trigger to end), `people` (gates), `drain` (draining), `own` (the rest).
 
     Args:
-        confirming: seconds during which the source was watched to confirm that it is lost; not counted as `own`.
+        steps: rows with id, started_at, ended_at.
+        triggered_at, closed_at: ISO 8601.
+        confirming: seconds during which the source was checked to confirm that it is lost; not counted as `own`.
     """
     spent = {s["id"]: _between(s["started_at"], s["ended_at"]) for s in steps}
     people = sum(spent.get(gate, 0.0) for gate in GATES)
@@ -180,6 +182,7 @@ def evidence_of(
         order: step names in the procedure's order.
         bounds: `cut_off` and `boundary`, each a list of topic, partition, offset.
         previous_digest: digest of the evidence written before this one; None for the first evidence.
+        closed_at: when the run ended, ISO 8601.
         problems: parts of the evidence that are missing, each with the reason.
         since: the loss by observations newer than the approved inventory; None if the approved rows are still right.
     """

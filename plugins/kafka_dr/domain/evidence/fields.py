@@ -22,7 +22,10 @@ def figures_by_step(e: Evidence) -> dict[str, Mapping[str, Any]]:
 
 
 def excluded_rows(e: Evidence) -> list[dict[str, Any]]:
-    """Return the groups that drain_consumers did not wait for, as that step recorded them, else as planned."""
+    """Return one row per group that drain_consumers did not wait for: group, reason, policy, members.
+
+    As drain_consumers recorded these groups; before that as planned.
+    """
     drained, plan = figures_by_step(e).get(Step.DRAIN_CONSUMERS, {}), e["plan"] or {}
     groups = e.get("excluded_groups") or drained.get("excluded") or plan.get("excluded") or []
     return [

@@ -53,7 +53,7 @@ class LiveStep:
         state: `not begun`, `running`, `asking` (a gate without an answer), `done`, `failed`, `no outcome` (the
             procedure ended without it) or `watching` (only watch_old_source).
         seconds: from the step's first journal entry until now, or until its end.
-        message: text of its newest failure or note; empty if the step is done.
+        message: text of the step's newest failure or note; empty if the step is done.
     """
 
     id: str
@@ -90,7 +90,7 @@ class StepFailure:
 
     Attributes:
         page: the runbook heading that explains the step's failures.
-        mended: the step was done later.
+        mended: whether the step is done now.
     """
 
     step: str
@@ -234,7 +234,10 @@ def _step_text(state: str, lines: Sequence[Line]) -> str:
 
 
 def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> FenceClock | None:
-    """Return how long a procedure has fenced clients, and until when clients may be fenced; None if never fenced."""
+    """Return how long a procedure has fenced clients, and until when; None if fence_producers has not begun.
+
+    Also None if a rollback has shown that no client was touched.
+    """
     began = next((line.at for line in lines if (line.step, line.kind) == (Step.FENCE_PRODUCERS, Entry.INTENT)), None)
     rolled_back, returned = (
         _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME),
@@ -326,7 +329,7 @@ def _fence_state(
 
 
 def deadline_of(lines: Sequence[Line], name: str) -> float | None:
-    """Return the deadline `name` in seconds, from the plan, else from the run's params; None if neither has it."""
+    """Return the deadline `name` in seconds, from the plan, else from the run's params; None without this deadline."""
     plan, opened = newest_fact(lines, MovePlanned), newest_fact(lines, ProcedureOpened)
     deadlines = {**(opened.deadlines if opened else {}), **(plan.planned.deadlines if plan else {})}
     return deadlines.get(name)

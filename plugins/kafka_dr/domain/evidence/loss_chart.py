@@ -1,4 +1,8 @@
-"""The loss as a chart: one horizontal bar (lane) per lost range of a partition, all on one scale of offsets."""
+"""The loss as a chart: one horizontal bar (lane) per lost range of a partition, all on one scale of offsets.
+
+A row of loss is such a range: topic, partition, from_offset, certain_to (up to which loss is certain; None if no loss
+is certain) and possible_to (up to which loss is possible; None if unknown).
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ class Lane:
 
 
 def loss_picture(loss: Sequence[Mapping[str, Any]]) -> Shown:
-    """Return lanes for the evidence's rows of loss, largest certain loss first; an empty range gets no lane."""
+    """Return one lane per row of loss, largest certain loss first, at most `LANES_SHOWN`; none for an empty range."""
     rows = sorted(
         (row for row in loss if _at_most_lost(row) != 0),
         key=lambda row: (-certainly_lost(row), -(_at_most_lost(row) or 0)),

@@ -1,4 +1,4 @@
-"""The failures of a run, and the operator's next steps."""
+"""The failures of a run, and the operator's next steps, from the run's evidence."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from kafka_dr.vocabulary import Outcome, Step
 
 
 def failures_of(e: Evidence) -> list[dict[str, str]]:
-    """Return what stopped the run: the failing step's last failure and, if the run failed, return_to_source's last.
+    """Return what stopped the run, each with step, reason, seen, at: the last failure of the failing step.
 
-    Empty for a completed run. If no step recorded the failure, the reason for the outcome is returned instead.
+    If the run failed, the last failure of return_to_source, too. [] for a completed run. If no step recorded the
+    failure, the reason for the outcome is returned instead.
     """
     if e["outcome"] == Outcome.COMPLETED:
         return []

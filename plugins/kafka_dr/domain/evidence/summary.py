@@ -68,9 +68,12 @@ class EvidenceSummary:
         trouble: failures that stopped the procedure or its rollback, each with step, reason, seen, at.
         to_do: what the operator has to do now, the most urgent first.
         line: the time line; None if no step began.
-        still: the clients' downtime: began, ended, seconds, limit; None if clients were never stopped.
+        still: the clients' downtime: began, ended (time of day, UTC), seconds, limit (seconds); None if clients were
+            never fenced by fence_producers.
         fence: how the source is fenced, and when the fence was proven.
-        split: the run's seconds: own, draining, waiting for people.
+        split: the run's seconds: working, draining, waiting for people.
+        rereads: most records that a group may read again on one partition: by Switchback, by MirrorMaker 2 alone.
+        no_checkpoint: number of positions without a checkpoint of MirrorMaker 2.
         ends: cut-off and boundary by partition.
         listed: sentences on the lost records as the loss assessment read them on the source; empty without loss.
         groups: groups of the plan; those that MirrorMaker 2's checkpoints would make re-read most come first.

@@ -75,7 +75,7 @@ def client_downtime(evidence: Mapping[str, Any]) -> TimeSpan | None:
 
 
 def asked_gates(evidence: Mapping[str, Any]) -> list[tuple[str, TimeSpan]]:
-    """Return name and span of each gate that waited for a person's answer."""
+    """Return (name, span) of each gate that asked a person and began and ended, in the order of the steps."""
     gates = [step for step in evidence["steps"] if step["id"] in GATES and step.get("figures", {}).get("asked", True)]
     spans = [(step["id"], parse_moment(step["started_at"]), parse_moment(step["ended_at"])) for step in gates]
     return [(name, TimeSpan(began, ended, ended)) for name, began, ended in spans if began and ended]

@@ -1,4 +1,4 @@
-"""Sentences on where clients are now, and on the positions that their groups were given."""
+"""Sentences for the evidence page: where clients are now, and which positions their groups have on the target."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ def _why_still(e: Evidence, state: Mapping[str, str]) -> str:
 
 
 def unmoved_clients(source: str) -> str:
-    """Return a sentence on clients that an unplanned failover has not moved; one run's journal knows no earlier one."""
+    """Return a sentence on clients that an unplanned failover has not moved.
+
+    An earlier procedure may have moved clients, which the journal entries of this run do not show.
+    """
     return (
         f"Clients work on {source}, or on no cluster if {source} does not serve clients, unless an earlier procedure"
         " moved them."

@@ -29,7 +29,9 @@ def entry_of(text: str) -> AclEntry:
     match = _ENTRY.fullmatch(text)
     if match is None:
         raise BadInput(
-            "the plan names an ACL entry that cannot be read", text, "use the version of Switchback that wrote the plan"
+            "the plan names an ACL entry that cannot be read",
+            text,
+            "print the commands with the version of Switchback that wrote the plan",
         )
     permission, principal, operation, kind, pattern, name, host = match.groups()
     return AclEntry(kind, ast.literal_eval(name), pattern, principal, host, operation, permission)

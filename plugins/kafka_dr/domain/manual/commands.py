@@ -69,7 +69,7 @@ _NOT_WATCHED_TEXT = (
 def _stop_without_source(context: ManualContext) -> ManualStep:
     says: tuple[str, ...] = (
         (
-            "A Connect worker that does not answer is skipped: the worker may be lost with the source. The target's log"
+            "A Connect worker that does not answer is skipped, because it may be lost with the source. The target's log"
             " ends must be stable: `diff` prints nothing."
         ),
     )
@@ -110,7 +110,9 @@ def _fence(context: ManualContext) -> ManualStep:
 
 def _drain(context: ManualContext) -> ManualStep:
     group_entries = [e for e in context.fence if e.resource_type == "group"]
-    says = ("Stop the consumers, then refuse their reads on the source. No group of groups.txt may have members:",)
+    says = (
+        "Stop the consumers, then refuse their reads on the source. The groups in groups.txt must have no members:",
+    )
     list_members = f"{context.source.tool('kafka-consumer-groups.sh')} --describe --all-groups --members"
     return ManualStep(
         Step.DRAIN_CONSUMERS, says, (list_members, *acl_commands(context.source, "add", group_entries), list_members)
@@ -167,7 +169,10 @@ def _review(context: ManualContext) -> ManualStep:
 
 def _commit(context: ManualContext) -> ManualStep:
     says: tuple[str, ...] = (
-        ("No group of the files may have members on the target. Each line of the output is a position that was set."),
+        (
+            "The groups in these files must have no members on the target. Each line of the output is a position that"
+            " was set."
+        ),
     )
     create_topics = [
         f"{context.target.tool('kafka-topics.sh')} --create --if-not-exists --topic {quote(topic)} --partitions {count}"
@@ -311,7 +316,7 @@ def log_ends(place: ToolAccess, partitions: str, ends_file: str) -> str:
 
 
 def tell_application(context: ManualContext, what: str) -> str:
-    """Return the command that asks the drain hook to `drain` or `resume` (`what`); a failure prints the manual act."""
+    """Return the command that asks the drain hook to `drain` or `resume` (`what`), or prints what to do instead."""
     body = json.dumps({"procedure_id": context.procedure_id})
     return (
         f"{post_to_hook(f'{context.drain}/{what}', body)} || echo 'the drain hook refused or did not answer:"
@@ -320,5 +325,5 @@ def tell_application(context: ManualContext, what: str) -> str:
 
 
 def post_to_hook(url: str, body: str) -> str:
-    """Return the curl command of one POST request to a hook."""
+    """Return the curl command that sends a JSON body to a hook by POST; the command fails on an HTTP error."""
     return f"curl -fsS -X POST -H 'Content-Type: application/json' -d {quote(body)} {quote(url)}"

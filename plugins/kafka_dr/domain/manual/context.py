@@ -15,7 +15,7 @@ from kafka_dr.procedures import PROCEDURES
 
 @dataclass(frozen=True)
 class ToolAccess:
-    """What Kafka's tools need to reach a cluster: bootstrap servers, and the file with the login (`settings`)."""
+    """What Kafka's tools need to reach a cluster: bootstrap servers, and the login file's name (`settings`)."""
 
     alias: str
     servers: str
@@ -43,7 +43,13 @@ class ConnectorCommands:
     checkpoint: str
 
     def ask(self, method: str, connector: str, rest: str, more: str = "") -> str:
-        """Return the curl command of a REST request on a connector; `rest` ends the path, `more`: curl options."""
+        """Return the curl command of a REST request on a connector.
+
+        Args:
+            method: HTTP method, such as `PUT`.
+            rest: end of the path after the connector's name, such as `/stop`.
+            more: options for curl, with a space before them.
+        """
         login = ' -u "$CONNECT_USER"' if self.login else ""
         return (
             f"curl -fsS{login} -X {method}{more}"
@@ -61,7 +67,8 @@ class ManualContext:
     """All data from which the commands are built.
 
     Attributes:
-        flow, reverse: the flow source->target and its reverse; `flow` is None if MirrorMaker 2 runs in dedicated mode.
+        flow, reverse: the flow source->target, and the reverse flow (None without one). Either is None, too, if the
+            source was declared lost and MirrorMaker 2 of this direction runs in dedicated mode.
         done, begun_steps: steps that have an outcome in the journal; steps that have an intent.
         fence: ACL entries that the plan adds on the source.
         opening: ACL entries that the plan removes on the target.
@@ -107,7 +114,7 @@ class ManualContext:
 
     @property
     def given_up(self) -> bool:
-        """Whether the source was declared lost: only commands that remove its ACL entries then need the source."""
+        """Whether the source was declared lost; then only commands that remove ACL entries on the source need it."""
         return not PROCEDURES[self.dag_id].needs_source
 
     @property

@@ -15,9 +15,12 @@ _GROUPS_AT_ONCE = 50
 
 
 def position_files(positions: Sequence[tuple[str, str, int, int]]) -> list[tuple[str, list[str], str]]:
-    """Return name, groups and content of each file for `kafka-consumer-groups --reset-offsets --from-file`.
+    """Return (name, groups, content) of each file for `kafka-consumer-groups --reset-offsets --from-file`.
 
     As the tool requires, a file of several groups begins each line with the group, a file of one group does not.
+
+    Args:
+        positions: rows of group, topic, partition, and position on the target.
     """
     groups = sorted({row[0] for row in positions})
     rows_by_group = {group: list(rows) for group, rows in groupby(sorted(positions), key=lambda row: row[0])}
@@ -36,12 +39,12 @@ def _csv(value: object) -> str:
 
 
 def offset_lines(ends: Mapping[TopicPartition, int]) -> str:
-    """Return offsets as lines that kafka-get-offsets.sh would print, sorted as `sort` with LC_ALL=C sorts them."""
+    """Return log ends as lines that kafka-get-offsets.sh would print, sorted as `sort` with LC_ALL=C sorts lines."""
     return "".join(sorted(f"{tp.topic}:{tp.partition}:{offset}\n" for tp, offset in ends.items()))
 
 
 def partition_patterns(partitions: Iterable[TopicPartition]) -> str:
-    """Return a file for `grep -f` that selects these partitions' lines in the output of kafka-get-offsets.sh."""
+    """Return the content of a file for `grep -f` that selects these partitions in kafka-get-offsets.sh's output."""
     return "".join(sorted(f"^{re.escape(tp.topic).replace(chr(92) + '-', '-')}:{tp.partition}:\n" for tp in partitions))
 
 

@@ -12,9 +12,9 @@ from kafka_dr.vocabulary import Step
 
 
 def rollback_commands(context: ManualContext) -> list[ManualStep]:
-    """Return the rollback as one step; a text only if there is nothing to undo or the target is already open.
+    """Return the rollback as one step; without commands that undo if nothing is to be undone or the target is open.
 
-    MirrorMaker 2 is resumed last: a Connect worker that does not answer must not keep clients from a working source.
+    MirrorMaker 2 is resumed last, because a Connect worker that does not answer must not keep clients from the source.
     """
     if Step.OPEN_TARGET in context.done:
         return [
@@ -73,20 +73,20 @@ def _lost_source_remarks(context: ManualContext) -> list[str]:
 
 
 def _lift_fence_hook(context: ManualContext) -> list[str]:
-    """Return the command that asks the fence hook to let clients onto the source; empty if the hook was never asked."""
+    """Return the command that asks the fence hook to let clients reach the source; [] if the hook was never asked."""
     if not context.fence_hook:
         return []
     body = json.dumps({"procedure_id": context.procedure_id, "cluster": context.source.alias})
     return [
         (
             f"{post_to_hook(f'{context.fence_hook}/unfence', body)} || echo"
-            f" {quote(f'the fence hook refused or did not answer: let clients in to {context.source.alias} yourself')}"
+            f" {quote(f'the fence hook refused or did not answer: let clients reach {context.source.alias} yourself')}"
         )
     ]
 
 
 def _close_target(context: ManualContext) -> list[str]:
-    """Return commands that fence the target again and check for new records on it; empty before open_target."""
+    """Return commands that fence the target again and compare its log ends with the boundary; [] before open_target."""
     if Step.OPEN_TARGET not in context.begun_steps:
         return []
     return [

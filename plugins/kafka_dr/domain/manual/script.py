@@ -20,7 +20,7 @@ _ABSOLUTE = (
 
 
 def shell_script(title: str, blocks: Sequence[ManualStep]) -> str:
-    """Return the steps as a bash script, texts as comments, that stops at the first failing command."""
+    """Return the steps as the text of a bash script that stops at the first failing command; texts are comments."""
     lines = [
         "#!/usr/bin/env bash",
         f"# {title}",
